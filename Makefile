@@ -1,0 +1,47 @@
+# Each target does its own set-up: a virtual environment in this checkout, brought up to date when pyproject.toml changes.
+# Another interpreter:  PYTHON=python3.12 make test  (after `make clean` if there is an environment already).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Two test workers, one thread each: more only get in each other's way.
+QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test format coverage clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-plots  ## sample the paper's coal-mining posterior; writes demo/coal_posterior.nc and demo/coal_intensity.png
+	@$(BIN)/ellipslice demo
+
+test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests and all tests
+	@echo "ruff format";  $(BIN)/ruff format --check --quiet .
+	@echo "ruff check";   $(BIN)/ruff check --quiet .
+	@echo "pyright";      PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
+	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
+	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+
+# One stamp for each set of extras: the demo need not wait for the test tools.
+$(VENV)/.installed-%: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "ellipslice needs Python 3.11 or newer; '$(PYTHON)' is not. Choose another: PYTHON=python3.12 make ..." >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV); } || { rm -rf $(VENV); exit 1; }
+	@echo "installing ellipslice[$*] into $(VENV) (a minute or two, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+format: $(VENV)/.installed-test  ## put the code into its one format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+coverage: $(VENV)/.installed-test  ## which lines the tests reach
+	@$(QUIET_THREADS) $(BIN)/coverage run -m pytest --doctest-modules src tests
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+clean:  ## remove the environment, caches and what the demo wrote
+	rm -rf $(VENV) demo build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,27 @@
+"""Elliptical slice sampling: draw from a Gaussian prior times any likelihood.
+
+>>> import ellipslice as es
+
+`es.sample` runs chains; `es.step` is one update by itself; priors are here, and the rest in `es.likelihoods`,
+`es.moves`, `es.diagnostics` and `es.testing`.
+"""
+
+from ellipslice import diagnostics, likelihoods, moves, testing
+from ellipslice.moves import step
+from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
+from ellipslice.sampling import sample
+
+__all__ = [
+    "Dense",
+    "Diagonal",
+    "FromDraws",
+    "LowRank",
+    "Prior",
+    "Stack",
+    "diagnostics",
+    "likelihoods",
+    "moves",
+    "sample",
+    "step",
+    "testing",
+]

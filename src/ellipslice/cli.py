@@ -1,0 +1,68 @@
+"""The command line: `ellipslice demo` and `ellipslice --version`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Elliptical slice sampling (Murray, Adams & MacKay 2010).",
+)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app(prog_name="ellipslice")
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        typer.echo(f"ellipslice {version('ellipslice')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Options before a command."""
+
+
+@app.command()
+def demo(
+    draws: Annotated[int, typer.Option(help="Draws kept, per chain.")] = 2000,
+    warmup: Annotated[int, typer.Option(help="Updates discarded first, per chain.")] = 1000,
+    thin: Annotated[int, typer.Option(help="Updates per draw kept.")] = 10,
+    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 2010,
+    out: Annotated[Path, typer.Option(help="Folder to write into; made if missing.", file_okay=False)] = Path("demo"),
+) -> None:
+    """Sample the paper's coal-mining posterior; write the draws and a picture."""
+    with readable_errors():
+        from ellipslice.demo import run
+
+        run(draws=draws, warmup=warmup, thin=thin, chains=chains, seed=seed, out=out)
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """A user's mistake is one red line and exit code 2; anything else is a bug and keeps its traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as error:
+        message = " ".join(f"error: {error}".split())
+        Console(stderr=True, soft_wrap=True).print(Text(message, style="red"))
+        raise typer.Exit(code=2) from None

@@ -1,0 +1,1 @@
+"""Who runs the loop: `host` for any Python, `compiled` for what JAX can trace. Both consume the same noise."""

@@ -1,0 +1,21 @@
+"""Observation models, one per file: the log-likelihood of f, term by term, its bounds, and new data drawn from it.
+
+To add one, write a file with a class derived from `Likelihood` and decorated with `@pytree`, import it below, and name
+it in `tests/catalogue_likelihoods.py`: the laws in `tests/laws/test_likelihoods.py` then run over it. The class writes
+
+- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `base.py`) and stores them with
+  `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
+- `_terms(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled code;
+- `bounds`, `simulate` and the class attribute `log_concave`.
+"""
+
+from ellipslice.likelihoods.base import Likelihood
+from ellipslice.likelihoods.binomial import Binomial
+from ellipslice.likelihoods.gaussian import Gaussian
+from ellipslice.likelihoods.logistic import Logistic
+from ellipslice.likelihoods.negative_binomial import NegativeBinomial
+from ellipslice.likelihoods.poisson import Poisson
+from ellipslice.likelihoods.probit import Probit
+from ellipslice.likelihoods.student_t import StudentT
+
+__all__ = ["Binomial", "Gaussian", "Likelihood", "Logistic", "NegativeBinomial", "Poisson", "Probit", "StudentT"]

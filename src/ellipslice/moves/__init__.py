@@ -1,0 +1,13 @@
+"""Moves: Markov transitions that leave N(f; 0, Sigma) L(f) invariant, one per file.
+
+To add one, write a file with a frozen dataclass derived from `Search` (if it slice samples along a curve) or `Move`,
+name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` tells you whether it is valid.
+"""
+
+from ellipslice.moves.auxiliary import AuxiliaryEllipse
+from ellipslice.moves.base import Info, Move, State
+from ellipslice.moves.cycle import Cycle
+from ellipslice.moves.elliptical import EllipticalSlice, step
+from ellipslice.moves.search import Search
+
+__all__ = ["AuxiliaryEllipse", "Cycle", "EllipticalSlice", "Info", "Move", "Search", "State", "step"]

@@ -1,0 +1,33 @@
+"""The few functions a search needs, for Python floats, NumPy arrays, JAX arrays and exact rationals alike.
+
+Moves are written once. The host engine runs them on floats and on NumPy tables, the compiled engine traces them, and
+the reversibility test runs them on exact fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes` where `condition` holds, else `no`."""
+    if isinstance(condition, bool):
+        return yes if condition else no
+    return (np if isinstance(condition, np.ndarray | np.bool_) else jnp).where(condition, yes, no)
+
+
+def cos_sin(theta: Any) -> tuple[Any, Any]:
+    """Cosine and sine of an angle."""
+    if isinstance(theta, float):
+        return math.cos(theta), math.sin(theta)
+    if isinstance(theta, np.ndarray):  # not np.cos, whose last bit may differ from math.cos
+        angles = theta.ravel().tolist()
+        return (
+            np.array([math.cos(angle) for angle in angles]).reshape(theta.shape),
+            np.array([math.sin(angle) for angle in angles]).reshape(theta.shape),
+        )
+    return jnp.cos(theta), jnp.sin(theta)

@@ -1,0 +1,86 @@
+"""Slice sampling along a curve: what a move says, and the loop that runs it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+from ellipslice.moves.arithmetic import where
+from ellipslice.moves.base import Info, Move, State, Target
+from ellipslice.noise import Noise
+
+MAX_EVALUATIONS = 1000
+"""When a search is given up. Rounding ends it long before: 150 cuts leave a bracket too small to move any float."""
+
+
+class Search(Move):
+    """A move that slice samples along a curve through the current state.
+
+    It does not loop. It says where the curve runs, how the search begins, how the bracket shrinks and what is tried
+    next; `search` below loops, and so do the engines, which may look several angles ahead or run chains without a
+    barrier. They can because the sequence of angles does not depend on the likelihood, which only decides where it
+    stops.
+
+    Positions on the curve are called theta. `here` is the position of the current state; the bracket
+    [theta_min, theta_max] always contains it.
+    """
+
+    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+        """One search, run by the engine."""
+        return target.search(self, Noise(*(field[0] for field in noise)), state)
+
+    def here(self, place: Any) -> Any:
+        """Position of the current state on the curve; `place` is uniform on [0, 1)."""
+        return 0.0
+
+    def curve(self, f: Any, nu: Any, here: Any) -> tuple[Any, Any]:
+        """The two vectors that span the curve."""
+        return f, nu
+
+    @abc.abstractmethod
+    def point(self, a: Any, b: Any, theta: Any) -> Any:
+        """The state at theta, given the two vectors of `curve`."""
+
+    @abc.abstractmethod
+    def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
+        """The first theta and the bracket, (theta, theta_min, theta_max), from two uniforms on [0, 1)."""
+
+    def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
+        """The bracket after theta was rejected: cut there, on the side away from the current state."""
+        below = theta < here
+        return where(below, theta, theta_min), where(below, theta_max, theta)
+
+    def propose(self, theta_min: Any, theta_max: Any, u: Any) -> Any:
+        """The next theta, uniform in the bracket."""
+        return theta_min + u * (theta_max - theta_min)
+
+
+def search(
+    move: Search,
+    nu: Any,
+    level: float,
+    uniform: Callable[[int], float],
+    state: State,
+    log_likelihood: Callable[[Any], float],
+) -> tuple[State, Info]:
+    """One update, one angle at a time: Figure 2, for any curve. The compiled engine does the same in JAX.
+
+    A search that does not end stays at the current state, and says so. That keeps the chain valid: a path and its
+    reverse are equally long, so both are given up together.
+    """
+    place = uniform(0)
+    here = move.here(place)
+    a, b = move.curve(state.f, nu, here)  # step 1: nu chooses the ellipse
+    log_y = state.log_likelihood - level  # step 2
+    theta, theta_min, theta_max = move.begin(here, place, uniform(1))  # step 3
+    nans = 0
+    for evaluations in range(1, MAX_EVALUATIONS + 1):
+        f = move.point(a, b, theta)  # step 4
+        value = log_likelihood(f)
+        if value > log_y:  # step 5; written this way round, NaN is never accepted
+            return State(f, value), Info(evaluations, nans, False, theta - here)  # step 6
+        nans += value != value
+        theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)  # step 8
+        theta = move.propose(theta_min, theta_max, uniform(evaluations + 1))  # step 9
+    return state, Info(MAX_EVALUATIONS, nans, True, 0.0)

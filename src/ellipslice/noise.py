@@ -1,0 +1,98 @@
+"""Everything random, as a pure function of (seed, chain, update).
+
+The noise of an update is drawn before its first likelihood evaluation, in blocks of `block_length` updates: the draw nu
+from the prior, the exponential that sets the level, and a key from which any number of uniforms follow. Block b of
+chain c depends on (seed, c, b) alone, so a chain has the same bits alone or among a thousand, run in one piece or in
+many.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+class Noise(NamedTuple):
+    """What one update consumes. A block of updates has the same fields with more leading axes.
+
+    A move that needs several independent lots (`Cycle`) asks for several `parts`: one more leading axis.
+    """
+
+    nu: Any
+    """A draw from N(0, Sigma), flat: step 1 of Figure 2."""
+    level: Any
+    """A standard exponential: log y = log L(f) - level, step 2."""
+    key: Any
+    """Two unsigned 32-bit words; `uniform(key, k)` is the k-th uniform of this update."""
+
+
+class Draws(Protocol):
+    """What this module needs of a prior."""
+
+    def draw(self, rng: np.random.Generator, count: int) -> Any: ...
+
+
+def generator(seed: int, *path: int) -> np.random.Generator:
+    """The generator at `path` below `seed`: independent for every path, and cheap to make."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=path)))
+
+
+def block_length(size: int) -> int:
+    """Updates in a block: a function of the latent's size alone, for the rounding of a matrix product depends on it.
+
+    About 10^5 numbers: enough to turn matrix-vector products into a matrix product, small enough to stay in cache.
+    """
+    length = 8
+    while length < 512 and 2 * length * size <= 100_000:
+        length *= 2
+    return length
+
+
+def draw_block(prior: Draws, seed: int, chain: int, block: int, length: int, parts: int = 1) -> Noise:
+    """The noise of `length` updates of one chain, fields shaped (length, parts, ...)."""
+    rng = generator(seed, chain, 1 + block)
+    nu = prior.draw(rng, length * parts)
+    level = rng.standard_exponential((length, parts))
+    key = rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32)
+    return Noise(nu.reshape(length, parts, -1), level, key)
+
+
+def start_generator(seed: int, chain: int) -> np.random.Generator:
+    """The generator of a chain's starting point."""
+    return generator(seed, chain, 0)
+
+
+def uniform(key: Any, index: Any) -> Any:
+    """The uniforms on [0, 1) number `index` of an update with this `key`, in double precision.
+
+    Threefry-2x32 with 20 rounds (Salmon et al. 2011), the generator behind `jax.random`, written out so that NumPy, JAX
+    and a GPU kernel give the same bits whatever the JAX configuration says.
+
+    Parameters
+    ----------
+    key : uint32 array, shape (..., 2)
+    index : uint32 array, broadcast against `key`'s leading axes
+
+    Examples
+    --------
+    >>> float(uniform(np.array([[1, 2]], np.uint32), np.array([0], np.uint32))[0])
+    0.1464671...
+    """
+    high, low = _threefry(key[..., 0], key[..., 1], index, index ^ index)
+    return ((high >> 5).astype(np.float64) * 2.0**26 + (low >> 6).astype(np.float64)) * 2.0**-53
+
+
+def _threefry(key_0: Any, key_1: Any, x_0: Any, x_1: Any) -> tuple[Any, Any]:
+    keys = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(_PARITY))
+    x_0, x_1 = x_0 + keys[0], x_1 + keys[1]
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x_0 = x_0 + x_1
+            x_1 = ((x_1 << np.uint32(rotation)) | (x_1 >> np.uint32(32 - rotation))) ^ x_0
+        x_0 = x_0 + keys[(group + 1) % 3]
+        x_1 = x_1 + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x_0, x_1

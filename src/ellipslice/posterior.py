@@ -1,0 +1,121 @@
+"""Prior times likelihood: the one place that knows the mean, and the shapes the user sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from ellipslice.priors import Prior
+from ellipslice.priors.base import Layout
+from ellipslice.pytree import pytree, set_fields, static
+
+
+@pytree
+class CentredLikelihood:
+    """The log-likelihood as a function of the flat, zero-mean vector that moves work with.
+
+    "Gaussians with non-zero means can simply be shifted to have zero-mean with a change of variables" (Section 2). It
+    is done here, so the ellipse everywhere below is the paper's f cos(theta) + nu sin(theta).
+    """
+
+    mean: Any
+    data: Any
+    """The user's callable if it is a pytree, so that new data does not mean compiling again; else None."""
+    function: Callable[..., Any] | None = static()
+    """The user's callable if it is any other Python object; else None."""
+    layout: Layout = static()
+    batches_only: bool = static()
+    """The user's callable takes a batch of latents, and nothing else."""
+
+    def __init__(self, log_likelihood: Callable[..., Any], prior: Prior, *, batches_only: bool = False):
+        is_pytree = not jax.tree_util.all_leaves([log_likelihood])
+        set_fields(
+            self,
+            mean=prior.mean,
+            data=log_likelihood if is_pytree else None,
+            function=None if is_pytree else log_likelihood,
+            layout=prior.layout,
+            batches_only=batches_only,
+        )
+
+    def __call__(self, f: Any) -> Any:
+        """Value at one centred flat vector."""
+        return self.batch(f[None])[0] if self.batches_only else self.apply(self.callable, f)
+
+    def batch(self, f: Any) -> Any:
+        """Values at a batch of centred flat vectors, shape (batch, size); only if the user's callable takes batches."""
+        return self.apply(self.callable, f)
+
+    @property
+    def callable(self) -> Callable[..., Any]:
+        """What the user wrote."""
+        return self.data if self.function is None else self.function
+
+    def apply(self, function: Callable[..., Any], f: Any) -> Any:
+        """Call any function of the latents (the likelihood, `keep`) with what the user should see."""
+        latents = self.unpack(f)
+        return function(latents["f"]) if self.single else function(**latents)
+
+    def unpack(self, f: Any) -> dict[str, Any]:
+        """The named latents, mean included, of a centred flat vector (or of a batch of them)."""
+        if self.mean is not None:
+            f = f + self.mean
+        latents, start = {}, 0
+        for name, shape in self.layout:
+            stop = start + math.prod(shape)
+            latents[name] = f[..., start:stop].reshape(f.shape[:-1] + shape)
+            start = stop
+        return latents
+
+    def pack(self, value: Any) -> np.ndarray:
+        """The centred flat vector of one point as the user gives it: an array, or a mapping if latents have names."""
+        latents = {"f": value} if self.single and not isinstance(value, dict) else value
+        if not isinstance(latents, dict) or set(latents) != {name for name, _ in self.layout}:
+            names = ", ".join(name for name, _ in self.layout)
+            given = ", ".join(map(str, latents)) if isinstance(latents, dict) else f"a {type(latents).__name__}"
+            raise ValueError(f"a point of this prior is a mapping with the names {names}, but {given} was given.")
+        parts = []
+        for name, shape in self.layout:
+            part = np.asarray(latents[name], dtype=np.float64)
+            if part.shape != shape:
+                raise ValueError(f"{name} has shape {part.shape}; the prior says {shape}.")
+            parts.append(part.ravel())
+        f = np.concatenate(parts)
+        return f if self.mean is None else f - self.mean
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one latent without a name of its own, handed to functions as their only argument."""
+        return len(self.layout) == 1 and self.layout[0][0] == "f"
+
+
+class Posterior:
+    """N(f; mean, Sigma) L(f), equation (2) of the paper, up to its constant Z.
+
+    Attributes
+    ----------
+    prior : Prior
+    log_likelihood : CentredLikelihood
+        Takes zero-mean flat vectors, as `prior.draw` makes them.
+    vectorized : bool
+        Whether `log_likelihood.batch` may be called: said by the user, or by the likelihood's own `vectorized`.
+    """
+
+    def __init__(self, prior: Prior, log_likelihood: Callable[..., Any], *, vectorized: bool | None = None):
+        if not isinstance(prior, Prior):
+            raise TypeError(
+                f"prior must be one of ellipslice's priors, but it is a {type(prior).__name__}. For a covariance "
+                "matrix use Dense(covariance); for your own sampler FromDraws(routine, size)."
+            )
+        if not callable(log_likelihood):
+            raise TypeError(f"log_likelihood must be callable, but it is a {type(log_likelihood).__name__}.")
+        takes_batches = bool(getattr(log_likelihood, "vectorized", False))
+        self.prior = prior
+        self.vectorized = takes_batches if vectorized is None else bool(vectorized)
+        self.log_likelihood = CentredLikelihood(
+            log_likelihood, prior, batches_only=self.vectorized and not takes_batches
+        )

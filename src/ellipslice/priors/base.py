@@ -1,0 +1,82 @@
+"""What every prior is: a Gaussian with some structure, known by how it draws."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import numpy as np
+
+Layout = tuple[tuple[str, tuple[int, ...]], ...]
+"""The named latents inside the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
+
+
+class Prior(abc.ABC):
+    """A Gaussian N(mean, Sigma) over a latent array.
+
+    A new structure is one file with a class that sets `mean` and `shape` and writes `noise_size` and `color`, the
+    linear map from standard normals to a zero-mean draw. The sampler needs nothing else. Check it with
+    `ellipslice.testing.check_prior`.
+
+    Attributes
+    ----------
+    mean : array, shape (size,), or None
+        None stands for zero. Only `Posterior` reads it: everything below works with zero-mean vectors.
+    shape : tuple of int
+        Shape of the latent as the likelihood receives it. Inside the sampler it is flat, in C order.
+    """
+
+    mean: Any
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of latent values."""
+        return int(np.prod(self.shape))
+
+    @property
+    def layout(self) -> Layout:
+        """Names and shapes of the latents inside the flat vector."""
+        return (("f", self.shape),)
+
+    @property
+    @abc.abstractmethod
+    def noise_size(self) -> int:
+        """How many standard normals one draw takes."""
+
+    @abc.abstractmethod
+    def color(self, z: Any) -> Any:
+        """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
+
+    def draw(self, rng: np.random.Generator, count: int) -> Any:
+        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        with jax.enable_x64(True):
+            return _color(self, rng.standard_normal((count, self.noise_size)))
+
+
+_color = jax.jit(lambda prior, z: prior.color(z))
+
+
+def as_mean(mean: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Validate a mean and flatten it; None when it is zero everywhere."""
+    array = as_numbers(mean, "mean")
+    if array.shape not in ((), shape):
+        raise ValueError(
+            f"mean has shape {array.shape}, but the latent has shape {shape}. Give a number or that shape."
+        )
+    if not array.any():
+        return None
+    return np.broadcast_to(array, shape).ravel().copy()
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray:
+    """A float64 copy of `values`, refused if anything in it is not a finite real number."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, but its dtype is {given.dtype}.")
+    array = given.astype(np.float64)
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite, but {name}[{', '.join(map(str, where))}] is {array[where]}.")
+    return array

@@ -1,0 +1,80 @@
+"""The paper's own interface: "a routine that samples from N(0, Sigma)"."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ellipslice.priors.base import Prior, as_mean
+from ellipslice.pytree import pytree, set_fields, static
+
+
+@pytree
+class FromDraws(Prior):
+    """A Gaussian known only through a routine that samples from it.
+
+    Use it when you already have a sampler for your prior: a stochastic PDE solver, a sparse factor, another library.
+
+    Parameters
+    ----------
+    routine : callable
+        `routine(rng)` returns one zero-mean draw, an array of shape `size`. All its randomness must come from `rng`, a
+        `numpy.random.Generator`; that is what makes a run repeatable. Runs on the host, so any Python will do.
+    size : int or tuple of int
+        Shape of a draw.
+    mean : float or array of shape `size`
+    batched : bool
+        True if `routine(rng, count)` returns `count` draws at once, stacked along the first axis.
+
+    Examples
+    --------
+    >>> FromDraws(lambda rng: rng.standard_normal(100).cumsum(), 100)
+    FromDraws(shape (100,))
+    """
+
+    mean: Any
+    routine: Callable[..., Any] = static()
+    shape: tuple[int, ...] = static()
+    batched: bool = static()
+
+    def __init__(
+        self, routine: Callable[..., Any], size: int | tuple[int, ...], mean: Any = 0.0, *, batched: bool = False
+    ):
+        if not callable(routine):
+            raise TypeError(f"routine must be callable, but it is a {type(routine).__name__}. For a matrix use Dense.")
+        shape = tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
+        if min(shape, default=0) < 1:
+            raise ValueError(f"size must be positive, but it is {size}.")
+        set_fields(self, routine=routine, shape=shape, mean=as_mean(mean, shape), batched=bool(batched))
+        first, again = (self.draw(np.random.default_rng(0), 2) for _ in range(2))
+        if not np.array_equal(first, again):
+            warnings.warn(
+                "routine gave different draws from the same generator, so runs will not be repeatable. Take all "
+                "randomness from the rng it is given.",
+                stacklevel=2,
+            )
+
+    @property
+    def noise_size(self) -> int:
+        raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
+
+    def color(self, z: Any) -> Any:
+        raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        draws = self.routine(rng, count) if self.batched else [self.routine(rng) for _ in range(count)]
+        array = np.asarray(draws, dtype=np.float64)
+        if array.shape != (count, *self.shape):
+            what, got = ("routine(rng, count)", array.shape) if self.batched else ("routine(rng)", array.shape[1:])
+            expected = (count, *self.shape) if self.batched else self.shape
+            raise ValueError(f"{what} returned shape {got}; expected {expected}.")
+        if not np.isfinite(array).all():
+            raise ValueError("routine returned a draw that is not finite; a Gaussian prior has none.")
+        return array.reshape(count, self.size)
+
+    def __repr__(self) -> str:
+        return f"FromDraws(shape {self.shape})"

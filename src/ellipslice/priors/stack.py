@@ -1,0 +1,82 @@
+"""Several named latents, independent a priori."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.priors.base import Layout, Prior
+from ellipslice.pytree import pytree, set_fields, static
+
+
+@pytree
+class Stack(Prior):
+    """Several latents, each with a prior of its own, updated together.
+
+    The likelihood receives them by name, as keyword arguments, and the result has one variable for each.
+
+    Parameters
+    ----------
+    priors : mapping of str to Prior
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ellipslice import Diagonal
+    >>> prior = Stack({"f": Diagonal(np.ones(10)), "b": Diagonal(4.0)})
+    >>> prior
+    Stack(f: Diagonal(shape (10,)), b: Diagonal(shape ()))
+
+    and then `def log_likelihood(f, b): ...`
+    """
+
+    priors: tuple[Prior, ...]
+    mean: Any
+    names: tuple[str, ...] = static()
+
+    def __init__(self, priors: Mapping[str, Prior]):
+        if not isinstance(priors, Mapping) or not priors:
+            raise TypeError(
+                'Stack needs a mapping from names to priors, such as {"f": Dense(...), "b": Diagonal(4.0)}.'
+            )
+        for name, prior in priors.items():
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+                raise ValueError(f"{name!r} cannot name an argument of the likelihood. Use a Python identifier.")
+            if name in ("chain", "draw"):
+                raise ValueError(f"{name!r} is a dimension of the result. Use another name.")
+            if isinstance(prior, Stack):
+                raise TypeError(f"{name!r} is itself a Stack. Put its latents into one Stack.")
+            if not isinstance(prior, Prior):
+                raise TypeError(f"{name!r} is a {type(prior).__name__}, not a prior. Wrap a covariance in Dense.")
+        members = tuple(priors.values())
+        mean = None
+        if any(prior.mean is not None for prior in members):
+            mean = np.concatenate([np.zeros(p.size) if p.mean is None else p.mean for p in members])
+        set_fields(self, priors=members, mean=mean, names=tuple(priors))
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (sum(prior.size for prior in self.priors),)
+
+    @property
+    def layout(self) -> Layout:
+        return tuple((name, prior.shape) for name, prior in zip(self.names, self.priors, strict=True))
+
+    @property
+    def noise_size(self) -> int:
+        return sum(prior.noise_size for prior in self.priors)
+
+    def color(self, z: Any) -> Any:
+        ends = np.cumsum([prior.noise_size for prior in self.priors])[:-1]
+        return jnp.concatenate([p.color(part) for p, part in zip(self.priors, jnp.split(z, ends, -1), strict=True)], -1)
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        return np.concatenate([np.asarray(prior.draw(rng, count)) for prior in self.priors], axis=1)
+
+    def __repr__(self) -> str:
+        return f"Stack({', '.join(f'{n}: {p!r}' for n, p in zip(self.names, self.priors, strict=True))})"

@@ -1,0 +1,5 @@
+"""Running chains: `sample`."""
+
+from ellipslice.sampling.sample import sample
+
+__all__ = ["sample"]

@@ -1,0 +1,106 @@
+"""What is kept of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ellipslice.engines.base import Piece
+from ellipslice.moves import Info
+from ellipslice.posterior import CentredLikelihood
+
+
+class Record:
+    """The kept draws of every chain and the statistics of the updates that made them.
+
+    Update `warmup + (i + 1) * thin - 1`, counted from 0, leaves draw i.
+    """
+
+    def __init__(
+        self,
+        centred: CentredLikelihood,
+        keep: Callable[..., Any] | None,
+        example: np.ndarray,
+        chains: Sequence[int],
+        draws: int,
+        warmup: int,
+        thin: int,
+    ):
+        self._centred, self._keep, self._warmup, self._thin = centred, keep, warmup, thin
+        self._complete = [0] * len(chains)
+        first = self._kept(example[None])
+        shape = (len(chains), draws)
+        _check_memory(shape, first)
+        self.latents = {name: np.empty(shape + value.shape[1:], value.dtype) for name, value in first.items()}
+        self.statistics = {"log_likelihood": np.empty(shape)}
+        for name in Info._fields:
+            self.statistics[name] = np.empty(shape, {"stuck": bool, "angle": float}.get(name, np.int64))
+        self.updates, self.evaluations, self.nans, self.stuck = 0, 0, 0, 0
+        self._last: dict[int, tuple[np.ndarray, float]] = {}
+
+    @property
+    def draws(self) -> int:
+        """Draws that every chain has."""
+        return min(self._complete)
+
+    @property
+    def total(self) -> int:
+        """Draws of all chains together."""
+        return sum(self._complete)
+
+    @property
+    def last(self) -> list[tuple[np.ndarray, float]]:
+        """Each chain's last state and log-likelihood, the state centred and flat."""
+        return list(self._last.values())
+
+    def add(self, piece: Piece) -> None:
+        """Take in some updates of one chain."""
+        count = len(piece.log_likelihood)
+        self._last[piece.chain] = (piece.f[-1], float(piece.log_likelihood[-1]))
+        self.updates += count
+        self.evaluations += int(piece.info.evaluations.sum())
+        self.nans += int(piece.info.nans.sum())
+        self.stuck += int(piece.info.stuck.sum())
+        if piece.log_likelihood.max() == np.inf:
+            raise ValueError(
+                "the log-likelihood is +inf at a point the chain reached: it could never leave. A likelihood must be "
+                "finite wherever it is not zero; look for a division by zero or an overflow."
+            )
+        # The first draw at or after the piece's start, and the row that holds it.
+        draw = max(0, -(-(piece.first - self._warmup - self._thin + 1) // self._thin))
+        row = self._warmup + (draw + 1) * self._thin - 1 - piece.first
+        rows = slice(row, count, self._thin)
+        kept = len(range(row, count, self._thin))
+        if not kept:
+            return
+        where = (piece.chain, slice(draw, draw + kept))
+        for name, values in self._kept(piece.f[rows]).items():
+            self.latents[name][where] = values
+        self.statistics["log_likelihood"][where] = piece.log_likelihood[rows]
+        for name, values in piece.info._asdict().items():
+            self.statistics[name][where] = values[rows]
+        self._complete[piece.chain] = draw + kept
+
+    def _kept(self, f: np.ndarray) -> dict[str, np.ndarray]:
+        """What is stored of some states: the latents, or what `keep` makes of them."""
+        if self._keep is None:
+            return self._centred.unpack(f)
+        rows = [self._centred.apply(self._keep, row) for row in f]
+        rows = [row if isinstance(row, dict) else {"f": row} for row in rows]
+        return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+
+
+def _check_memory(shape: tuple[int, ...], example: dict[str, np.ndarray]) -> None:
+    try:
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return  # not a system that says
+    needed = sum(int(np.prod(shape)) * value[0].nbytes for value in example.values())
+    if needed > 0.8 * available:
+        raise MemoryError(
+            f"keeping {shape[0]} x {shape[1]} draws takes {needed / 2**30:.1f} GiB, and this machine has "
+            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws with thin=."
+        )

@@ -1,0 +1,58 @@
+"""The result: an xarray DataTree as ArviZ lays it out, with no class of ours to learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ellipslice.sampling.record import Record
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def check_names(record: Record, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
+    """Refuse dims and coords that do not fit, before the run rather than after it."""
+    dims, coords = dims or {}, coords or {}
+    for name, labels in dims.items():
+        if name not in record.latents:
+            raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(record.latents)}.")
+        shape = record.latents[name].shape[2:]
+        if isinstance(labels, str) or len(labels) != len(shape):
+            raise ValueError(
+                f"dims[{name!r}] is {labels!r}; {name} has {len(shape)} dimensions, so give a list of as many."
+            )
+        for label, length in zip(labels, shape, strict=True):
+            if label in coords and len(coords[label]) != length:
+                raise ValueError(f"coords[{label!r}] has {len(coords[label])} values; {name} has {length} along it.")
+    known = {label for labels in dims.values() for label in labels}
+    for label in coords:
+        if label not in known:
+            raise ValueError(f"coords names {label!r}, which is not in dims. Give dims such as {{'f': [{label!r}]}}.")
+
+
+def build_tree(
+    record: Record,
+    chains: Sequence[int],
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Any] | None,
+    attrs: Mapping[str, Any],
+) -> xarray.DataTree:
+    """Groups `posterior` and `sample_stats`, with `attrs` on the root."""
+    import arviz_base
+
+    draws = record.draws
+    tree = arviz_base.from_dict(
+        {
+            "posterior": {name: values[:, :draws] for name, values in record.latents.items()},
+            "sample_stats": {name: values[:, :draws] for name, values in record.statistics.items()},
+        },
+        dims={name: list(labels) for name, labels in (dims or {}).items()},
+        coords={"chain": np.asarray(chains), **(coords or {})},
+    )
+    tree.attrs.update(attrs)
+    for group in ("posterior", "sample_stats"):
+        tree[group].attrs.update(inference_library="ellipslice", inference_library_version=attrs["ellipslice_version"])
+    return tree

@@ -1,0 +1,248 @@
+"""`sample`: run moves on a posterior and return the draws."""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.metadata
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from ellipslice.engines.base import Run
+from ellipslice.engines.choose import choose_engine, compiled_value, first_value
+from ellipslice.engines.compiled import CompiledRun
+from ellipslice.engines.host import HostRun, one_by_one
+from ellipslice.moves import EllipticalSlice, Move, State
+from ellipslice.noise import start_generator
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Prior
+from ellipslice.sampling.progress import progress_bar
+from ellipslice.sampling.record import Record
+from ellipslice.sampling.result import build_tree, check_names
+from ellipslice.sampling.start import check_given, given_starts, prior_start
+from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.warn import warn
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def sample(
+    log_likelihood: Callable[..., Any],
+    prior: Prior,
+    *,
+    move: Move | None = None,
+    draws: int = 1000,
+    warmup: int = 500,
+    chains: int | Sequence[int] = 4,
+    seed: int | None = None,
+    initial: Any = None,
+    thin: int = 1,
+    keep: Callable[..., Any] | None = None,
+    engine: str | None = None,
+    vectorized: bool | None = None,
+    look_ahead: int | None = None,
+    progress: bool = True,
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Any] | None = None,
+) -> xarray.DataTree:
+    """Draw from a Gaussian prior times a likelihood.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        f -> float, the log-likelihood *without* the prior. Written with `jax.numpy` it is compiled; any other Python
+        runs too. With a `Stack` prior it receives the latents by name. -inf is fine where the likelihood is zero; NaN
+        is never accepted, and counted.
+    prior : Prior
+        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(routine, size)`, `Stack({...})`.
+    move : Move, optional
+        One from `ellipslice.moves`; `EllipticalSlice()` unless given.
+    draws, warmup : int
+        Draws kept and updates discarded before them, per chain. Nothing is tuned during warm-up.
+    chains : int or sequence of int
+        How many chains, or the numbers of the chains to run: chain 3 has the same bits alone, `chains=[3]`, or among
+        many.
+    seed : int, optional
+        The same seed gives the same bits. Drawn and recorded in the result's attributes if not given.
+    initial : array or mapping, optional
+        Where to start, one point for all chains or one for each along a leading axis. A prior draw per chain unless
+        given.
+    thin : int
+        Keep every thin-th update.
+    keep : callable, optional
+        Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole.
+    engine : {"compiled", "host"}, optional
+        Found by looking unless given; the result's attributes say which ran and why.
+    vectorized : bool, optional
+        True says that the log-likelihood takes a batch, (batch, *shape) -> (batch,). On the host engine this turns on
+        look-ahead and evaluates all chains in one call.
+    look_ahead : int, optional
+        How many proposals to evaluate at once. It changes the speed, never the draws.
+    progress : bool
+        Show a progress bar when there is a terminal or notebook to show it in.
+    dims, coords : mapping, optional
+        Names and labels of the latent's dimensions, as ArviZ takes them, such as `dims={"f": ["year"]}` and
+        `coords={"year": years}`.
+
+    Returns
+    -------
+    xarray.DataTree
+        Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
+        `log_likelihood`, `evaluations`, `angle`, `nans` and `stuck` of the update that made each draw. The attributes
+        say what was run. Ctrl-C stops the run and returns what was drawn so far.
+
+    Examples
+    --------
+    A straight line observed with noise, in 5 places:
+
+    >>> import jax.numpy as jnp, numpy as np
+    >>> import ellipslice as es
+    >>> x = np.linspace(0, 1, 5)
+    >>> prior = es.Dense(np.exp(-0.5 * (x[:, None] - x) ** 2))
+    >>> tree = es.sample(lambda f: -50 * jnp.sum((x - f) ** 2), prior, draws=200, warmup=100, seed=1)
+    >>> tree.posterior.f.shape, tree.attrs["engine"]
+    ((4, 200, 5), 'compiled')
+
+    References
+    ----------
+    Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
+    """
+    began = time.perf_counter()
+    draws, warmup, thin = _count("draws", draws, 1), _count("warmup", warmup, 0), _count("thin", thin, 1)
+    look_ahead = None if look_ahead is None else _count("look_ahead", look_ahead, 1)
+    numbers = _chain_numbers(chains)
+    seed = secrets.randbits(32) if seed is None else _count("seed", seed, 0)
+    move = EllipticalSlice() if move is None else move
+    if not isinstance(move, Move):
+        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.")
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
+
+    with jax.enable_x64(True):
+        starts, engine, why, evaluate = _start(posterior, numbers, seed, initial, engine)
+        record = Record(posterior.log_likelihood, keep, starts[0].f, numbers, draws, warmup, thin)
+        check_names(record, dims, coords)
+        warn_if_random(starts[0].log_likelihood, evaluate(starts[0].f), "a second time")
+        warn_if_prior_inside(posterior, evaluate)
+        updates = warmup + draws * thin
+        if engine == "compiled":
+            run: Run = CompiledRun(posterior, move, seed, numbers, starts, updates, look_ahead=look_ahead or 1)
+        else:
+            ahead = look_ahead or max(1, 8 // len(numbers))
+            run = HostRun(posterior, move, seed, numbers, starts, updates, look_ahead=ahead)
+        with progress_bar(progress, len(numbers), draws, warmup, thin) as show:
+            interrupted = _drive(run, record, show)
+        if interrupted and not record.draws:
+            raise KeyboardInterrupt(f"stopped during warm-up, after {record.updates:,} updates: no draw to return")
+        _warn_of_trouble(record, evaluate, interrupted, draws)
+
+    attrs = {
+        "ellipslice_version": importlib.metadata.version("ellipslice"),
+        "jax_version": jax.__version__,
+        "numpy_version": np.__version__,
+        "seed": str(seed),
+        "prior": repr(prior),
+        "log_likelihood": _name(log_likelihood),
+        "move": repr(move),
+        "engine": engine,
+        "engine_reason": why,
+        "draws": record.draws,
+        "warmup": warmup,
+        "thin": thin,
+        "chains": len(numbers),
+        "updates": record.updates,
+        "evaluations": record.evaluations,
+        "nan_evaluations": record.nans,
+        "stuck_updates": record.stuck,
+        "interrupted": int(interrupted),
+        "sampling_time": time.perf_counter() - began,
+        "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+    return build_tree(record, numbers, dims, coords, attrs)
+
+
+def _start(
+    posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, engine: str | None
+) -> tuple[list[State], str, str, Callable[[np.ndarray], float]]:
+    """The chains' first states, the engine that will run them and why, and its way to evaluate the likelihood."""
+    centred = posterior.log_likelihood
+    points = None if initial is None else given_starts(centred, initial, numbers)
+    trial = np.asarray(posterior.prior.draw(start_generator(seed, numbers[0]), 1))[0] if points is None else points[0]
+    engine, why = choose_engine(posterior, engine, trial, first_value(posterior, trial))
+    if engine == "compiled":
+        on_device = jax.tree.map(jax.numpy.asarray, centred)
+        evaluate = lambda f: float(compiled_value(on_device, f))  # noqa: E731
+    else:
+        evaluate = one_by_one(posterior)
+    states = []
+    for i, number in enumerate(numbers):
+        f = prior_start(posterior, seed, number, evaluate) if points is None else points[i]
+        value = evaluate(f)
+        if points is not None:
+            check_given(value, number)
+        states.append(State(f, value))
+    return states, engine, why, evaluate
+
+
+def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None]) -> bool:
+    """Advance the run to its end, or until Ctrl-C; whether it was interrupted."""
+    interrupted = False
+    try:
+        while not run.finished:
+            run.advance()
+            for piece in run.take():
+                record.add(piece)
+            show(record.total, record.updates, record.evaluations, record.nans)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        run.close()
+    for piece in run.take():
+        record.add(piece)
+    return interrupted
+
+
+def _warn_of_trouble(record: Record, evaluate: Callable[[np.ndarray], float], interrupted: bool, draws: int) -> None:
+    """Say at the end what a user must know before using the draws."""
+    if interrupted:
+        warn(f"stopped by Ctrl-C: returning {record.draws:,} of {draws:,} draws per chain.")
+    if record.nans:
+        warn(
+            f"{record.nans:,} of {record.evaluations:,} log-likelihood evaluations gave NaN. Those points "
+            "were rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
+            "number or inf - inf."
+        )
+    if record.stuck:
+        warn(
+            f"{record.stuck:,} of {record.updates:,} updates found no acceptable point and stayed where they "
+            "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
+            "isolated spikes."
+        )
+    for f, log_likelihood in record.last:
+        if warn_if_random(log_likelihood, evaluate(f), "at the end of the run"):
+            return
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, but it is {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
+    return int(value)
+
+
+def _chain_numbers(chains: int | Sequence[int]) -> list[int]:
+    if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str):
+        numbers = [_count("a chain's number", chain, 0) for chain in chains]
+        if not numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
+        return numbers
+    return list(range(_count("chains", chains, 1)))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)

@@ -1,0 +1,71 @@
+"""Two mistakes that run without an error and give wrong answers: noticed before the run, and named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from ellipslice.posterior import Posterior
+from ellipslice.sampling.warn import warn
+
+Evaluate = Callable[[np.ndarray], float]
+
+
+def warn_if_random(before: float, after: float, when: str) -> bool:
+    """The same f must give the same value; whether it did not."""
+    random = not abs(before - after) <= 1e-7 * (1 + abs(before))
+    if random:
+        warn(
+            f"the log-likelihood is not a function of f alone: at the same f it gave {before:.8g} and {when} "
+            f"{after:.8g}. The draws will be wrong. Look for random numbers, mini-batches or data that change."
+        )
+    return random
+
+
+def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: float = 0.25) -> None:
+    """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice.
+
+    Along a unit direction of the standard normals behind a draw, the log-prior is the parabola -z^2/2, however wide or
+    narrow the prior is there. What data say bends less the narrower the prior is, and not at all where the likelihood
+    has become flat. So directions of very different width that all bend by 1, or several that bend by exactly 1 about
+    the prior's mean, are the prior's own. Where the data speak loudly in every direction this cannot be seen.
+    """
+    try:
+        size = posterior.prior.noise_size
+    except TypeError:
+        return  # a prior that draws by itself does not say what its directions are
+    axes = np.unique(np.linspace(0, size - 1, 32).astype(int))
+    directions = np.zeros((len(axes), size))
+    directions[np.arange(len(axes)), axes] = 1.0
+    steps = _color(posterior, directions)
+    widths = np.linalg.norm(steps, axis=1)
+    narrowest = np.argsort(widths)[:8]
+    rng = np.random.default_rng(0)
+    began = time.perf_counter()
+    for scale in (0.0, 4.0, -4.0):  # far out, many likelihoods are flat
+        z = scale * rng.standard_normal(size)
+        base = _color(posterior, z[None])[0]
+        middle = evaluate(base)
+        exactly, about = [], []
+        for count, i in enumerate(narrowest, start=1):
+            up, down = evaluate(base + steps[i]), evaluate(base - steps[i])
+            slope, bend = (up - down) / 2, up - 2 * middle + down
+            rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
+            centre = z[axes[i]]
+            exactly.append(abs(bend + 1) < 1e-3 + rounding and abs(slope + centre) < 0.1 * (1 + abs(centre)))
+            if -1.1 < bend < -0.98:
+                about.append(widths[i])
+            if count >= 3 and time.perf_counter() - began > seconds:
+                break
+        if sum(exactly) >= min(3, len(exactly)) or (len(about) >= 3 and max(about) > 3 * min(about)):
+            warn(
+                "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
+                "bends exactly as the prior does. The prior would count twice. Pass the likelihood alone."
+            )
+            return
+
+
+def _color(posterior: Posterior, z: np.ndarray) -> np.ndarray:
+    return np.asarray(posterior.prior.color(z))

@@ -1,0 +1,63 @@
+"""The laws of likelihoods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from ellipslice.engines.choose import compiled_value, first_value
+from ellipslice.likelihoods import Likelihood
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Diagonal
+from ellipslice.testing.laws import close, law
+
+
+def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 0) -> None:
+    """Check a log-likelihood near a latent array `f` where it is finite.
+
+    The laws: it returns one real number; the same f gives the same number; it does not change its argument; if JAX can
+    trace it, compiled and plain values agree. For a `Likelihood` also: `terms` sum to the value, batches equal their
+    rows, no term exceeds its `bounds`, and `simulate` gives data of the right shape.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+    f : array
+        A point to test around.
+    seed : int
+    """
+    f = np.asarray(f, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    posterior = Posterior(Diagonal(np.ones(f.shape)), log_likelihood)
+    with jax.enable_x64(True):
+        for scale in (0.0, 1e-3, 1.0):
+            point = (f + scale * rng.standard_normal(f.shape)).ravel()
+            value = first_value(posterior, point)
+            law(value != np.inf, "the log-likelihood is +inf")
+            law(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the point given")
+            again = first_value(posterior, point)
+            law(value == again or value != value, f"the same f gave {value} and then {again}")
+            try:
+                compiled = float(compiled_value(posterior.log_likelihood, point))
+            except Exception:  # noqa: BLE001  not traceable, which is no fault
+                continue
+            close(compiled, value, "compiled and plain values differ")
+        if isinstance(log_likelihood, Likelihood):
+            _check_parts(log_likelihood, f, rng)
+
+
+def _check_parts(likelihood: Likelihood, f: np.ndarray, rng: np.random.Generator) -> None:
+    batch = f + rng.standard_normal((5, *f.shape)) * np.array([0.1, 1, 3, 10, 30]).reshape(5, *[1] * f.ndim)
+    terms = np.asarray(likelihood.terms(batch))
+    law(terms.shape == batch.shape, f"terms of shape {batch.shape} have shape {terms.shape}")
+    close(likelihood(batch), terms.reshape(5, -1).sum(axis=1), "terms do not sum to the value")
+    close([likelihood(row) for row in batch], likelihood(batch), "a batch differs from its rows")
+    bounds = np.asarray(likelihood.bounds())
+    law(bounds.shape == f.shape, f"bounds have shape {bounds.shape}; expected {f.shape}")
+    law(bool((terms <= bounds + 1e-9 * (1 + np.abs(bounds))).all()), "a term exceeds its bound")
+    data = np.asarray(likelihood.simulate(f, rng))
+    law(data.shape == f.shape, f"simulate gives shape {data.shape}; expected {f.shape}")

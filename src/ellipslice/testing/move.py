@@ -1,0 +1,130 @@
+"""The laws of moves."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+from scipy import stats
+
+from ellipslice.engines.compiled import CompiledRun
+from ellipslice.engines.host import HostRun, HostTarget, Uniforms
+from ellipslice.moves import Move, Search, State
+from ellipslice.noise import Noise
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Dense, Diagonal, Prior
+from ellipslice.testing.laws import close, law, likely
+from ellipslice.testing.reversible import check_reversible
+
+
+def check_move(move: Move, *, seed: int = 0) -> None:
+    """Check that a move is valid, and that both engines run it alike.
+
+    The laws: the result is a function of the noise; the log-likelihood it returns is that of the state it returns, and
+    every evaluation is counted; a state with zero or NaN likelihood is never reached; draws from a known posterior are
+    still draws from it after an update; host and compiled engines give the same chain, to rounding. A `Search` must
+    also be reversible, which is tested without any tolerance by `check_reversible`.
+
+    Parameters
+    ----------
+    move : Move
+    seed : int
+    """
+    if isinstance(move, Search):
+        check_reversible(move, seed=seed)
+    _check_bookkeeping(move, seed)
+    _check_support(move, seed)
+    _check_stationary(move, seed)
+    _check_engines(move, seed)
+
+
+def _noise(move: Move, prior: Prior, rng: np.random.Generator) -> Noise:
+    """Noise for one update on the host."""
+    nu = np.asarray(prior.draw(rng, move.parts))
+    keys = [Uniforms(key, np.empty(0)) for key in rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)]
+    return Noise(nu, rng.standard_exponential(move.parts).tolist(), keys)
+
+
+def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:
+    rng = np.random.default_rng(seed)
+    prior = Dense(np.array([[1.0, 0.6], [0.6, 2.0]]))
+    calls = 0
+
+    def log_likelihood(f: np.ndarray) -> float:
+        nonlocal calls
+        calls += 1
+        return float(-8 * np.sum((f - 1) ** 2))
+
+    target = HostTarget(log_likelihood)
+    state = State(np.zeros(2), log_likelihood(np.zeros(2)))
+    for _ in range(updates):
+        noise = _noise(move, prior, rng)
+        before, calls = (state.f.copy(), state.log_likelihood), 0
+        new, info = move.step(noise, state, target)
+        made = calls
+        law(info.evaluations == made, f"{move!r} made {made} evaluations and reports {info.evaluations}")
+        law(np.array_equal(state.f, before[0]), f"{move!r} changes the old state in place")
+        law(log_likelihood(new.f) == new.log_likelihood, f"{move!r} returns a log-likelihood that is not its state's")
+        again, _ = move.step(noise, state, target)
+        law(np.array_equal(again.f, new.f), f"{move!r} is not a function of its noise")
+        state = new
+
+
+def _check_support(move: Move, seed: int, updates: int = 300) -> None:
+    rng = np.random.default_rng(seed)
+    prior = Diagonal(np.ones(2))
+
+    def log_likelihood(f: np.ndarray) -> float:
+        if f[0] < 0:
+            return math.nan
+        return -math.inf if f[1] > 1 else -float(f @ f)
+
+    target = HostTarget(log_likelihood)
+    state = State(np.array([0.5, 0.5]), -0.5)
+    for _ in range(updates):
+        state, _ = move.step(_noise(move, prior, rng), state, target)
+        law(math.isfinite(state.log_likelihood), f"{move!r} went where the likelihood is {state.log_likelihood}")
+
+
+def _check_stationary(move: Move, seed: int, count: int = 4000) -> None:
+    """Exact posterior draws are still exact posterior draws after an update, and could have come in the other order."""
+    rng = np.random.default_rng(seed)
+    covariance, data, noise = np.array([[1.0, 0.8], [0.8, 1.5]]), np.array([1.0, -0.5]), 0.4
+    prior = Dense(covariance)
+    gain = covariance @ np.linalg.inv(covariance + noise * np.eye(2))
+    mean, spread = gain @ data, np.linalg.cholesky(covariance - gain @ covariance)
+    target = HostTarget(lambda f: float(-0.5 * np.sum((f - data) ** 2) / noise))
+    start = rng.standard_normal((count, 2))
+    end = np.empty((count, 2))
+    for i, z in enumerate(start):
+        f = mean + spread @ z
+        state = State(f, target.log_likelihood(f))
+        for _ in range(2):
+            state, _ = move.step(_noise(move, prior, rng), state, target)
+        end[i] = np.linalg.solve(spread, state.f - mean)
+    for direction in np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]]):
+        values = end @ direction
+        likely(float(stats.kstest(values, "norm").pvalue), f"{move!r} does not keep the posterior")
+        likely(2 * float(stats.norm.sf(abs(values.mean()) * math.sqrt(count))), f"{move!r} shifts the posterior's mean")
+        tail = stats.chi2(count).cdf(float(values @ values))
+        likely(2 * min(tail, 1 - tail), f"{move!r} changes the posterior's variance")
+    radius = np.sum(end**2, axis=1)
+    likely(float(stats.kstest(radius, stats.chi2(2).cdf).pvalue), f"{move!r} does not keep the posterior")
+
+
+def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
+    posterior = Posterior(Dense(np.array([[1.0, 0.6], [0.6, 2.0]])), lambda f: -8.0 * ((f - 1.0) ** 2).sum())
+    starts = [State(np.zeros(2), -16.0)]
+    chains = []
+    for engine in (HostRun, CompiledRun):
+        with jax.enable_x64(True):
+            run = engine(posterior, move, seed, [0], starts, updates)
+            pieces = []
+            while not run.finished:
+                run.advance()
+                pieces += run.take()
+            run.close()
+        chains.append([np.concatenate([getattr(p, name) for p in pieces]) for name in ("f", "log_likelihood")])
+    for host, compiled in zip(*chains, strict=True):
+        close(compiled, host, f"{move!r} gives another chain in compiled code")

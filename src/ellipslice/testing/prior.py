@@ -1,0 +1,97 @@
+"""The laws of priors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from scipy import stats
+
+from ellipslice.priors import Prior
+from ellipslice.testing.laws import close, law, likely
+
+
+def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
+    """Check that a prior is what the sampler takes it for.
+
+    The laws: shapes and layout agree; `color` is linear, takes batches, can be traced and compiled; `draw` is a
+    function of its generator; draws have mean zero, are Gaussian, and have the covariance that `color` says.
+
+    Parameters
+    ----------
+    prior : Prior
+    covariance : array, shape (size, size), optional
+        The covariance it should have. Compared to rounding.
+    seed : int
+    """
+    size = prior.size
+    law(size >= 1, f"size is {size}; a prior needs at least one value")
+    law(
+        sum(math.prod(shape) for _, shape in prior.layout) == size,
+        f"layout {prior.layout} does not add up to size {size}",
+    )
+    mean = None if prior.mean is None else np.asarray(prior.mean)
+    law(
+        mean is None or mean.shape == (size,),
+        f"mean has shape {None if mean is None else mean.shape}; expected ({size},), or None for 0",
+    )
+    law(mean is None or bool(np.isfinite(mean).all()), "mean is not finite")
+
+    factor = None
+    if _has_color(prior):
+        with jax.enable_x64(True):
+            factor = _check_color(prior, np.random.default_rng(seed))
+    if covariance is not None:
+        if factor is None:
+            raise TypeError("a prior that draws by itself has no covariance to compare with.")
+        close(factor.T @ factor, covariance, "color does not have the covariance given")
+    _check_draws(prior, factor, seed)
+
+
+def _has_color(prior: Prior) -> bool:
+    try:
+        return prior.noise_size >= 1
+    except TypeError:
+        return False
+
+
+def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
+    size, noise = prior.size, prior.noise_size
+    x, y = rng.standard_normal((2, 3, noise))
+    drawn = np.asarray(prior.color(x))
+    law(drawn.shape == (3, size), f"color maps (3, {noise}) to {drawn.shape}; expected (3, {size})")
+    close(prior.color(2.5 * x - y), 2.5 * drawn - np.asarray(prior.color(y)), "color is not linear")
+    close(prior.color(np.zeros(noise)), np.zeros(size), "color does not map 0 to 0")
+    close(np.stack([prior.color(row) for row in x]), drawn, "color treats a batch differently from its rows")
+    close(prior.color(np.stack([x, y]))[1], prior.color(y), "color does not take several leading axes")
+    close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
+    leaves, structure = jax.tree.flatten(prior)
+    again = jax.tree.unflatten(structure, leaves)
+    close(again.color(x), drawn, "the prior does not survive being taken apart as a pytree")
+    return np.asarray(prior.color(np.eye(noise)))
+
+
+def _check_draws(prior: Prior, factor: np.ndarray | None, seed: int, count: int = 2000) -> None:
+    rng = np.random.default_rng(seed)
+    draws = np.asarray(prior.draw(rng, count))
+    law(
+        draws.shape == (count, prior.size),
+        f"draw(rng, {count}) has shape {draws.shape}; expected {(count, prior.size)}",
+    )
+    law(bool(np.isfinite(draws).all()), "draw gives values that are not finite")
+    again = np.asarray(prior.draw(np.random.default_rng(seed), count))
+    law(np.array_equal(draws, again), "draw is not a function of its generator: the same seed gave other draws")
+    weights = np.random.default_rng(seed + 1).standard_normal((prior.size, 8))
+    weights[:, :2] = np.eye(prior.size)[:, [0, -1]]  # single values too, whose variance a sum could hide
+    values = draws @ weights
+    for j in range(8):
+        variance = values[:, j].var() if factor is None else float(np.sum((factor @ weights[:, j]) ** 2))
+        if variance <= 1e-20 * float(np.sum(weights[:, j] ** 2)) * (draws**2).mean():
+            continue  # a direction in which the prior is constant
+        scaled = values[:, j] / math.sqrt(variance)
+        likely(2 * float(stats.norm.sf(abs(scaled.mean()) * math.sqrt(count))), "draws do not have mean zero")
+        spread = stats.chi2(count).cdf(float(np.sum(scaled**2)))
+        likely(2 * min(spread, 1 - spread), "draws do not have the covariance that color says")
+        likely(float(stats.kstest(scaled, "norm").pvalue), "draws are not Gaussian")

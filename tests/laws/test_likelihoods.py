@@ -1,0 +1,440 @@
+"""Laws that every likelihood in the catalogue keeps, the tails, and what bad data is told."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import sys
+import warnings
+from decimal import Decimal, localcontext
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ellipslice.likelihoods as likelihoods
+from catalogue_likelihoods import CATALOGUE, DISTRIBUTION
+from ellipslice.likelihoods import (
+    Binomial,
+    Gaussian,
+    Likelihood,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
+
+EVERY = pytest.mark.parametrize("name", CATALOGUE)
+WIDE = np.concatenate([np.linspace(-1e3, 1e3, 401), np.linspace(-30, 30, 241)])
+
+
+def latents(item, batch=(), seed=0, scale=1.5):
+    return scale * np.random.default_rng(seed).standard_normal((*batch, *item.y.shape))
+
+
+def everywhere(item, grid=WIDE):
+    """Each grid value in turn as the latent value of all observations."""
+    return np.broadcast_to(grid.reshape(-1, *[1] * item.y.ndim), (grid.size, *item.y.shape)).copy()
+
+
+def compiled(function, *arguments):
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, jax.jit(function)(*arguments))
+
+
+def test_the_catalogue_has_every_class():
+    exported = {getattr(likelihoods, name) for name in likelihoods.__all__} - {Likelihood}
+    assert {type(make()) for make in CATALOGUE.values()} == exported == set(DISTRIBUTION)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_value_is_the_sum_of_terms(name):
+    item = CATALOGUE[name]()
+    f = latents(item)
+    assert item.terms(f).shape == f.shape
+    assert isinstance(item(f), float)
+    np.testing.assert_allclose(item(f), math.fsum(item.terms(f).ravel()), rtol=1e-14)
+    assert item(f.tolist()) == item(f)
+
+
+@EVERY
+def test_a_batch_has_the_bits_of_its_members(name):
+    # Exactly, in any memory layout: a chain must not depend on how many points are looked at together.
+    item = CATALOGUE[name]()
+    f = latents(item, batch=(5, 3))
+    one_by_one = np.array([[item(point) for point in row] for row in f])
+    np.testing.assert_array_equal(item(f), one_by_one)
+    np.testing.assert_array_equal(item(np.asfortranarray(f)), one_by_one)
+    assert item(np.empty((0, *item.y.shape))).shape == (0,)
+
+
+@pytest.mark.parametrize("size", [1, 7, 129, 811])
+def test_a_long_batch_has_the_bits_of_its_members(size):
+    item = Poisson(np.arange(size) % 4, offset=-1.0)
+    f = latents(item, batch=(9,))
+    np.testing.assert_array_equal(item(f), [item(point) for point in f])
+
+
+@EVERY
+def test_numpy_equals_jax(name):
+    item = CATALOGUE[name]()
+    close = {"rtol": 1e-12, "atol": 1e-300}  # XLA flushes the smallest numbers, below 2e-308, to zero
+    for f in (latents(item, batch=(50,)), everywhere(item)):
+        np.testing.assert_allclose(compiled(lambda i, f: i.terms(f), item, f), item.terms(f), **close)
+        np.testing.assert_allclose(compiled(lambda i, f: i(f), item, f), item(f), **close)
+        np.testing.assert_allclose(compiled(jax.vmap(item), f), item(f), **close)
+    # Bounds near 0 are differences of numbers of order 1.
+    np.testing.assert_allclose(compiled(lambda i: i.bounds(), item), item.bounds(), rtol=1e-12, atol=1e-14)
+    f = latents(item)  # a NumPy f where the data are traced
+    np.testing.assert_allclose(compiled(lambda i: i(f), item), item(f), **close)
+
+
+@EVERY
+def test_numpy_stays_numpy(name, monkeypatch):
+    item = CATALOGUE[name]()
+    monkeypatch.setattr(sys.modules[Likelihood.__module__], "jnp", None)
+    assert type(item.terms(latents(item))) is type(item.bounds()) is np.ndarray
+
+
+@EVERY
+def test_terms_are_the_densities_scipy_has(name):
+    item = CATALOGUE[name]()
+    f = latents(item, batch=(200,))
+    distribution = DISTRIBUTION[type(item)](item, f)
+    log_density = getattr(distribution, "logpdf", None) or distribution.logpmf
+    # The reference goes through probabilities, and loses up to 1/(1 - p) digits where they are near 1.
+    np.testing.assert_allclose(item.terms(f), log_density(item.y), rtol=1e-11, atol=1e-13)
+
+
+@EVERY
+def test_bounds_are_never_exceeded_and_approached(name):
+    item = CATALOGUE[name]()
+    bounds = item.bounds()
+    assert bounds.shape == item.y.shape
+    assert (item.terms(everywhere(item)) <= bounds + 1e-12).all()
+    step = 0.01
+    coarse = np.arange(-40, 40, step)
+    best = coarse[item.terms(everywhere(item, coarse)).argmax(axis=0)]
+    fine = item.terms(best + everywhere(item, np.linspace(-step, step, 2001)))
+    assert (fine <= bounds + 1e-12).all()
+    # The nearest of the fine points is within 5e-6 of the top, where the curvature is at most 40 (the largest count).
+    np.testing.assert_allclose(fine.max(axis=0), bounds, rtol=0, atol=40 * 5e-6**2 / 2 + 1e-12)
+
+
+@EVERY
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_any_finite_f_gives_a_number_within_bounds(name, data):
+    item = CATALOGUE[name]()
+    values = st.lists(st.floats(-1e6, 1e6) | st.floats(-712, 712), min_size=item.y.size, max_size=item.y.size)
+    f = np.array(data.draw(values)).reshape(item.y.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        terms, value = item.terms(f), item(f)
+    assert not np.isnan(value)
+    assert (terms <= item.bounds() + 1e-12).all()  # false for NaN
+
+
+@EVERY
+def test_nan_gives_nan(name):
+    item = CATALOGUE[name]()
+    f = latents(item)
+    f.flat[1] = np.nan
+    assert np.isnan(item(f))
+    assert np.isnan(compiled(item, f))
+    assert np.isnan(item.terms(f)).sum() == np.isnan(compiled(item.terms, f)).sum() == 1
+
+
+# --- derivatives ----------------------------------------------------------------------------------------------------
+
+
+def slopes(item, f):
+    return compiled(jax.grad(lambda f: item.terms(f).sum()), f)
+
+
+@EVERY
+def test_gradients_are_finite_wherever_the_value_is(name):
+    item = CATALOGUE[name]()
+    f = everywhere(item)
+    assert np.isfinite(slopes(item, f))[np.isfinite(item.terms(f))].all()
+
+
+@EVERY
+def test_derivatives_are_those_of_the_value(name):
+    item = CATALOGUE[name]()
+    f = everywhere(item, np.array([-3.0, -0.5, 0.0, 0.5, 3.0]))
+    curvature = compiled(jax.grad(lambda f: jax.grad(lambda f: item.terms(f).sum())(f).sum()), f)
+    h = 1e-4
+    low, middle, high = item.terms(f - h), item.terms(f), item.terms(f + h)
+    # Central differences of values up to 1e3, so rounded by 1e-13: 1e-9 after division by h, 1e-5 by h^2. What they
+    # leave out is of order h^2 times a derivative of at most 100.
+    np.testing.assert_allclose(slopes(item, f), (high - low) / (2 * h), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(curvature, (high - 2 * middle + low) / h**2, rtol=0, atol=1e-4)
+
+
+@EVERY
+def test_claims_of_log_concavity(name):
+    item = CATALOGUE[name]()
+    f = everywhere(item, np.arange(-30, 30, 0.25))
+    terms = item.terms(f)
+    bend = terms[:-2] - 2 * terms[1:-1] + terms[2:]
+    rounding = 1e-14 * (np.abs(terms[1:-1]) + 1e2 + np.abs(item.y) * 40)
+    assert item.log_concave == (type(item) is not StudentT)
+    assert (bend <= rounding).all() == item.log_concave
+
+
+# --- simulation -----------------------------------------------------------------------------------------------------
+
+
+def misses(draws, distribution):
+    """How many of the means and variances are off by more than 5 Monte Carlo standard errors."""
+    mean, variance = distribution.mean(), distribution.var()
+    spread = (draws - mean) ** 2
+    mean_error = np.sqrt(variance / len(draws))
+    variance_error = spread.std(axis=0) / math.sqrt(len(draws))
+    off = np.abs(draws.mean(axis=0) - mean) > 5 * mean_error
+    return int((off | (np.abs(spread.mean(axis=0) - variance) > 5 * variance_error)).sum())
+
+
+def moments_off(simulator, item, seed=0):
+    f = latents(item, scale=0.8)
+    draws = simulator.simulate(np.broadcast_to(f, (20_000, *f.shape)), np.random.default_rng(seed))
+    assert draws.shape == (20_000, *f.shape)
+    return misses(draws, DISTRIBUTION[type(item)](item, f))
+
+
+@EVERY
+@pytest.mark.statistical
+def test_simulated_moments(name):
+    item = CATALOGUE[name]()
+    if name == "StudentT":
+        item = StudentT(item.y, degrees=9.0)  # 4 degrees have no fourth moment, hence no error for the variance
+    assert moments_off(item, item) == 0
+
+
+PLANTED = {
+    "Gaussian": lambda item: Gaussian(item.y, item.sigma**2),
+    "Logistic": lambda item: Probit(item.y),
+    "Probit": lambda item: Logistic(item.y),
+    "Poisson": lambda item: Poisson(item.y, -item.offset),
+    "Binomial": lambda item: Binomial(item.y, item.trials + 1),
+    "NegativeBinomial": lambda item: NegativeBinomial(item.y, 1 / item.dispersion),
+    "StudentT, all per value": lambda item: StudentT(item.y, item.scale, item.degrees - 5),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", PLANTED)
+def test_simulated_moments_catch_a_wrong_simulator(name):
+    item = CATALOGUE[name]()
+    assert moments_off(PLANTED[name](item), item) > 0
+
+
+@EVERY
+def test_simulated_data_are_accepted_as_data(name):
+    item = CATALOGUE[name]()
+    y = item.simulate(latents(item), np.random.default_rng(1))
+    assert isinstance(y, np.ndarray)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = CATALOGUE[name](y)
+    np.testing.assert_array_equal(again.y, y)
+
+
+# --- pytrees --------------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_new_data_do_not_compile_again(name):
+    make, traces = CATALOGUE[name], []
+
+    @jax.jit
+    def value(item, f):
+        traces.append(1)
+        return item(f)
+
+    first = make()
+    f = latents(first)
+    second = make(first.simulate(f, np.random.default_rng(2)))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(value(first, f), first(f), rtol=1e-12)
+        np.testing.assert_allclose(value(second, f), second(f), rtol=1e-12)
+    assert len(traces) == 1
+
+
+@EVERY
+def test_flattening_and_pickling_keep_everything(name):
+    item = CATALOGUE[name]()
+    f = latents(item)
+    leaves, structure = jax.tree.flatten(item)
+    assert all(type(leaf) is np.ndarray and leaf.dtype == np.float64 for leaf in leaves)
+    for again in (jax.tree.unflatten(structure, leaves), pickle.loads(pickle.dumps(item))):
+        assert repr(again) == repr(item)
+        assert again(f) == item(f)
+        assert jax.tree.structure(again) == structure
+
+
+def test_later_changes_of_the_callers_array_do_nothing():
+    y = np.array([1.0, 2.0])
+    item = Poisson(y)
+    y[0] = 5.0
+    assert item.y[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        item.y[0] = 5.0
+
+
+# --- tails ----------------------------------------------------------------------------------------------------------
+
+
+def log_normal_tail(x):
+    """Log Phi(-x) for x > 3 with 50 digits, from Laplace's continued fraction 1/(x + 1/(x + 2/(x + ...)))."""
+    with localcontext() as context:
+        context.prec = 50
+        x, tail = Decimal(x), Decimal(0)
+        for k in range(2000, 0, -1):
+            tail = k / (x + tail)
+        two_pi = 2 * Decimal("3.14159265358979323846264338327950288419716939937511")
+        return float(-x * x / 2 - two_pi.ln() / 2 - (x + tail).ln())
+
+
+@pytest.mark.parametrize("x", [4, 8, 19.5, 20.5, 40, 1000, 10_000])
+def test_probit_tails(x):
+    item, f = Probit([1, -1]), np.array([-x, x], dtype=float)
+    np.testing.assert_allclose(item.terms(f), log_normal_tail(x), rtol=1e-13)
+    np.testing.assert_allclose(compiled(item.terms, f), log_normal_tail(x), rtol=1e-13)
+    log_density = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+    # The slope comes from a difference of logs as large as x^2 / 2.
+    slope = math.exp(log_density - log_normal_tail(x))
+    np.testing.assert_allclose(slopes(item, f), [slope, -slope], rtol=1e-12 + 1e-15 * x * x)
+
+
+def test_probit_close_to_certain():
+    # log Phi(x) = -Phi(-x) - Phi(-x)^2 / 2 - ...
+    x = np.array([4.0, 6.0, 9.0, 30.0])
+    tail = np.exp([log_normal_tail(value) for value in x])
+    for terms in (Probit(np.ones(4)).terms(x), compiled(Probit(np.ones(4)).terms, x)):
+        np.testing.assert_allclose(terms, np.log1p(-tail), rtol=1e-13)
+
+
+TAILS = [
+    (Logistic([1, -1, 1, -1]), [-1e4, 1e4, 40, -40], [-1e4, -1e4, -math.exp(-40), -math.exp(-40)]),
+    (Poisson([0, 2, 0, 3]), [-800, -800, 800, 800], [0, -1600 - math.log(2), -math.inf, -math.inf]),
+    (Binomial([0, 2, 0, 2], 2), [-1e4, -1e4, 1e4, 50], [0, -2e4, -2e4, -2 * math.exp(-50)]),
+    (NegativeBinomial([0, 2, 0, 2], 1.0), [-1e4, -1e4, 1e4, 1e4], [0, -2e4, -1e4, -1e4]),
+    (NegativeBinomial([3], 1e12), [0.5], [Poisson([3])([0.5])]),
+    (
+        StudentT([0.0, 0.0], degrees=1.0),
+        [1e8, -1e120],
+        [-math.log(math.pi * 1e16), -math.log(math.pi) - 240 * math.log(10)],
+    ),
+    (StudentT([0.0], degrees=1e12), [0.5], [Gaussian([0.0])([0.5])]),
+]
+
+
+@pytest.mark.parametrize(("item", "f", "expected"), TAILS, ids=[f"{type(row[0]).__name__} {row[1]}" for row in TAILS])
+def test_tails(item, f, expected):
+    f = np.array(f, dtype=float)
+    # Ten to the twelve degrees or dispersion are the limit up to 1e-12 times a few.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(item.terms(f), expected, rtol=2e-11, atol=1e-300)
+    np.testing.assert_allclose(compiled(item.terms, f), expected, rtol=2e-11, atol=1e-300)
+
+
+def test_a_rate_too_large_to_simulate_is_named():
+    for item in (Poisson([1, 1]), NegativeBinomial([1, 1], 2.0)):
+        with pytest.raises(ValueError, match=r"the rate\[1\] = .* cannot be simulated"):
+            item.simulate(np.array([0.0, 100.0]), np.random.default_rng(0))
+
+
+# --- what people see ------------------------------------------------------------------------------------------------
+
+
+def test_repr():
+    assert repr(Poisson(np.ones(811), math.log(191 / 811))) == "Poisson(811 observations, offset=-1.446)"
+    assert repr(Logistic(np.ones(767))) == "Logistic(767 labels)"
+    assert repr(Gaussian(3.0)) == "Gaussian(1 observation, sigma=1)"
+    assert repr(Gaussian([1.0, 2.0], [1.0, 2.0])) == "Gaussian(2 observations, sigma=array of shape (2,))"
+    assert repr(NegativeBinomial([3, 4], 2)) == "NegativeBinomial(2 observations, dispersion=2, offset=0)"
+    seen = []
+    jax.jit(lambda item: seen.append(repr(item)))(Binomial([[1, 2]], 5))
+    assert seen == ["Binomial(2 observations, trials=array of shape ())"]
+
+
+@pytest.mark.parametrize("make", [Logistic, Probit])
+@pytest.mark.parametrize("y", [[0, 1, 1], [0.0, 1.0, 1.0], [False, True, True]])
+def test_labels_0_and_1_are_converted_and_said_so(make, y):
+    with pytest.warns(UserWarning, match="labels 0/1 were read as -1/\\+1") as caught:
+        item = make(y)
+    assert caught[0].filename == __file__
+    np.testing.assert_array_equal(item.y, [-1.0, 1.0, 1.0])
+    assert repr(item) == f"{make.__name__}(3 labels, 0/1 read as -1/+1)"
+    assert item([0.1, 0.2, 0.3]) == make([-1, 1, 1])([0.1, 0.2, 0.3])
+
+
+@EVERY
+def test_f_of_the_wrong_shape(name):
+    item = CATALOGUE[name]()
+    message = r"f has shape \(7,\), but y has shape .* Expected one latent value per observation"
+    for use in (item, item.terms, jax.jit(item), lambda f: item.simulate(f, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match=message):
+            use(np.zeros(7))
+    with pytest.raises(ValueError, match=r"f has shape \(\)"):
+        item(0.5)
+
+
+BAD = [
+    (lambda: Gaussian(["a", "b"]), TypeError, r"Gaussian: y has dtype <U1\. Expected real numbers"),
+    (lambda: Gaussian([None, 1.0]), TypeError, r"y has dtype object\. Expected real numbers"),
+    (lambda: Gaussian([1j]), TypeError, r"y has dtype complex128\. Expected real numbers"),
+    (lambda: Gaussian([[1.0], [1.0, 2.0]]), ValueError, "y is not a rectangular array"),
+    (lambda: Gaussian([]), ValueError, r"Gaussian: y is empty \(shape \(0,\)\)\. Expected at least one value"),
+    (lambda: Gaussian([[0.0, np.nan]]), ValueError, r"y\[0, 1\] = nan is not finite\. .* Drop missing values"),
+    (lambda: Gaussian(np.inf), ValueError, r"y = inf is not finite|y\[0\] = inf is not finite"),
+    (lambda: Gaussian(np.ma.masked_less([1.0, -9.0], 0)), ValueError, "y has masked values"),
+    (lambda: Gaussian([1.0], sigma=0.0), ValueError, r"Gaussian: sigma = 0 is not positive\. Expected sigma > 0"),
+    (lambda: Gaussian([1.0, 2.0], sigma=[1.0, -1.0]), ValueError, r"sigma\[1\] = -1 is not positive"),
+    (lambda: Gaussian([1.0], sigma=np.nan), ValueError, "sigma = nan is not finite"),
+    (lambda: Gaussian([1.0, 2.0], sigma=[1.0] * 3), ValueError, r"sigma has shape \(3,\), which does not broadcast"),
+    (lambda: Gaussian([1.0, 2.0], sigma=np.ones((4, 2))), ValueError, r"\(4, 2\), .* an array of shape \(2,\)"),
+    (lambda: Gaussian([1.0], sigma="1"), TypeError, r"sigma has dtype <U1\. Expected real numbers"),
+    (lambda: jax.jit(lambda y: Gaussian(y)(y))(np.ones(2)), TypeError, "y is traced by JAX.*pass it in as an argument"),
+    (lambda: Logistic([1, 2, 3]), ValueError, r"Logistic: y holds 2, 3 as labels\. Expected -1 and \+1"),
+    (lambda: Probit([-1, 0.5]), ValueError, r"Probit: y holds 0\.5 as labels.*Recode"),
+    (lambda: Probit([-1, 0, 1]), ValueError, "Probit: y holds both -1 and 0"),
+    (lambda: Logistic(np.arange(20)), ValueError, r"y holds 2, 3, 4, 5, 6, \.\.\. as labels"),
+    (lambda: Logistic([]), ValueError, "y is empty"),
+    (
+        lambda: Poisson([0, 1, -2]),
+        ValueError,
+        r"Poisson: y\[2\] = -2 is not a count\. Expected whole numbers, 0 or more",
+    ),
+    (lambda: Poisson([[0.0, 2.5]]), ValueError, r"y\[0, 1\] = 2\.5 is not a count.*Use Gaussian"),
+    (lambda: Poisson([1, 2], offset=np.inf), ValueError, "offset = inf is not finite"),
+    (lambda: Poisson([1, 2], offset=[0.0, np.nan]), ValueError, r"offset\[1\] = nan is not finite"),
+    (lambda: Poisson([1, 2], offset=np.zeros(3)), ValueError, r"offset has shape \(3,\)"),
+    (lambda: Binomial([1, 5], 4), ValueError, r"Binomial: y\[1\] = 5 is more than its trials"),
+    (lambda: Binomial([1, 2], [1.5, 2]), ValueError, r"trials\[0\] = 1\.5 is not a count"),
+    (lambda: Binomial([0, 0], -1), ValueError, "trials = -1 is not a count"),
+    (lambda: Binomial([0.2, 0.7], 1), ValueError, r"y\[0\] = 0\.2 is not a count.*not their share"),
+    (lambda: Binomial([1, 2], [3, 3, 3]), ValueError, r"trials has shape \(3,\)"),
+    (lambda: NegativeBinomial([1.5], 1.0), ValueError, r"NegativeBinomial: y\[0\] = 1\.5 is not a count"),
+    (lambda: NegativeBinomial([1], 0), ValueError, "dispersion = 0 is not positive"),
+    (lambda: NegativeBinomial([1], np.nan), ValueError, "dispersion = nan is not finite"),
+    (lambda: NegativeBinomial([1], 1.0, offset=np.nan), ValueError, "offset = nan is not finite"),
+    (lambda: StudentT([1.0], scale=-1.0), ValueError, "StudentT: scale = -1 is not positive"),
+    (lambda: StudentT([1.0], degrees=0.0), ValueError, "degrees = 0 is not positive"),
+    (lambda: StudentT([1.0], degrees=np.inf), ValueError, "degrees = inf is not finite"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), BAD, ids=[row[2] for row in BAD])
+def test_bad_input_is_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
