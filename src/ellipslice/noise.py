@@ -47,7 +47,7 @@ def block_length(size: int) -> int:
     About 10^5 numbers: enough to turn matrix-vector products into a matrix product, small enough to stay in cache.
     """
     length = 8
-    while length < 512 and 2 * length * size <= 100_000:
+    while length < 512 and 2 * length * size <= 2**17:
         length *= 2
     return length
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.host import explain
+from ellipslice.engines.compiled import compiled_evaluate
+from ellipslice.engines.host import explain, one_by_one
 from ellipslice.posterior import CentredLikelihood, Posterior
-
-
-@jax.jit
-def compiled_value(centred: CentredLikelihood, f: Any) -> Any:
-    """The log-likelihood of one centred flat vector, in compiled code."""
-    return jnp.asarray(centred(f), f.dtype)
 
 
 def first_value(posterior: Posterior, f: np.ndarray) -> float:
@@ -30,8 +25,10 @@ def first_value(posterior: Posterior, f: np.ndarray) -> float:
     return _as_log_likelihood(result)
 
 
-def choose_engine(posterior: Posterior, engine: str | None, f: np.ndarray, value: float) -> tuple[str, str]:
-    """The engine's name, and why. `value` is what the function itself gives at `f`.
+def choose_engine(
+    posterior: Posterior, engine: str | None, f: np.ndarray, value: float
+) -> tuple[str, str, Callable[[np.ndarray], float]]:
+    """The engine's name, why, and its way to evaluate. `value` is what the function itself gives at `f`.
 
     A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
     function caught the tracer's exception and returned something else, or drew random numbers.)
@@ -39,23 +36,23 @@ def choose_engine(posterior: Posterior, engine: str | None, f: np.ndarray, value
     if engine not in (None, "compiled", "host"):
         raise ValueError(f'engine must be "compiled", "host" or None (look and choose), but it is {engine!r}.')
     if engine == "host":
-        return "host", "asked for"
-    why_not = None
+        return "host", "asked for", one_by_one(posterior)
+    why_not, evaluate = None, compiled_evaluate(posterior.log_likelihood)
     try:
-        traced = float(compiled_value(posterior.log_likelihood, f))
+        traced = evaluate(f)
     except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
         why_not = f"JAX cannot trace the log-likelihood ({type(error).__name__})"
     else:
         if not np.isclose(traced, value, rtol=1e-4, atol=1e-4, equal_nan=True):
             why_not = f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
     if why_not is None:
-        return "compiled", "asked for" if engine else "JAX can trace the log-likelihood"
+        return "compiled", "asked for" if engine else "JAX can trace the log-likelihood", evaluate
     if engine == "compiled":
         raise ValueError(
             f'engine="compiled" was asked for, but {why_not}. Write the log-likelihood with jax.numpy, or leave engine '
             "out: the host engine runs any Python."
         )
-    return "host", why_not
+    return "host", why_not, one_by_one(posterior)
 
 
 def _call(centred: CentredLikelihood, f: np.ndarray) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise, block_length, draw_block, uniform
 from ellipslice.posterior import CentredLikelihood, Posterior
+from ellipslice.priors import Prior
 
 TURN = 0.1
 """Seconds of work between two looks at the clock: how fast progress and Ctrl-C are answered."""
@@ -54,8 +55,9 @@ class CompiledRun:
     ):
         with jax.enable_x64(True):
             prior, centred = jax.tree.map(jnp.asarray, (posterior.prior, posterior.log_likelihood))
+        run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead, centred)
         self._chains = [
-            _Chain(i, number, state, updates, prior, centred, move, seed, look_ahead)
+            _Chain(i, number, state, updates, prior, run_block, move.parts, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))
         ]
         self._pool = ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1), "ellipslice")
@@ -84,14 +86,13 @@ class _Chain:
         number: int,
         state: State,
         updates: int,
-        prior: Any,
-        centred: CentredLikelihood,
-        move: Move,
+        prior: Prior,
+        run_block: Callable[..., _Trace],
+        parts: int,
         seed: int,
-        look_ahead: int,
     ):
-        self._position, self._number, self._prior, self._seed = position, number, prior, seed
-        self._state, self._centred, self._move, self._look_ahead = state, centred, move, look_ahead
+        self._position, self._number, self._state, self._prior = position, number, state, prior
+        self._run_block, self._parts, self._seed = run_block, parts, seed
         self._length = block_length(prior.size)
         self._updates, self._done = updates, 0
         self._stretch = min(16, self._length)
@@ -120,8 +121,8 @@ class _Chain:
             self._block = block
         stop = min(self._length, first + self._stretch, first + self._updates - self._done)
         began = time.perf_counter()
-        trace = _run_block(self._move, self._look_ahead, self._centred, self._state, self._noise, first, stop)
-        if self._next is None and self._done + stop - first < self._updates:
+        trace = self._run_block(self._state, self._noise, first, stop)
+        if self._next is None and (block + 1) * self._length < self._updates:
             self._next = self._draw(block + 1)
         f, log_likelihood, info = jax.tree.map(lambda rows: np.asarray(rows)[first:stop], (trace.f, *trace[1:]))
         self._state = State(trace.f[stop - 1], trace.log_likelihood[stop - 1])
@@ -131,7 +132,7 @@ class _Chain:
             self._stretch = min(2 * self._stretch, self._length)
 
     def _draw(self, block: int) -> Noise:
-        noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
+        noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._parts)
         return Noise(*(jnp.asarray(part) for part in noise))
 
 
@@ -143,7 +144,33 @@ class _Trace(NamedTuple):
     info: Info
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+def compile_for(centred: CentredLikelihood, function: Callable[..., Any], static: tuple[int, ...] = ()) -> Any:
+    """Compile a function of a likelihood.
+
+    If the likelihood is a pytree, its data are arguments and the compiled code serves every run. If it is any other
+    function, its data are inside the compiled code, which is made for this run and goes with it.
+    """
+    if centred.function is None:
+        return _compile_once(function, static)
+    return jax.jit(partial(function), static_argnums=static)
+
+
+@cache
+def _compile_once(function: Callable[..., Any], static: tuple[int, ...]) -> Any:
+    return jax.jit(function, static_argnums=static)
+
+
+def compiled_evaluate(centred: CentredLikelihood) -> Callable[[np.ndarray], float]:
+    """The log-likelihood of one centred flat vector, by compiled code."""
+    on_device = jax.tree.map(jnp.asarray, centred)
+    value = compile_for(centred, _value)
+    return lambda f: float(value(on_device, f))
+
+
+def _value(centred: CentredLikelihood, f: Any) -> Any:
+    return jnp.asarray(centred(f), f.dtype)
+
+
 def _run_block(
     move: Move, look_ahead: int, centred: CentredLikelihood, state: State, noise: Noise, first: Any, stop: Any
 ) -> _Trace:
@@ -217,7 +244,13 @@ def _search_block(
     def one_pass(s: _Searching) -> _Searching:
         a, b = move.curve(s.state.f, nu[s.t], s.here)
         log_y = s.state.log_likelihood - level[s.t]
-        evaluate = lambda theta: jnp.asarray(centred(move.point(a, b, theta)), nu.dtype)  # noqa: E731
+
+        def point(theta: Any) -> Any:
+            w_a, w_b = move.weights(theta)
+            return a * w_a + b * w_b
+
+        def evaluate(theta: Any) -> Any:
+            return jnp.asarray(centred(point(theta)), nu.dtype)
 
         # The angles to try, each with the bracket it was drawn from, and the one after them.
         angles = [(s.theta, s.theta_min, s.theta_max)]
@@ -246,7 +279,7 @@ def _search_block(
         tried = jnp.asarray(s.tried + used, jnp.int32)
         nans = jnp.asarray(s.nans + nans + jnp.isnan(value), jnp.int32)
         ended = accepted | (tried >= MAX_EVALUATIONS)
-        f = jnp.where(accepted, move.point(a, b, theta), s.state.f)
+        f = jnp.where(accepted, point(theta), s.state.f)
         state = State(f, jnp.where(accepted, value, s.state.log_likelihood))
         info = Info(tried, nans, ended & ~accepted, jnp.where(accepted, theta - s.here, 0.0))
         trace = _write(s.trace, s.t, state, info)

@@ -6,23 +6,29 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.angles import WIDTH, AngleTable
+from ellipslice.engines.angles import AngleTable, UniformTable
 from ellipslice.engines.base import Piece
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS, search
-from ellipslice.noise import Noise, block_length, draw_block, uniform
-from ellipslice.posterior import Posterior
+from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.posterior import CentredLikelihood, Posterior
+from ellipslice.priors import Prior
 
 TURN = 0.05
 """Seconds a chain runs before the next one's turn."""
+
+Evaluate = Callable[[np.ndarray], float]
+EvaluateBatch = Callable[[np.ndarray], Any]
 
 
 class HostTarget:
     """The posterior as moves see it on the host. Here a noise's `key` is a function that gives its uniforms."""
 
-    def __init__(self, log_likelihood: Callable[[np.ndarray], float]):
+    def __init__(self, log_likelihood: Evaluate):
         self.log_likelihood = log_likelihood
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
@@ -59,30 +65,30 @@ class HostRun:
         *,
         look_ahead: int = 1,
     ):
-        self._target = HostTarget(one_by_one(posterior))
-        self._batch = posterior.log_likelihood.batch if posterior.vectorized and isinstance(move, Search) else None
-        self._look_ahead = look_ahead
-        self._judge_alone = self._batch is not None and not _rows_are_independent(self._batch, starts)
-        self._move = move
+        prior = jax.tree.map(jnp.asarray, posterior.prior)
         self._chains = [
-            _Chain(i, number, state, updates, posterior, move, seed)
+            _Chain(i, number, state, updates, prior, move, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))
         ]
+        centred = posterior.log_likelihood
+        call, evaluate = quickest(centred), one_by_one(posterior)
+        if posterior.vectorized and isinstance(move, Search):
+            batch = all_at_once(posterior)
+            alone = None if _rows_keep_their_bits(batch, starts) else evaluate
+            searches = [_LookAhead(move, chain, look_ahead, alone) for chain in self._chains]
+            self._advance = lambda: _advance_together(searches, batch)
+        elif isinstance(move, Search):
+            self._advance = lambda: self._take_turns(lambda chain: _search(move, chain, call, centred))
+        else:
+            target = HostTarget(evaluate)
+            self._advance = lambda: self._take_turns(lambda chain: move.step(chain.noise(), chain.state, target))
 
     @property
     def finished(self) -> bool:
-        return all(chain.finished for chain in self._chains)
+        return not any(chain.remaining for chain in self._chains)
 
     def advance(self) -> None:
-        active = [chain for chain in self._chains if not chain.finished]
-        if self._batch is not None and isinstance(self._move, Search):
-            self._advance_together(active, self._move, self._batch)
-            return
-        for chain in active:
-            end = time.perf_counter() + TURN
-            while not chain.finished and time.perf_counter() < end:
-                noise = chain.next_noise()
-                chain.record(*self._move.step(noise, chain.state, self._target))
+        self._advance()
 
     def take(self) -> list[Piece]:
         return [piece for chain in self._chains if (piece := chain.take()) is not None]
@@ -90,158 +96,167 @@ class HostRun:
     def close(self) -> None:
         """Nothing is held."""
 
-    # Many chains, several angles each, one call.
-
-    def _advance_together(self, active: list[_Chain], move: Search, batch: Callable[[np.ndarray], Any]) -> None:
-        end = time.perf_counter() + TURN
-        alone = self._target.log_likelihood if self._judge_alone else None
-        searches = [_Lookahead(move, chain, alone) for chain in active]
-        while searches and time.perf_counter() < end:
-            points = np.concatenate([s.points(self._look_ahead) for s in searches])
-            values = np.asarray(batch(points), dtype=np.float64)
-            if values.shape != (len(points),):
-                raise ValueError(
-                    f"log_likelihood was given a batch of {len(points)} latents and returned shape {values.shape}; "
-                    f"with vectorized=True it must return one value for each, shape ({len(points)},)."
-                )
-            rows = values.tolist()
-            start = 0
-            for s in searches:
-                stop = start + s.width
-                s.judge(rows[start:stop])
-                start = stop
-            searches = [s for s in searches if not s.chain.finished]
+    def _take_turns(self, update: Callable[[_Chain], tuple[State, Info]]) -> None:
+        for chain in self._chains:
+            end = time.perf_counter() + TURN
+            for _ in range(chain.remaining):
+                chain.record(*update(chain))
+                if time.perf_counter() > end:
+                    break
 
 
 class _Chain:
     """One chain: its state, its noise, and what it has drawn but not handed over."""
 
-    def __init__(
-        self, position: int, number: int, state: State, updates: int, posterior: Posterior, move: Move, seed: int
-    ):
-        self.position, self.number, self.state = position, number, state
-        self._prior, self._seed, self._move = posterior.prior, seed, move
-        self._length = block_length(posterior.prior.size)
+    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, move: Move, seed: int):
+        self.state = state
+        self._position, self._number, self._seed = position, number, seed
+        self._prior, self._move = prior, move
+        self._length = block_length(prior.size)
+        self.buffer = np.empty(prior.size)
         self._updates, self._done, self._taken = updates, 0, 0
-        self._drawn: list[tuple[State, Info]] = []
+        self._f: list[np.ndarray] = []
+        self._log_likelihood: list[float] = []
+        self._info: list[Any] = []
         self._block = -1
 
     @property
-    def finished(self) -> bool:
-        return self._done >= self._updates
+    def remaining(self) -> int:
+        return self._updates - self._done
 
     def record(self, state: State, info: Info) -> None:
-        self._drawn.append((state, info))  # first, and in one piece: Ctrl-C may come at any moment
+        # One list a field rather than one of tuples, which Python's garbage collector would visit again and again.
+        self._f.append(state.f)
+        self._log_likelihood.append(state.log_likelihood)
+        self._info.extend(info)
         self.state = state
         self._done += 1
 
     def take(self) -> Piece | None:
-        if not self._drawn:
+        count = self._done - self._taken  # Ctrl-C may have come in the middle of `record`
+        if not count:
             return None
-        drawn, self._drawn = self._drawn, []
-        first, self._taken = self._taken, self._taken + len(drawn)
-        states = [state for state, _ in drawn]
-        return Piece(
-            self.position,
-            first,
-            np.array([state.f for state in states]),
-            np.array([state.log_likelihood for state in states]),
-            Info(*(np.array(column) for column in zip(*(info for _, info in drawn), strict=True))),
-        )
+        fields = len(Info._fields)
+        info = Info(*(np.array(self._info[i : count * fields : fields]) for i in range(fields)))
+        f, log_likelihood = np.array(self._f[:count]), np.array(self._log_likelihood[:count])
+        first, self._taken = self._taken, self._done
+        self._f, self._log_likelihood, self._info = [], [], []
+        return Piece(self._position, first, f, log_likelihood, info)
 
-    def next_noise(self) -> Noise:
-        """The noise of the next update, its keys replaced by functions that give the uniforms."""
+    def noise(self) -> Noise:
+        """The noise of the next update; its keys are functions that give the uniforms."""
         row = self._enter_block()
-        keys = [Uniforms(self._noise.key[row, part], self._table[row, part]) for part in range(self._move.parts)]
+        keys = [self._uniforms.row(row, part) for part in range(self._move.parts)]
         return Noise(self._noise.nu[row], self._level[row], keys)
 
-    def next_angles(self) -> tuple[np.ndarray, float, AngleTable, int]:
-        """The draw, the level and the angles of the next update, for look-ahead."""
+    def angles(self) -> tuple[np.ndarray, float, AngleTable, int]:
+        """The draw and the level of the next update, and a table of angles with its row."""
         row = self._enter_block()
         return self._noise.nu[row, 0], self._level[row][0], self._angles, row
 
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
         if block != self._block:
-            noise = draw_block(self._prior, self._seed, self.number, block, self._length, self._move.parts)
+            noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
             self._noise = Noise(np.asarray(noise.nu), noise.level, noise.key)
             self._level = noise.level.tolist()
-            self._table = uniform(noise.key[:, :, None], np.arange(WIDTH, dtype=np.uint32))
             if isinstance(self._move, Search):
-                self._angles = AngleTable(self._move, noise.key[:, 0])
+                self._angles = AngleTable(self._move, UniformTable(noise.key[:, 0]))
+            else:
+                self._uniforms = UniformTable(noise.key)
             self._block = block
         return row
 
 
-class Uniforms:
-    """The uniforms of one update as Python floats: a few from a table, the rest made when asked for."""
+def _search(move: Search, chain: _Chain, call: Callable[..., Any], centred: CentredLikelihood) -> tuple[State, Info]:
+    """`moves.search.search` with the angles read from a table, and no more calls than a loop written by hand."""
+    nu, level, angles, update = chain.angles()
+    state, here, part = chain.state, angles.here[update], chain.buffer
+    a, b = move.curve(state.f, nu, here)
+    log_y = state.log_likelihood - level
+    nans = tried = 0
+    while tried < MAX_EVALUATIONS:
+        for w_a, w_b in zip(*angles.weights(update, tried), strict=True):
+            f = a * w_a
+            f += np.multiply(b, w_b, part)
+            try:
+                value = float(call(f))
+            except Exception as error:
+                explain(error, centred.unpack(f))
+                raise
+            tried += 1
+            if value > log_y:
+                return State(f, value), Info(tried, nans, False, angles.angle(update, tried - 1) - here)
+            nans += value != value
+    return state, Info(tried, nans, True, 0.0)
 
-    def __init__(self, key: np.ndarray, first: np.ndarray):
-        self._key, self._first = key, first.tolist()
 
-    def __call__(self, number: int) -> float:
-        if number < len(self._first):
-            return self._first[number]
-        return float(uniform(self._key[None], np.array([number], np.uint32))[0])
+def _advance_together(searches: list[_LookAhead], batch: EvaluateBatch) -> None:
+    """All chains in one call, each several angles ahead; none waits for another."""
+    end = time.perf_counter() + TURN
+    active = [s for s in searches if s.chain.remaining]
+    while active and time.perf_counter() < end:
+        points = [s.points() for s in active]
+        values = batch(points[0] if len(points) == 1 else np.concatenate(points)).tolist()
+        start = 0
+        for s, own in zip(active, points, strict=True):
+            s.judge(own, values[start : start + len(own)])
+            start += len(own)
+        active = [s for s in active if s.chain.remaining]
 
 
-class _Lookahead:
+class _LookAhead:
     """A search that is asked for several points at a time and told their values.
 
     If values in a batch round differently from values alone (a matrix product may), a point that is, or could be, on
     the slice is evaluated once more by itself: the chain is then the same for any look-ahead and any company.
     """
 
-    def __init__(self, move: Search, chain: _Chain, alone: Callable[[np.ndarray], float] | None):
-        self.chain, self._move, self._alone = chain, move, alone
-        self._next()
+    def __init__(self, move: Search, chain: _Chain, count: int, alone: Evaluate | None):
+        self.chain, self._move, self._count, self._alone = chain, move, count, alone
+        self._begun = False
 
-    def _next(self) -> None:
-        nu, level, self._angles, self._row = self.chain.next_angles()
-        self._here = self._angles.here[self._row]
-        self._a, self._b = self._move.curve(self.chain.state.f, nu, self._here)
-        self._log_y = self.chain.state.log_likelihood - level
-        self._tried, self._nans = 0, 0
+    def points(self) -> np.ndarray:
+        """The next points to try."""
+        if not self._begun:
+            nu, level, self._angles, self._update = self.chain.angles()
+            self._here = self._angles.here[self._update]
+            self._a, self._b = self._move.curve(self.chain.state.f, nu, self._here)
+            self._log_y = self.chain.state.log_likelihood - level
+            self._tried = self._nans = 0
+            self._begun = True
+        w_a, w_b = self._angles.weights(self._update, self._tried)
+        count = min(self._count, MAX_EVALUATIONS - self._tried)
+        return self._a * np.array(w_a[:count])[:, None] + self._b * np.array(w_b[:count])[:, None]
 
-    def points(self, count: int) -> np.ndarray:
-        self.width = count = min(count, MAX_EVALUATIONS - self._tried)
-        while len(self._angles.rows[self._row]) < self._tried + count:
-            self._angles.extend(self._row)
-        self._theta = self._angles.rows[self._row][self._tried : self._tried + count]
-        self._points = self._move.point(self._a, self._b, np.array(self._theta)[:, None])
-        return self._points
-
-    def judge(self, values: list[float]) -> None:
+    def judge(self, points: np.ndarray, values: list[float]) -> None:
+        """Take the first point on the slice, if there is one."""
         for i, value in enumerate(values):
             self._tried += 1
-            if self._alone and value > self._log_y - 1e-8 * (1 + abs(self._log_y)):
-                value = self._alone(self._points[i])
+            if self._alone is not None and value > self._log_y - 1e-8 * (1 + abs(self._log_y)):
+                value = self._alone(points[i])
             if value > self._log_y:
-                info = Info(self._tried, self._nans, False, self._theta[i] - self._here)
-                self._end(State(self._points[i].copy(), value), info)
+                angle = self._angles.angle(self._update, self._tried - 1) - self._here
+                self._end(State(points[i].copy(), value), Info(self._tried, self._nans, False, angle))
                 return
             self._nans += value != value
         if self._tried >= MAX_EVALUATIONS:
-            self._end(self.chain.state, Info(MAX_EVALUATIONS, self._nans, True, 0.0))
+            self._end(self.chain.state, Info(self._tried, self._nans, True, 0.0))
 
     def _end(self, state: State, info: Info) -> None:
+        self._begun = False
         self.chain.record(state, info)
-        if not self.chain.finished:
-            self._next()
 
 
-def _rows_are_independent(batch: Callable[[np.ndarray], Any], starts: Sequence[State]) -> bool:
-    """Whether a point has the same bits alone and in batches of several sizes, as far as a quick look can tell."""
-    points = starts[0].f * np.linspace(-1, 1, 17)[:, None]
-    together = [np.asarray(batch(points[:count])) for count in (1, 2, 3, 8, 17)]
-    return all(np.array_equal(values, together[-1][: len(values)], equal_nan=True) for values in together)
+def quickest(centred: CentredLikelihood) -> Callable[[np.ndarray], Any]:
+    """The user's own function where the flat vector is what it takes; else with the shift and the reshaping."""
+    return centred.callable if _is_plain(centred) and not centred.batches_only else centred
 
 
-def one_by_one(posterior: Posterior) -> Callable[[np.ndarray], float]:
+def one_by_one(posterior: Posterior) -> Evaluate:
     """The log-likelihood of one centred flat vector, as a float; an exception carries the latents that caused it."""
     centred = posterior.log_likelihood
-    plain = centred.single and centred.mean is None and len(centred.layout[0][1]) == 1 and not centred.batches_only
-    call = centred.callable if plain else centred
+    call = quickest(centred)
 
     def evaluate(f: np.ndarray) -> float:
         try:
@@ -251,6 +266,39 @@ def one_by_one(posterior: Posterior) -> Callable[[np.ndarray], float]:
             raise
 
     return evaluate
+
+
+def all_at_once(posterior: Posterior) -> EvaluateBatch:
+    """The log-likelihoods of a batch of centred flat vectors, as an array."""
+    centred = posterior.log_likelihood
+    call = centred.callable if _is_plain(centred) else centred.batch
+
+    def evaluate(points: np.ndarray) -> np.ndarray:
+        try:
+            values = np.asarray(call(points), dtype=np.float64)
+        except Exception as error:
+            explain(error, centred.unpack(points))
+            raise
+        if values.shape != (len(points),):
+            raise ValueError(
+                f"log_likelihood was given a batch of {len(points)} latents and returned shape {values.shape}; with "
+                f"vectorized=True it must return one value for each, shape ({len(points)},)."
+            )
+        return values
+
+    return evaluate
+
+
+def _is_plain(centred: CentredLikelihood) -> bool:
+    """Whether the user's function can be called with the flat vector itself, sparing the shift and the reshaping."""
+    return centred.single and centred.mean is None and len(centred.layout[0][1]) == 1
+
+
+def _rows_keep_their_bits(batch: EvaluateBatch, starts: Sequence[State]) -> bool:
+    """Whether a point has the same bits alone and in batches of several sizes, as far as a quick look can tell."""
+    points = starts[0].f * np.linspace(-1, 1, 17)[:, None]
+    together = [batch(points[:count]) for count in (1, 2, 3, 8, 17)]
+    return all(np.array_equal(values, together[-1][: len(values)], equal_nan=True) for values in together)
 
 
 def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:

@@ -24,10 +24,5 @@ def cos_sin(theta: Any) -> tuple[Any, Any]:
     """Cosine and sine of an angle."""
     if isinstance(theta, float):
         return math.cos(theta), math.sin(theta)
-    if isinstance(theta, np.ndarray):  # not np.cos, whose last bit may differ from math.cos
-        angles = theta.ravel().tolist()
-        return (
-            np.array([math.cos(angle) for angle in angles]).reshape(theta.shape),
-            np.array([math.sin(angle) for angle in angles]).reshape(theta.shape),
-        )
-    return jnp.cos(theta), jnp.sin(theta)
+    xp = np if isinstance(theta, np.ndarray) else jnp
+    return xp.cos(theta), xp.sin(theta)

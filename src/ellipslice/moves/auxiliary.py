@@ -30,6 +30,6 @@ class AuxiliaryEllipse(Search):
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
         return 2 * pi * u, 0.0, 2 * pi  # step 2: the bracket is the whole range
 
-    def point(self, a: Any, b: Any, theta: Any) -> Any:
+    def weights(self, theta: Any) -> tuple[Any, Any]:
         cos, sin = cos_sin(theta)
-        return a * sin + b * cos  # step 3
+        return sin, cos  # step 3: f' = nu_0 sin(theta) + nu_1 cos(theta)

@@ -3,7 +3,7 @@
 1. Choose ellipse: nu ~ N(0, Sigma)                       drawn beforehand (noise.py), and handed in
 2. log y = log L(f) + log u                               likewise: log u is minus an exponential
 3. theta ~ Uniform[0, 2 pi], bracket [theta - 2 pi, theta]   `begin`
-4. f' = f cos(theta) + nu sin(theta)                         `point`
+4. f' = f cos(theta) + nu sin(theta)                         `weights`
 5. if log L(f') > log y: 6. accept, return f'             the loop, `search.search`
 7. else: 8. if theta < 0: theta_min = theta, else: theta_max = theta   `shrink`
 9. theta ~ Uniform[theta_min, theta_max]; 10. go to 4        `propose`
@@ -73,9 +73,8 @@ class EllipticalSlice(Search):
         theta_min = -width * place  # Section 2.4: the ends of a narrower bracket are not tried
         return theta_min + width * u, theta_min, theta_min + width
 
-    def point(self, a: Any, b: Any, theta: Any) -> Any:
-        cos, sin = cos_sin(theta)
-        return a * cos + b * sin  # step 4
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        return cos_sin(theta)  # step 4
 
     def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
         if self.shrinking == "cut":

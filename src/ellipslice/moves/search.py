@@ -39,8 +39,8 @@ class Search(Move):
         return f, nu
 
     @abc.abstractmethod
-    def point(self, a: Any, b: Any, theta: Any) -> Any:
-        """The state at theta, given the two vectors of `curve`."""
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        """How much of each of the two vectors makes the state at theta."""
 
     @abc.abstractmethod
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
@@ -76,7 +76,8 @@ def search(
     theta, theta_min, theta_max = move.begin(here, place, uniform(1))  # step 3
     nans = 0
     for evaluations in range(1, MAX_EVALUATIONS + 1):
-        f = move.point(a, b, theta)  # step 4
+        w_a, w_b = move.weights(theta)
+        f = a * w_a + b * w_b  # step 4
         value = log_likelihood(f)
         if value > log_y:  # step 5; written this way round, NaN is never accepted
             return State(f, value), Info(evaluations, nans, False, theta - here)  # step 6

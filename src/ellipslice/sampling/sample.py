@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 from ellipslice.engines.base import Run
-from ellipslice.engines.choose import choose_engine, compiled_value, first_value
+from ellipslice.engines.choose import choose_engine, first_value
 from ellipslice.engines.compiled import CompiledRun
-from ellipslice.engines.host import HostRun, one_by_one
+from ellipslice.engines.host import HostRun
 from ellipslice.moves import EllipticalSlice, Move, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
@@ -132,7 +132,7 @@ def sample(
         if engine == "compiled":
             run: Run = CompiledRun(posterior, move, seed, numbers, starts, updates, look_ahead=look_ahead or 1)
         else:
-            ahead = look_ahead or max(1, 8 // len(numbers))
+            ahead = look_ahead or max(1, 16 // len(numbers))
             run = HostRun(posterior, move, seed, numbers, starts, updates, look_ahead=ahead)
         with progress_bar(progress, len(numbers), draws, warmup, thin) as show:
             interrupted = _drive(run, record, show)
@@ -172,12 +172,7 @@ def _start(
     centred = posterior.log_likelihood
     points = None if initial is None else given_starts(centred, initial, numbers)
     trial = np.asarray(posterior.prior.draw(start_generator(seed, numbers[0]), 1))[0] if points is None else points[0]
-    engine, why = choose_engine(posterior, engine, trial, first_value(posterior, trial))
-    if engine == "compiled":
-        on_device = jax.tree.map(jax.numpy.asarray, centred)
-        evaluate = lambda f: float(compiled_value(on_device, f))  # noqa: E731
-    else:
-        evaluate = one_by_one(posterior)
+    engine, why, evaluate = choose_engine(posterior, engine, trial, first_value(posterior, trial))
     states = []
     for i, number in enumerate(numbers):
         f = prior_start(posterior, seed, number, evaluate) if points is None else points[i]

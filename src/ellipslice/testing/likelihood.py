@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ellipslice.engines.choose import compiled_value, first_value
+from ellipslice.engines.choose import first_value
+from ellipslice.engines.compiled import compiled_evaluate
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
@@ -42,7 +43,7 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
             again = first_value(posterior, point)
             law(value == again or value != value, f"the same f gave {value} and then {again}")
             try:
-                compiled = float(compiled_value(posterior.log_likelihood, point))
+                compiled = compiled_evaluate(posterior.log_likelihood)(point)
             except Exception:  # noqa: BLE001  not traceable, which is no fault
                 continue
             close(compiled, value, "compiled and plain values differ")

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from scipy import stats
 
+from ellipslice.engines.angles import Uniforms
 from ellipslice.engines.compiled import CompiledRun
-from ellipslice.engines.host import HostRun, HostTarget, Uniforms
+from ellipslice.engines.host import HostRun, HostTarget
 from ellipslice.moves import Move, Search, State
 from ellipslice.noise import Noise
 from ellipslice.posterior import Posterior
@@ -42,7 +43,7 @@ def check_move(move: Move, *, seed: int = 0) -> None:
 def _noise(move: Move, prior: Prior, rng: np.random.Generator) -> Noise:
     """Noise for one update on the host."""
     nu = np.asarray(prior.draw(rng, move.parts))
-    keys = [Uniforms(key, np.empty(0)) for key in rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)]
+    keys = [Uniforms(key, []) for key in rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)]
     return Noise(nu, rng.standard_exponential(move.parts).tolist(), keys)
 
 

@@ -1,0 +1,25 @@
+"""Section 2.3 replayed: every search move can go back the way it came, with the same probability. No tolerance."""
+
+from __future__ import annotations
+
+from math import pi
+
+import pytest
+
+from catalogue import MOVES
+from ellipslice.moves import EllipticalSlice, Search
+from ellipslice.testing import check_reversible
+
+SEARCHES = [name for name, make in MOVES.items() if isinstance(make(), Search)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_is_reversible(name, seed):
+    check_reversible(MOVES[name](), seed=seed)
+
+
+@pytest.mark.parametrize("shrinking", ["cut", "halve"])
+@pytest.mark.parametrize("width", [1e-3, 0.1, 1.0, pi, 5.0, 6.28, 2 * pi])
+def test_every_width_is_reversible(width, shrinking):
+    check_reversible(EllipticalSlice(width, shrinking), seed=17)

@@ -1,0 +1,343 @@
+"""A chain is a function of (seed, chain, update): the same bits in any company, look-ahead and number of pieces."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ellipslice as es
+from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
+from ellipslice.engines import compiled, host
+from ellipslice.engines.compiled import CompiledRun
+from ellipslice.engines.host import HostRun
+from ellipslice.likelihoods import Gaussian, Logistic, Poisson, StudentT
+from ellipslice.moves import Cycle, EllipticalSlice, Search, State
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Dense, Diagonal, LowRank, Stack
+
+FIELDS = ("f", "log_likelihood", "evaluations", "nans", "stuck", "angle")
+
+# --- problems -------------------------------------------------------------------------------------------------------
+
+GENERATOR = np.random.default_rng(0)
+DESIGN = GENERATOR.standard_normal((8, 8))
+WIDE_DESIGN = GENERATOR.standard_normal((767, 60)) / 8
+OBSERVED = GENERATOR.standard_normal(8)
+MANY = GENERATOR.standard_normal(60)
+
+
+def product(xp, matrix, data, scale):
+    """A linear model. How a matrix product rounds a row depends on the other rows, in NumPy and in XLA."""
+    return lambda f: -scale * xp.sum((f @ matrix - data) ** 2, axis=-1)
+
+
+def holes(xp):
+    """NaN here, zero there."""
+
+    def log_likelihood(f):
+        value = -6 * xp.sum((f - 0.4) ** 2, axis=-1)
+        value = xp.where(f[..., 0] < -0.2, xp.nan, value)
+        return xp.where(f[..., -1] > 1.0, -xp.inf, value)
+
+    return log_likelihood
+
+
+@cache
+def problem(name, xp):
+    """A prior and a log-likelihood that takes batches, written with NumPy or with JAX."""
+    if name == "matrix product":
+        return Diagonal(np.ones(8)), product(xp, DESIGN, OBSERVED, 0.5)
+    if name == "matrix product, 767":
+        return Diagonal(np.ones(767)), product(xp, WIDE_DESIGN, MANY, 0.5)
+    if name == "Poisson, 767":
+        return Diagonal(np.full(767, 0.5), mean=-0.2), Poisson(np.arange(767) % 3)
+    if name == "holes":
+        return Dense(0.2 * CORRELATED, mean=0.3), holes(xp)
+    assert name == "Stack"
+    prior = Stack({"f": Dense(SMOOTH, mean=0.5), "b": Diagonal(4.0), "w": LowRank(FACTOR)})
+    return prior, lambda f, b, w: -4 * (xp.sum((f - b[..., None]) ** 2, -1) + xp.sum(w**2, -1))
+
+
+PROBLEMS = ("matrix product", "matrix product, 767", "Poisson, 767", "holes", "Stack")
+NAMESPACES = {"compiled": jnp, "host": np}
+
+
+def sample(name, engine, **options):
+    """`es.sample`, vectorised on the host; every field of every chain as one dict of arrays (chain, draw, ...)."""
+    prior, log_likelihood = problem(name, NAMESPACES[engine])
+    options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, **options}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*gave NaN")
+        tree = es.sample(log_likelihood, prior, engine=engine, progress=False, **options)
+    assert tree.attrs["engine"] == engine
+    fields = {key: tree.sample_stats[key].values for key in FIELDS[1:]}
+    latents = {key: value.values for key, value in tree.posterior.data_vars.items()}
+    return {**latents, **fields}
+
+
+def assert_same(one, two):
+    assert one.keys() == two.keys()
+    for key, values in one.items():
+        np.testing.assert_array_equal(values, two[key], err_msg=key)
+
+
+def rows(result, which):
+    return {key: values[which] for key, values in result.items()}
+
+
+ENGINES = pytest.mark.parametrize("engine", ["compiled", "host"])
+
+# --- through sample -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@ENGINES
+def test_a_chain_has_the_same_bits_alone_and_among_others(engine, name):
+    together = sample(name, engine, chains=5)
+    for k in (0, 3):
+        assert_same(sample(name, engine, chains=[k]), rows(together, [k]))
+    assert_same(sample(name, engine, chains=[4, 1]), rows(together, [4, 1]))
+    for i, j in itertools.combinations(range(5), 2):
+        assert not np.array_equal(together["log_likelihood"][i], together["log_likelihood"][j])
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_look_ahead_changes_no_bit_on_the_host(name):
+    alone = sample(name, "host", look_ahead=1)
+    for look_ahead in (2, 3, 8, 32):
+        assert_same(alone, sample(name, "host", look_ahead=look_ahead))
+    for look_ahead in (1, 3, 32):  # batches of other sizes
+        assert_same(alone, rows(sample(name, "host", look_ahead=look_ahead, chains=5), [0]))
+    assert alone["evaluations"].max() > 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_look_ahead_changes_no_bit_of_a_matrix_product_from_any_start(seed):
+    # Whether a batch rounds as its rows do must not be judged by one lucky point.
+    alone = sample("matrix product", "host", look_ahead=1, seed=seed)
+    assert_same(alone, sample("matrix product", "host", look_ahead=8, seed=seed))
+    assert_same(alone, rows(sample("matrix product", "host", look_ahead=4, seed=seed, chains=5), [0]))
+
+
+@pytest.mark.parametrize("engine", ["compiled", "host"])
+def test_look_ahead_changes_no_bit_from_a_start_at_zero(engine):
+    zero = np.zeros(8)
+    alone = sample("matrix product", engine, look_ahead=1, initial=zero)
+    assert_same(alone, sample("matrix product", engine, look_ahead=8, initial=zero))
+
+
+@pytest.mark.parametrize("name", ["matrix product", "matrix product, 767", "holes"])
+def test_look_ahead_changes_no_bit_in_compiled_code(name):
+    alone = sample(name, "compiled", look_ahead=1)
+    for look_ahead in (2, 3, 8, 32):
+        assert_same(alone, sample(name, "compiled", look_ahead=look_ahead))
+
+
+@pytest.mark.parametrize("name", ["AuxiliaryEllipse", "EllipticalSlice, narrow, halve", "EllipticalSlice, narrow"])
+@ENGINES
+def test_look_ahead_changes_no_bit_of_any_search(engine, name):
+    move = MOVES[name]()
+    assert_same(sample("holes", engine, move=move), sample("holes", engine, move=move, look_ahead=3))
+
+
+@ENGINES
+def test_a_shorter_run_begins_a_longer_one(engine):
+    long = sample("holes", engine, draws=1000)
+    assert_same(sample("holes", engine, draws=10), rows(long, np.s_[:, :10]))
+    assert_same(sample("holes", engine, draws=513), rows(long, np.s_[:, :513]))  # one more than a block
+
+
+@ENGINES
+def test_warmup_and_thinning_choose_what_is_kept_of_one_chain(engine):
+    every = sample("Stack", engine, draws=100, chains=2)
+    assert_same(sample("Stack", engine, draws=60, warmup=40, chains=2), rows(every, np.s_[:, 40:]))
+    assert_same(sample("Stack", engine, draws=20, thin=5, chains=2), rows(every, np.s_[:, 4::5]))
+    assert_same(sample("Stack", engine, draws=9, warmup=17, thin=7, chains=2), rows(every, np.s_[:, 23:80:7]))
+
+
+@ENGINES
+def test_the_same_seed_gives_the_same_bits_and_others_do_not(engine):
+    one = sample("Poisson, 767", engine, chains=2)
+    assert_same(one, sample("Poisson, 767", engine, chains=2))
+    for seed in (6, 0, 2**40):
+        other = sample("Poisson, 767", engine, chains=2, seed=seed)
+        assert not np.isin(other["f"][..., :5], one["f"]).any()
+
+
+@ENGINES
+def test_a_cycle_has_the_same_bits_in_any_company(engine):
+    move = MOVES["Cycle of three"]()
+    together = sample("Stack", engine, move=move, chains=3)
+    assert_same(sample("Stack", engine, move=move, chains=[1]), rows(together, [1]))
+    assert_same(sample("Stack", engine, move=move, chains=[1], draws=20, warmup=40), rows(together, np.s_[1:2, 40:]))
+
+
+def test_a_cycle_of_one_is_its_move():
+    for engine in ("compiled", "host"):
+        move = EllipticalSlice(1.0)
+        one, two = (sample("matrix product", engine, move=m, draws=40) for m in (move, Cycle(move)))
+        np.testing.assert_array_equal(one["evaluations"], two["evaluations"])
+        np.testing.assert_allclose(one["f"], two["f"], rtol=1e-9, atol=1e-9)
+
+
+def test_keep_does_not_change_the_chain():
+    for engine in ("compiled", "host"):
+        whole = sample("holes", engine)
+        part = sample("holes", engine, keep=lambda f: f[1:])
+        np.testing.assert_array_equal(part["f"], whole["f"][..., 1:])
+        np.testing.assert_array_equal(part["log_likelihood"], whole["log_likelihood"])
+
+
+# --- through the engines, cut into pieces ---------------------------------------------------------------------------
+
+
+class Clock:
+    """A clock that moves on by `tick` seconds whenever it is read: so long does everything seem to take."""
+
+    def __init__(self, tick):
+        self.now, self.tick = 0.0, tick
+
+    def perf_counter(self):
+        self.now += self.tick
+        return self.now
+
+
+def run(
+    engine, name, updates=300, chains=(0, 1, 2), move=None, vectorized=True, tick=None, monkeypatch=None, **options
+):
+    """Drive an engine, taking after every turn. Its pieces, and their fields put together for each chain."""
+    if tick is not None:
+        for module in (host, compiled):
+            monkeypatch.setattr(module, "time", Clock(tick))
+    prior, log_likelihood = problem(name, NAMESPACES["host" if engine is HostRun else "compiled"])
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
+    start = np.full(prior.size, 0.1)
+    with jax.enable_x64(True):
+        states = [State(start, float(posterior.log_likelihood(start))) for _ in chains]
+        under_way = engine(posterior, move or EllipticalSlice(), 3, chains, states, updates, **options)
+        pieces = []
+        for _ in range(20 * updates * len(chains)):
+            if under_way.finished:
+                break
+            under_way.advance()
+            pieces += under_way.take()
+        assert under_way.finished, "the run does not come to an end"
+        under_way.close()
+    if tick is not None:
+        monkeypatch.undo()
+    result = {}
+    for position in range(len(chains)):
+        own = [piece for piece in pieces if piece.chain == position]
+        firsts = np.cumsum([0] + [len(piece.f) for piece in own])
+        assert [piece.first for piece in own] == firsts[:-1].tolist()
+        assert firsts[-1] == updates
+        flat = [(piece.f, piece.log_likelihood, *piece.info) for piece in own]
+        result[position] = dict(zip(FIELDS, map(np.concatenate, zip(*flat, strict=True)), strict=True))
+    return pieces, {key: np.stack([result[i][key] for i in result]) for key in FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        (CompiledRun, {}),
+        (CompiledRun, {"look_ahead": 3}),
+        (CompiledRun, {"move": MOVES["Cycle of two"]()}),
+        (HostRun, {"look_ahead": 1}),
+        (HostRun, {"look_ahead": 3}),
+        (HostRun, {"vectorized": False}),
+        (HostRun, {"move": MOVES["Cycle of two"]()}),
+    ],
+)
+def test_a_run_cut_into_pieces_is_the_same_run(engine, options, monkeypatch):
+    # "matrix product" takes either one latent or a batch, so it runs without being vectorised, too.
+    whole, expected = run(engine, "matrix product", **options)
+    numbers = {len(whole)}
+    for tick in (0.03, 0.06):  # turns of one or two steps; every likelihood call seems to take most of a turn
+        pieces, result = run(engine, "matrix product", tick=tick, monkeypatch=monkeypatch, **options)
+        assert_same(expected, result)
+        numbers.add(len(pieces))
+    assert len(numbers) > 1
+
+
+def test_a_turn_always_makes_progress(monkeypatch):
+    # However slow the likelihood: were a search begun anew in every turn, one that needs two calls would never end.
+    _, slow = run(HostRun, "matrix product", tick=0.04, updates=30, monkeypatch=monkeypatch, look_ahead=1)
+    _, fast = run(HostRun, "matrix product", updates=30, look_ahead=1)
+    assert_same(slow, fast)
+    assert slow["evaluations"].max() > 5
+
+
+@pytest.mark.parametrize("look_ahead", [1, 7, 32])
+@pytest.mark.parametrize("engine", [CompiledRun, HostRun])
+def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_ahead):
+    # The likelihood is zero everywhere, the start included (which sample would refuse).
+    xp = NAMESPACES["host" if engine is HostRun else "compiled"]
+    posterior = Posterior(Diagonal(np.ones(2)), lambda f: -xp.inf + 0.0 * f.sum(axis=-1), vectorized=True)
+    with jax.enable_x64(True):
+        under_way = engine(posterior, EllipticalSlice(), 0, [0], [State(np.ones(2), 0.0)], 3, look_ahead=look_ahead)
+        while not under_way.finished:
+            under_way.advance()
+        under_way.close()
+    info = [piece.info for piece in under_way.take()]
+    assert np.concatenate([i.evaluations for i in info]).tolist() == [1000] * 3
+    assert np.concatenate([i.stuck for i in info]).tolist() == [True] * 3
+
+
+# --- host = compiled ------------------------------------------------------------------------------------------------
+
+COUNTS = np.array([0, 3, 1])
+BOTH_ENGINES = {
+    "Gaussian": (lambda: Gaussian([0.3, -1.0, 0.7], 0.5), "Dense, mean 1.5"),
+    "Poisson": (lambda: Poisson(COUNTS, offset=0.3), "Dense, singular"),
+    "Logistic": (lambda: Logistic([1, -1, 1, 1]), "LowRank, mean 1.5"),
+    "StudentT": (lambda: StudentT(np.linspace(-3, 3, 12)), "Dense, smooth"),
+    "two axes": (lambda: Poisson(np.arange(6).reshape(2, 3)), "Diagonal, two axes, mean 1.5"),
+    "a routine": (lambda: Gaussian(np.zeros(5), 1.0), "FromDraws"),
+    "extreme scales": (
+        lambda: lambda f: -4.0 * ((f * np.array([1e6, 1e-6, 1.0]) - 1) ** 2).sum(),
+        "Dense, variances 1e-12 and 1e12",
+    ),
+    "named latents": (lambda: lambda f, b, w: -(((f - b) ** 2).sum() * 3.0) - (w**2).sum(), "Stack, mean 1.5"),
+    "a routine among named latents": (lambda: lambda f, b: -(((f - b) ** 2).sum() * 0.5), "Stack with a routine"),
+    "one number": (lambda: lambda f: -8.0 * (f - 1.0) ** 2, "Diagonal, one number"),
+}
+
+
+@pytest.mark.parametrize("name", BOTH_ENGINES)
+@pytest.mark.parametrize("move", ["EllipticalSlice", "Cycle of two"])
+def test_both_engines_give_the_same_chain(name, move):
+    make, prior_name = BOTH_ENGINES[name]
+    prior, log_likelihood = PRIORS[prior_name](), make()
+    scale = np.sqrt(np.concatenate([np.asarray(prior.draw(np.random.default_rng(0), 200)).var(axis=0)]))
+    posterior = Posterior(prior, log_likelihood, vectorized=False)
+    start = np.asarray(prior.draw(np.random.default_rng(4), 1))[0]
+    state = State(start, float(posterior.log_likelihood(start)))
+    chains = []
+    for engine in (HostRun, CompiledRun):
+        with jax.enable_x64(True):
+            under_way = engine(posterior, MOVES[move](), 11, [2], [state], 200)
+            pieces = []
+            while not under_way.finished:
+                under_way.advance()
+                pieces += under_way.take()
+            under_way.close()
+        flat = [(piece.f, piece.log_likelihood, *piece.info) for piece in pieces]
+        chains.append(dict(zip(FIELDS, map(np.concatenate, zip(*flat, strict=True)), strict=True)))
+    ours, theirs = chains
+    for key in ("evaluations", "nans", "stuck"):
+        np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
+    assert np.abs((ours["f"] - theirs["f"]) / np.where(scale > 0, scale, 1)).max() < 1e-9
+    np.testing.assert_allclose(ours["log_likelihood"], theirs["log_likelihood"], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours["angle"], theirs["angle"], rtol=0, atol=1e-12)
+    assert ours["evaluations"].max() > 1
+
+
+def test_every_search_in_the_catalogue_runs_ahead():
+    # What the tests above rely on: look-ahead applies to searches.
+    assert sum(isinstance(make(), Search) for make in MOVES.values()) >= 6

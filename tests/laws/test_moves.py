@@ -1,0 +1,194 @@
+"""Laws that every move in the catalogue keeps."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ellipslice.moves as moves
+from catalogue import MOVES
+from ellipslice.engines.host import HostTarget
+from ellipslice.moves import Cycle, Move, Search, State
+from ellipslice.noise import Noise
+from ellipslice.testing import check_move
+
+EVERY = pytest.mark.parametrize("name", MOVES)
+SEARCHES = pytest.mark.parametrize("name", [name for name, make in MOVES.items() if isinstance(make(), Search)])
+
+
+def fresh_noise(move, rng):
+    """Noise of one update for a standard normal prior of two values, as the host hands it to a move."""
+    parts = move.parts
+    keys = [rng.random(1100).tolist().__getitem__ for _ in range(parts)]
+    return Noise(rng.standard_normal((parts, 2)), rng.standard_exponential(parts).tolist(), keys)
+
+
+def test_the_catalogue_has_every_move():
+    exported = {getattr(moves, name) for name in moves.__all__}
+    concrete = {x for x in exported if inspect.isclass(x) and issubclass(x, Move) and not inspect.isabstract(x)}
+    assert {type(make()) for make in MOVES.values()} == concrete
+
+
+@EVERY
+def test_the_laws_of_moves(name):
+    check_move(MOVES[name]())
+
+
+@EVERY
+def test_moves_are_values(name):
+    # Compiled code is used again for a move that is equal, so equal settings must mean an equal and hashable move.
+    one, two = MOVES[name](), MOVES[name]()
+    assert one == two
+    assert hash(one) == hash(two)
+    assert repr(one) == repr(two)
+    others = [make() for other, make in MOVES.items() if other != name]
+    assert all(one != other for other in others)
+
+
+@EVERY
+def test_nans_are_counted_one_by_one(name):
+    move, rng = MOVES[name](), np.random.default_rng(0)
+    values: list[float] = []
+
+    def log_likelihood(f):
+        values.append(math.nan if f[0] < 0.2 else -math.inf if f[1] > 1 else -float(f @ f))
+        return values[-1]
+
+    state, seen = State(np.array([0.5, 0.5]), -0.5), 0
+    for _ in range(500):
+        values.clear()
+        state, info = move.step(fresh_noise(move, rng), state, HostTarget(log_likelihood))
+        assert info.nans == sum(value != value for value in values)
+        assert info.evaluations == len(values)
+        assert not info.stuck
+        assert state.log_likelihood == -float(state.f @ state.f)
+        seen += info.nans
+    assert seen > 40
+
+
+@SEARCHES
+def test_a_search_stops_at_the_first_point_above_the_level(name):
+    # Step 5 of Figure 2, without any tolerance: what was rejected is not above the level, what was taken is.
+    move, rng = MOVES[name](), np.random.default_rng(0)
+    values: list[float] = []
+
+    def log_likelihood(f):
+        values.append(-20 * float((f - 0.5) @ (f - 0.5)))
+        return values[-1]
+
+    state, rejected = State(np.zeros(2), -10.0), 0
+    for _ in range(500):
+        values.clear()
+        noise = fresh_noise(move, rng)
+        log_y = state.log_likelihood - noise.level[0]
+        state, _ = move.step(noise, state, HostTarget(log_likelihood))
+        assert all(value <= log_y for value in values[:-1])
+        assert state.log_likelihood == values[-1] > log_y
+        rejected += len(values) - 1
+    assert rejected > 200
+
+
+@SEARCHES
+def test_the_curve_goes_through_the_current_state(name):
+    move = MOVES[name]()
+    rng = np.random.default_rng(0)
+    for place in rng.random(50).tolist():
+        f, nu = rng.standard_normal((2, 5))
+        here = move.here(place)
+        a, b = move.curve(f, nu, here)
+        w_a, w_b = move.weights(here)
+        np.testing.assert_allclose(a * w_a + b * w_b, f, rtol=0, atol=1e-14)
+
+
+@SEARCHES
+def test_the_curve_is_an_ellipse_that_keeps_the_prior(name):
+    # Equation (9): (f, nu) -> (f', nu') is a rotation, so both ends of a move choose this ellipse with one density.
+    move = MOVES[name]()
+    rng = np.random.default_rng(0)
+    for place, theta in rng.uniform(0, 1, (50, 2)).tolist():
+        f, nu = rng.standard_normal((2, 5))
+        here = move.here(place)
+        a, b = move.curve(f, nu, here)
+
+        def at(angle, a=a, b=b):
+            w_a, w_b = move.weights(angle)
+            return a * w_a + b * w_b
+
+        new, quarter = at(here + 7 * theta), at(here + 7 * theta + math.pi / 2)
+        np.testing.assert_allclose(
+            np.outer(new, new) + np.outer(quarter, quarter), np.outer(f, f) + np.outer(nu, nu), atol=1e-13
+        )
+        np.testing.assert_allclose(at(here + 7 * theta + 2 * math.pi), new, atol=1e-13)
+
+
+@SEARCHES
+def test_the_bracket_always_holds_the_current_state(name):
+    # In exact arithmetic, for any sequence of angles.
+    move = MOVES[name]()
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        place, first, *rest = (Fraction(int(n), 2**16) for n in rng.integers(0, 2**16, 30))
+        here = Fraction(move.here(float(place)))
+        theta, low, high = (Fraction(part) for part in move.begin(float(here), float(place), float(first)))
+        for u in rest:
+            assert low <= here <= high
+            assert low <= theta <= high
+            low_before, high_before = low, high
+            low, high = move.shrink(theta, low, high, here)
+            assert low_before <= low <= high <= high_before
+            assert high - low < high_before - low_before or theta in (low_before, high_before)
+            theta = move.propose(low, high, u)
+
+
+def test_a_cycle_makes_its_moves_in_turn():
+    # Each move gets its own lot of noise, and starts where the one before it ended.
+    rng = np.random.default_rng(0)
+    one, two = MOVES["EllipticalSlice, narrow"](), MOVES["AuxiliaryEllipse"]()
+    cycle = Cycle(one, Cycle(two, one))
+    assert cycle.parts == 3
+    target = HostTarget(lambda f: -8 * float((f - 1) @ (f - 1)))
+    state = State(np.zeros(2), -16.0)
+    for _ in range(20):
+        noise = fresh_noise(cycle, rng)
+        expected, evaluations, info = state, 0, None
+        for i, move in enumerate((one, two, one)):
+            expected, info = move.step(Noise(*(field[i : i + 1] for field in noise)), expected, target)
+            evaluations += info.evaluations
+        state, together = cycle.step(noise, state, target)
+        np.testing.assert_array_equal(state.f, expected.f)
+        assert state.log_likelihood == expected.log_likelihood
+        assert (together.evaluations, together.angle, together.stuck) == (evaluations, info.angle, False)
+
+
+def test_a_cycle_is_stuck_if_one_of_its_moves_is():
+    # The first move finds nothing, since the first thousand evaluations fail; the second finds a point at once.
+    calls = iter(range(10**6))
+    target = HostTarget(lambda f: -math.inf if next(calls) < 1000 else 0.0)
+    cycle = Cycle(MOVES["EllipticalSlice"](), MOVES["EllipticalSlice"]())
+    noise = fresh_noise(cycle, np.random.default_rng(0))
+    state, info = cycle.step(noise, State(np.ones(2), 0.0), target)
+    assert (info.stuck, info.evaluations, info.nans) == (True, 1001, 0)
+    assert info.angle != 0
+    assert state.log_likelihood == 0.0
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Cycle(), ValueError, "at least one move"),
+        (lambda: Cycle("EllipticalSlice"), TypeError, "str"),
+        (lambda: Cycle(moves.EllipticalSlice), TypeError, "EllipticalSlice"),
+        *[
+            (lambda width=width: moves.EllipticalSlice(bracket_width=width), ValueError, "bracket_width")
+            for width in (0.0, -1.0, 6.3, math.inf, math.nan)
+        ],
+        (lambda: moves.EllipticalSlice(shrinking="third"), ValueError, "shrinking"),
+    ],
+)
+def test_settings_that_make_no_move_are_refused(make, error, says):
+    with pytest.raises(error, match=says):
+        make()

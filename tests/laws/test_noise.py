@@ -1,0 +1,172 @@
+"""The noise is what it says: known generator, uniform, and a pure function of (seed, chain, block)."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from catalogue import PRIORS
+from ellipslice import noise
+from ellipslice.priors import Diagonal
+
+LEAST = 1e-6  # p-values below this are not bad luck
+NORMALS = Diagonal(np.ones(7))
+
+# --- Threefry -------------------------------------------------------------------------------------------------------
+
+# The known answers of Random123, the authors' own library (kat_vectors, threefry2x32 with 20 rounds):
+# counter, key, result.
+KNOWN_ANSWERS = [
+    ("00000000 00000000", "00000000 00000000", "6b200159 99ba4efe"),
+    ("ffffffff ffffffff", "ffffffff ffffffff", "1cb996fc bb002be7"),
+    ("243f6a88 85a308d3", "13198a2e 03707344", "c4923a9c 483df7a0"),
+]
+
+
+def words(text):
+    return [np.array([int(word, 16)], np.uint32) for word in text.split()]
+
+
+@pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
+def test_threefry_gives_the_known_answers(counter, key, result):
+    got = noise._threefry(*words(key), *words(counter))
+    assert [f"{int(word[0]):08x}" for word in got] == result.split()
+    with jax.enable_x64(True):
+        got = jax.jit(noise._threefry)(*words(key), *words(counter))
+    assert [f"{int(word[0]):08x}" for word in got] == result.split()
+
+
+def test_numpy_and_jax_give_the_same_bits():
+    rng = np.random.default_rng(0)
+    key = rng.integers(0, 2**32, (500, 2), dtype=np.uint32)
+    key[:4] = [[0, 0], [2**32 - 1, 2**32 - 1], [0, 1], [1, 0]]
+    for index in (np.uint32(0), np.uint32(1), np.uint32(2**32 - 1)):
+        ours = noise.uniform(key, np.full(500, index, np.uint32))
+        with jax.enable_x64(True):
+            plain = noise.uniform(jnp.asarray(key), jnp.full(500, index, jnp.uint32))
+            compiled = jax.jit(noise.uniform)(key, np.full(500, index, np.uint32))
+            batched = jax.vmap(lambda k, index=index: noise.uniform(k, jnp.uint32(index)))(jnp.asarray(key))
+        assert ours.dtype == plain.dtype == compiled.dtype == np.float64
+        for other in (plain, compiled, batched):
+            np.testing.assert_array_equal(ours, other)
+
+
+def test_the_index_is_the_counter():
+    key = np.array([[3, 5]], np.uint32)
+    for index in (0, 1, 77):
+        high, low = noise._threefry(key[:, 0], key[:, 1], np.array([index], np.uint32), np.array([0], np.uint32))
+        expected = ((int(high[0]) >> 5) * 2**26 + (int(low[0]) >> 6)) / 2**53
+        assert noise.uniform(key, np.array([index], np.uint32))[0] == expected
+
+
+def test_uniforms_lie_in_the_half_open_interval(monkeypatch):
+    key, index = np.zeros((1, 2), np.uint32), np.zeros(1, np.uint32)
+    for word, expected in ((0, 0.0), (2**32 - 1, 1 - 2.0**-53)):
+        words = (np.array([word], np.uint32),) * 2
+        monkeypatch.setattr(noise, "_threefry", lambda *_, words=words: words)
+        assert noise.uniform(key, index)[0] == expected < 1.0
+
+
+def uniforms(kind, seed):
+    rng = np.random.default_rng(seed)
+    if kind == "one key, many indices":
+        return noise.uniform(rng.integers(0, 2**32, (1, 2), dtype=np.uint32), np.arange(20_000, dtype=np.uint32))
+    if kind == "many keys, one index":
+        return noise.uniform(rng.integers(0, 2**32, (20_000, 2), dtype=np.uint32), np.ones(20_000, np.uint32))
+    keys = np.stack([np.arange(20_000), np.full(20_000, seed)], axis=1).astype(np.uint32)
+    return noise.uniform(keys, np.zeros(20_000, np.uint32))  # neighbouring keys
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["one key, many indices", "many keys, one index", "neighbouring keys"])
+def test_uniforms_are_uniform(kind, seed):
+    u = uniforms(kind, seed)
+    assert u.min() >= 0.0
+    assert u.max() < 1.0
+    assert stats.kstest(u, "uniform").pvalue > LEAST
+    pairs, _, _ = np.histogram2d(u[:-1:2], u[1::2], bins=16, range=[[0, 1], [0, 1]])
+    assert stats.chisquare(pairs.ravel()).pvalue > LEAST  # neighbours are independent
+    last_bits = np.bincount((u * 2**53).astype(np.int64) % 64, minlength=64)
+    assert stats.chisquare(last_bits).pvalue > LEAST
+    assert len(np.unique(u)) == len(u)  # a repeat has probability 2e-8
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------------
+
+
+def block(seed=0, chain=0, number=0, length=16, parts=1, prior=NORMALS):
+    return noise.draw_block(prior, seed, chain, number, length, parts)
+
+
+def equal(one, two):
+    return [np.array_equal(a, b) for a, b in zip(one, two, strict=True)]
+
+
+def test_shapes():
+    nu, level, key = block(parts=3, length=16)
+    assert (nu.shape, level.shape, key.shape) == ((16, 3, 7), (16, 3), (16, 3, 2))
+    assert key.dtype == np.uint32
+    assert level.dtype == np.float64
+    assert nu.dtype == np.float64
+    assert (level >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["Dense", "Diagonal, two axes", "LowRank", "FromDraws", "FromDraws, batched", "Stack"])
+def test_a_block_does_not_depend_on_what_was_drawn_before(name):
+    prior = PRIORS[name]()
+    first = block(seed=5, chain=3, number=2, prior=prior)
+    np.random.seed(0)  # noqa: NPY002  the global generator must not matter either
+    for other in itertools.product((5, 6), (0, 3), (0, 2)):
+        block(*other, prior=prior)
+    assert all(equal(first, block(seed=5, chain=3, number=2, prior=PRIORS[name]())))
+
+
+def test_blocks_differ_between_seeds_chains_and_numbers():
+    # Every vector of a thousand blocks is its own: nothing is repeated anywhere, not even shifted by some updates.
+    seeds = (0, 1, 2, 7, 2**31, 2**32, 2**63 + 1, 2**100, 10**40, 3)
+    blocks = [block(*path) for path in itertools.product(seeds, range(10), range(10))]
+    starts = [noise.start_generator(seed, chain).standard_normal((1, 7)) for seed in seeds for chain in range(10)]
+    for field, more in (("nu", starts), ("level", []), ("key", [])):
+        rows = np.concatenate([np.asarray(getattr(b, field)).reshape(16, -1) for b in blocks] + more)
+        assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+@pytest.mark.statistical
+def test_blocks_are_independent_of_each_other():
+    # Correlations between the noise of neighbouring chains, blocks and seeds are those of independent numbers.
+    base = block(length=2048)
+    for other in (block(chain=1, length=2048), block(number=1, length=2048), block(seed=1, length=2048)):
+        pairs = [(base.nu, other.nu), (base.nu[1:], other.nu[:-1])]
+        pairs += [(base.level - 1, other.level - 1), (base.level[:, 0] - 1, other.nu[:, 0, 0])]
+        for a, b in pairs:
+            product = np.ravel(np.asarray(a) * np.asarray(b))
+            z = product.sum() / np.sqrt((product**2).sum())
+            assert 2 * stats.norm.sf(abs(z)) > LEAST
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(3))
+def test_a_block_has_the_distributions_it_should(seed):
+    nu, level, key = block(seed=seed, length=4096, parts=2)
+    assert stats.kstest(np.ravel(nu), "norm").pvalue > LEAST
+    assert stats.kstest(level.ravel(), "expon").pvalue > LEAST
+    assert stats.kstest(key.ravel() / 2.0**32, "uniform").pvalue > LEAST
+    assert stats.kstest(noise.uniform(key, np.zeros((4096, 2), np.uint32)).ravel(), "uniform").pvalue > LEAST
+
+
+def test_block_length_is_a_function_of_size_alone():
+    assert list(inspect.signature(noise.block_length).parameters) == ["size"]
+    sizes = np.unique(np.geomspace(1, 10**7, 300).astype(int)).tolist()
+    lengths = [noise.block_length(size) for size in sizes]
+    assert lengths == [noise.block_length(size) for size in sizes] == sorted(lengths, reverse=True)
+    for size, length in zip(sizes, lengths, strict=True):
+        assert length in (8, 16, 32, 64, 128, 256, 512)
+        assert length == 512 or length * size > 4e4  # about 10^5 numbers, but for the smallest and largest
+        assert length == 8 or length * size < 2e5

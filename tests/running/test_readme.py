@@ -1,0 +1,36 @@
+"""Every example of the README runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+import ellipslice as es
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_every_python_block_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf8"), re.DOTALL)
+    assert len(blocks) >= 4
+    size = 200
+    names = {
+        # What the README leaves to the reader.
+        "covariance": np.eye(size),
+        "data": None,
+        "my_simulator": lambda f: SimpleNamespace(score=lambda data: -0.5 * float(f @ f)),
+        "f": np.zeros(size),
+        "nu": np.random.default_rng(1).standard_normal(size),
+        "log_l": None,
+    }
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), names)  # noqa: S102
+    assert "R-hat" in capsys.readouterr().out
+    assert names["tree"].posterior.f.shape == (4, 2000, size)
+    for name in ("prior", "log_likelihood"):
+        assert name in names
+    tree = es.sample(names["log_likelihood"], names["prior"], draws=5, warmup=5, seed=0)
+    assert set(tree.posterior.data_vars) == {"f", "b"}
