@@ -23,7 +23,7 @@ from ellipslice.priors import Prior
 from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.result import build_tree, check_names
-from ellipslice.sampling.start import check_given, given_starts, prior_start
+from ellipslice.sampling.start import given_start, given_starts, prior_start
 from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
 
@@ -173,13 +173,10 @@ def _start(
     points = None if initial is None else given_starts(centred, initial, numbers)
     trial = np.asarray(posterior.prior.draw(start_generator(seed, numbers[0]), 1))[0] if points is None else points[0]
     engine, why, evaluate = choose_engine(posterior, engine, trial, first_value(posterior, trial))
-    states = []
-    for i, number in enumerate(numbers):
-        f = prior_start(posterior, seed, number, evaluate) if points is None else points[i]
-        value = evaluate(f)
-        if points is not None:
-            check_given(value, number)
-        states.append(State(f, value))
+    if points is None:
+        states = [prior_start(posterior, seed, number, evaluate) for number in numbers]
+    else:
+        states = [given_start(f, number, evaluate) for f, number in zip(points, numbers, strict=True)]
     return states, engine, why, evaluate
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.moves import State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import CentredLikelihood, Posterior
 
 TRIES = 100
 
 
-def prior_start(posterior: Posterior, seed: int, chain: int, evaluate: Callable[[np.ndarray], float]) -> np.ndarray:
+def prior_start(posterior: Posterior, seed: int, chain: int, evaluate: Callable[[np.ndarray], float]) -> State:
     """A draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
     rng = start_generator(seed, chain)
     value = np.nan
@@ -21,7 +22,7 @@ def prior_start(posterior: Posterior, seed: int, chain: int, evaluate: Callable[
         f = np.asarray(posterior.prior.draw(rng, 1))[0]
         value = evaluate(f)
         if np.isfinite(value):
-            return f
+            return State(f, value)
         if value == np.inf:
             break
     raise ValueError(
@@ -51,10 +52,12 @@ def given_starts(centred: CentredLikelihood, initial: Any, chains: Sequence[int]
     return [centred.pack({name: column[i] for name, column in columns.items()}) for i in range(len(chains))]
 
 
-def check_given(value: float, chain: int) -> None:
-    """Refuse a start from which no chain can run."""
+def given_start(f: np.ndarray, chain: int, evaluate: Callable[[np.ndarray], float]) -> State:
+    """The state at a start the user gave; refused if no chain can run from it."""
+    value = evaluate(f)
     if not np.isfinite(value):
         raise ValueError(
             f"the log-likelihood is {value} at initial for chain {chain}; it must be finite there. Start inside the "
             "region where the likelihood is not zero, or leave initial out to start from prior draws."
         )
+    return State(f, value)
