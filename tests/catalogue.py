@@ -6,6 +6,7 @@ written down without the code under test.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from math import pi
 from typing import Any
@@ -125,3 +126,8 @@ MOVES: dict[str, Callable[[], Move]] = {
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
 }
+
+# --- seeds ----------------------------------------------------------------------------------------------------------
+
+SEEDS = [int(os.environ.get("ELLIPSLICE_TEST_SEED", "0"))]
+"""Of the statistical laws and of the planted bugs. ELLIPSLICE_TEST_SEED=17 runs them with other noise."""

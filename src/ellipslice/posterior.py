@@ -55,7 +55,7 @@ class CentredLikelihood:
 
     def __call__(self, f: Any) -> Any:
         """Value at one centred flat vector."""
-        return self.batch(f[None])[0] if self.batches_only else self.apply(self.callable, f)
+        return self.batch(f.reshape(1, -1))[0] if self.batches_only else self.apply(self.callable, f)
 
     def batch(self, f: Any) -> Any:
         """Values at a batch of centred flat vectors, shape (batch, size); only if the user's callable takes batches."""

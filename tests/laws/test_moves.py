@@ -10,21 +10,16 @@ import numpy as np
 import pytest
 
 import ellipslice.moves as moves
-from catalogue import MOVES
+from catalogue import MOVES, SEEDS
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Cycle, Move, Search, State
 from ellipslice.noise import Noise
 from ellipslice.testing import check_move
+from search_laws import check_curve, check_level, fresh_noise
 
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 EVERY = pytest.mark.parametrize("name", MOVES)
 SEARCHES = pytest.mark.parametrize("name", [name for name, make in MOVES.items() if isinstance(make(), Search)])
-
-
-def fresh_noise(move, rng):
-    """Noise of one update for a standard normal prior of two values, as the host hands it to a move."""
-    parts = move.parts
-    keys = [rng.random(1100).tolist().__getitem__ for _ in range(parts)]
-    return Noise(rng.standard_normal((parts, 2)), rng.standard_exponential(parts).tolist(), keys)
 
 
 def test_the_catalogue_has_every_move():
@@ -33,9 +28,10 @@ def test_the_catalogue_has_every_move():
     assert {type(make()) for make in MOVES.values()} == concrete
 
 
+@EVERY_SEED
 @EVERY
-def test_the_laws_of_moves(name):
-    check_move(MOVES[name]())
+def test_the_laws_of_moves(name, seed):
+    check_move(MOVES[name](), seed=seed)
 
 
 @EVERY
@@ -70,59 +66,16 @@ def test_nans_are_counted_one_by_one(name):
     assert seen > 40
 
 
+@EVERY_SEED
 @SEARCHES
-def test_a_search_stops_at_the_first_point_above_the_level(name):
-    # Step 5 of Figure 2, without any tolerance: what was rejected is not above the level, what was taken is.
-    move, rng = MOVES[name](), np.random.default_rng(0)
-    values: list[float] = []
-
-    def log_likelihood(f):
-        values.append(-20 * float((f - 0.5) @ (f - 0.5)))
-        return values[-1]
-
-    state, rejected = State(np.zeros(2), -10.0), 0
-    for _ in range(500):
-        values.clear()
-        noise = fresh_noise(move, rng)
-        log_y = state.log_likelihood - noise.level[0]
-        state, _ = move.step(noise, state, HostTarget(log_likelihood))
-        assert all(value <= log_y for value in values[:-1])
-        assert state.log_likelihood == values[-1] > log_y
-        rejected += len(values) - 1
-    assert rejected > 200
+def test_a_search_stops_at_the_first_point_above_its_level(name, seed):
+    check_level(MOVES[name](), seed)
 
 
+@EVERY_SEED
 @SEARCHES
-def test_the_curve_goes_through_the_current_state(name):
-    move = MOVES[name]()
-    rng = np.random.default_rng(0)
-    for place in rng.random(50).tolist():
-        f, nu = rng.standard_normal((2, 5))
-        here = move.here(place)
-        a, b = move.curve(f, nu, here)
-        w_a, w_b = move.weights(here)
-        np.testing.assert_allclose(a * w_a + b * w_b, f, rtol=0, atol=1e-14)
-
-
-@SEARCHES
-def test_the_curve_is_an_ellipse_that_keeps_the_prior(name):
-    # Equation (9): (f, nu) -> (f', nu') is a rotation, so both ends of a move choose this ellipse with one density.
-    move = MOVES[name]()
-    rng = np.random.default_rng(0)
-    for place, theta in rng.uniform(0, 1, (50, 2)).tolist():
-        f, nu = rng.standard_normal((2, 5))
-        here = move.here(place)
-        a, b = move.curve(f, nu, here)
-
-        def at(angle, a=a, b=b):
-            w_a, w_b = move.weights(angle)
-            return a * w_a + b * w_b
-
-        new, quarter = at(here + 7 * theta), at(here + 7 * theta + math.pi / 2)
-        np.testing.assert_allclose(
-            np.outer(new, new) + np.outer(quarter, quarter), np.outer(f, f) + np.outer(nu, nu), atol=1e-13
-        )
-        np.testing.assert_allclose(at(here + 7 * theta + 2 * math.pi), new, atol=1e-13)
+def test_the_curve_is_an_ellipse_through_the_current_state(name, seed):
+    check_curve(MOVES[name](), seed)
 
 
 @SEARCHES

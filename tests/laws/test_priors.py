@@ -5,17 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from jax.tree_util import Partial
 from scipy import stats
 
+import ellipslice as es
 import ellipslice.priors as priors
-from catalogue import CORRELATED, COVARIANCES, FACTOR, PRIORS, SMOOTH, VARIANCES_2D
-from ellipslice.engines import compiled
+from catalogue import CORRELATED, COVARIANCES, FACTOR, PRIORS, SEEDS, SMOOTH, VARIANCES_2D
 from ellipslice.engines.compiled import CompiledRun
-from ellipslice.likelihoods import Poisson
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
@@ -53,9 +54,10 @@ def test_the_catalogue_has_every_prior():
         assert means == {True, False}
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @EVERY
-def test_the_laws_of_priors(name):
-    check_prior(PRIORS[name](), covariance=COVARIANCES.get(name))
+def test_the_laws_of_priors(name, seed):
+    check_prior(PRIORS[name](), covariance=COVARIANCES.get(name), seed=seed)
 
 
 @COLORED
@@ -66,9 +68,10 @@ def test_the_covariance_is_right_entry_by_entry(name):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("seed", SEEDS)
 @COLORED
-def test_every_value_of_a_draw_has_its_variance(name):
-    draws = np.asarray(PRIORS[name]().draw(np.random.default_rng(3), 3000))
+def test_every_value_of_a_draw_has_its_variance(name, seed):
+    draws = np.asarray(PRIORS[name]().draw(np.random.default_rng(seed), 3000))
     for values, variance in zip(draws.T, COVARIANCES[name].diagonal(), strict=True):
         if variance == 0:
             assert not values.any()
@@ -156,20 +159,44 @@ def test_new_numbers_are_not_compiled_again(name):
 
 def test_a_run_on_new_numbers_is_not_compiled_again():
     # The prior's numbers, its mean and the data are arguments of the compiled loop, not constants in it.
-    def run(scale, counts):
-        posterior = Posterior(Dense(scale * CORRELATED, mean=scale), Poisson(counts, offset=scale))
-        start = State(np.zeros(3), posterior.log_likelihood(np.zeros(3)))
+    traces = []
+
+    def log_likelihood(data, f):
+        if isinstance(f, jax.core.Tracer):
+            traces.append(f)
+        return -((f - data) ** 2).sum()
+
+    def run(scale, data):
+        posterior = Posterior(Dense(scale * CORRELATED, mean=scale), Partial(log_likelihood, data))
+        start = State(np.zeros(3), float(posterior.log_likelihood(np.zeros(3))))
         engine = CompiledRun(posterior, EllipticalSlice(), 0, [0], [start], 5)
         while not engine.finished:
             engine.advance()
         engine.close()
         return np.concatenate([piece.f for piece in engine.take()])
 
-    first = run(1.0, [0, 2, 1])
-    size = compiled._run_block._cache_size()
-    second = run(0.5, [3, 0, 4])
-    assert compiled._run_block._cache_size() == size
+    first = run(1.0, np.array([0.0, 2.0, 1.0]))
+    count = len(traces)
+    second = run(0.5, np.array([3.0, 0.0, 4.0]))
+    assert len(traces) == count > 0
     assert not np.array_equal(first, second)
+
+
+def test_a_function_whose_data_have_changed_is_compiled_again():
+    # Compiled code holds the data as they were when it was made.
+    data = np.zeros(3)
+
+    def log_likelihood(f):
+        return -200 * ((f - jnp.asarray(data)) ** 2).sum()
+
+    means = []
+    for value in (0.0, 1.0):
+        data[:] = value
+        tree = es.sample(log_likelihood, Diagonal(np.ones(3)), draws=100, chains=1, seed=1, progress=False)
+        assert tree.attrs["engine"] == "compiled"
+        means.append(float(tree.posterior.f.mean()))
+    assert abs(means[0]) < 0.1
+    assert abs(means[1] - 1) < 0.1
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def test_every_python_block_runs(capsys):
         "log_l": None,
     }
     for block in blocks:
-        exec(compile(block, str(README), "exec"), names)  # noqa: S102
+        exec(compile(block, str(README), "exec"), names)
     assert "R-hat" in capsys.readouterr().out
     assert names["tree"].posterior.f.shape == (4, 2000, size)
     for name in ("prior", "log_likelihood"):

@@ -57,7 +57,7 @@ class CompiledRun:
             prior, centred = jax.tree.map(jnp.asarray, (posterior.prior, posterior.log_likelihood))
         run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead, centred)
         self._chains = [
-            _Chain(i, number, state, updates, prior, run_block, move.parts, seed)
+            _Chain(i, number, state, updates, prior, run_block, move, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))
         ]
         self._pool = ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1), "ellipslice")
@@ -87,13 +87,14 @@ class _Chain:
         state: State,
         updates: int,
         prior: Prior,
-        run_block: Callable[..., _Trace],
-        parts: int,
+        run_block: Callable[..., tuple[_Trace, Progress]],
+        move: Move,
         seed: int,
     ):
-        self._position, self._number, self._state, self._prior = position, number, state, prior
-        self._run_block, self._parts, self._seed = run_block, parts, seed
+        self._position, self._number, self._prior = position, number, prior
+        self._run_block, self._move, self._seed = run_block, move, seed
         self._length = block_length(prior.size)
+        self._progress = Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
         self._stretch = min(16, self._length)
         self._block, self._noise, self._next = -1, None, None
@@ -119,21 +120,88 @@ class _Chain:
         if block != self._block:
             self._noise, self._next = (self._next or self._draw(block)), None
             self._block = block
+            self._progress = self._progress._replace(t=jnp.int32(0))
         stop = min(self._length, first + self._stretch, first + self._updates - self._done)
         began = time.perf_counter()
-        trace = self._run_block(self._state, self._noise, first, stop)
+        trace, self._progress = self._run_block(self._progress, self._noise, stop)
         if self._next is None and (block + 1) * self._length < self._updates:
             self._next = self._draw(block + 1)
-        f, log_likelihood, info = jax.tree.map(lambda rows: np.asarray(rows)[first:stop], (trace.f, *trace[1:]))
-        self._state = State(trace.f[stop - 1], trace.log_likelihood[stop - 1])
-        self._drawn.append(Piece(self._position, self._done, f, log_likelihood, info))
-        self._done += stop - first
+        reached = int(self._progress.t)
+        if reached < stop:
+            self._noise = _more_angles(self._move, self._noise, reached, self._progress.tried)
+        if reached > first:
+            rows = jax.tree.map(lambda rows: np.asarray(rows)[first:reached], trace)
+            self._drawn.append(Piece(self._position, self._done, *rows))
+            self._done += reached - first
         if time.perf_counter() - began < TURN / 2:
             self._stretch = min(2 * self._stretch, self._length)
 
-    def _draw(self, block: int) -> Noise:
-        noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._parts)
-        return Noise(*(jnp.asarray(part) for part in noise))
+    def _draw(self, block: int) -> BlockNoise:
+        noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
+        noise = Noise(*(jnp.asarray(part) for part in noise))
+        return BlockNoise(noise, _first_angles(self._move, noise.key[:, 0]) if isinstance(self._move, Search) else None)
+
+
+class Angles(NamedTuple):
+    """The angles that each update of a block would try, worked out apart from the loop that tries them.
+
+    Apart, because how a compiler rounds them could else depend on the loop around them, and so on the look-ahead.
+    """
+
+    here: Any
+    """Position of the current state on the curve, shape (updates,)."""
+    theta: Any
+    """Shape (updates, ANGLES)."""
+    theta_min: Any
+    theta_max: Any
+    """The bracket from which the last of them was drawn."""
+    tried: Any
+    """How many angles came before these: 0, but for updates that needed more than a row."""
+
+
+class BlockNoise(NamedTuple):
+    """The noise of a block of updates and, for a search, the angles that follow from it."""
+
+    noise: Noise
+    angles: Angles | None
+
+
+ANGLES = 32
+
+
+@partial(jax.jit, static_argnums=0)
+def _first_angles(move: Search, key: Any) -> Angles:
+    number = jnp.zeros(len(key), jnp.uint32)
+    place = uniform(key, number)
+    here = jnp.broadcast_to(move.here(place), place.shape)
+    start = move.begin(here, place, uniform(key, number + 1))
+    theta, theta_min, theta_max = (jnp.broadcast_to(part, place.shape) for part in start)
+    return _follow(move, key, here, theta, theta_min, theta_max, number.astype(jnp.int32))
+
+
+@partial(jax.jit, static_argnums=0)
+def _more_angles(move: Search, block: BlockNoise, t: Any, tried: Any) -> BlockNoise:
+    """The block with the angles of update `t`, which has tried them all, replaced by those that come next."""
+    angles = block.angles
+    row = jax.tree.map(lambda part: part[t][None], angles)
+    key = block.noise.key[t]
+    theta_min, theta_max = move.shrink(row.theta[:, -1], row.theta_min, row.theta_max, row.here)
+    theta = move.propose(theta_min, theta_max, uniform(key, (tried + 1).astype(jnp.uint32)[None]))
+    more = _follow(move, key, row.here, theta, theta_min, theta_max, tried[None])
+    return block._replace(angles=jax.tree.map(lambda old, new: old.at[t].set(new[0]), angles, more))
+
+
+def _follow(move: Search, key: Any, here: Any, theta: Any, theta_min: Any, theta_max: Any, tried: Any) -> Angles:
+    """A row of angles for every update, given the first and the bracket it was drawn from."""
+
+    def one(last: tuple[Any, Any, Any], k: Any) -> tuple[tuple[Any, Any, Any], Any]:
+        theta, theta_min, theta_max = last
+        theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
+        theta = move.propose(theta_min, theta_max, uniform(key, (tried + 1 + k).astype(jnp.uint32)))
+        return (theta, theta_min, theta_max), theta
+
+    (_, theta_min, theta_max), rest = lax.scan(one, (theta, theta_min, theta_max), jnp.arange(1, ANGLES))
+    return Angles(here, jnp.concatenate([theta[None], rest]).T, theta_min, theta_max, tried)
 
 
 class _Trace(NamedTuple):
@@ -171,12 +239,22 @@ def _value(centred: CentredLikelihood, f: Any) -> Any:
     return jnp.asarray(centred(f), f.dtype)
 
 
+class Progress(NamedTuple):
+    """Where a chain is inside a block: update `t` is next, and has tried `tried` angles in vain."""
+
+    t: Any
+    tried: Any
+    nans: Any
+    state: State
+
+
 def _run_block(
-    move: Move, look_ahead: int, centred: CentredLikelihood, state: State, noise: Noise, first: Any, stop: Any
-) -> _Trace:
-    """Updates `first` to `stop` of a block of noise; the other rows of the trace are empty."""
-    if isinstance(move, Search):
-        return _search_block(move, look_ahead, centred, state, noise, first, stop)
+    move: Move, look_ahead: int, centred: CentredLikelihood, start: Progress, block: BlockNoise, stop: Any
+) -> tuple[_Trace, Progress]:
+    """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
+    noise = block.noise
+    if block.angles is not None and isinstance(move, Search):
+        return _search_block(move, look_ahead, centred, start, noise, block.angles, stop)
     target = _Target(centred)
 
     def one(t: Any, carry: tuple[State, _Trace]) -> tuple[State, _Trace]:
@@ -184,7 +262,8 @@ def _run_block(
         state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
         return state, _write(trace, t, state, info)
 
-    return lax.fori_loop(first, stop, one, (state, _empty(noise)))[1]
+    state, trace = lax.fori_loop(start.t, stop, one, (start.state, _empty(noise)))
+    return trace, start._replace(t=jnp.asarray(stop, jnp.int32), state=state)
 
 
 def _empty(noise: Noise) -> _Trace:
@@ -197,6 +276,62 @@ def _write(trace: _Trace, t: Any, state: State, info: Info) -> _Trace:
     return jax.tree.map(lambda rows, value: rows.at[t].set(value), trace, _Trace(*state, info))
 
 
+def _point(move: Search, a: Any, b: Any, theta: Any) -> Any:
+    w_a, w_b = move.weights(theta)
+    return a * w_a + b * w_b
+
+
+def _judged(centred: CentredLikelihood, point: Any) -> tuple[Any, Any]:
+    """A point and its value. The barriers make XLA compute each once: twice, and two roundings would be about."""
+    point = lax.optimization_barrier(point)
+    return point, lax.optimization_barrier(_value(centred, point))
+
+
+def _search_block(
+    move: Search, look_ahead: int, centred: CentredLikelihood, start: Progress, noise: Noise, angles: Angles, stop: Any
+) -> tuple[_Trace, Progress]:
+    """`moves.search.search` for every update of a block, as one flat loop: a pass tries the next `look_ahead` angles.
+
+    One loop rather than a loop in a loop, for XLA pays for the dispatch of each.
+    """
+    nu, level = noise.nu[:, 0], noise.level[:, 0]
+
+    def one_pass(carry: tuple[_Trace, Progress]) -> tuple[_Trace, Progress]:
+        trace, (t, tried, nans, (f, log_l)) = carry
+        here, offset = angles.here[t], tried - angles.tried[t]
+        a, b = move.curve(f, nu[t], here)
+        log_y = log_l - level[t]
+        if look_ahead == 1:
+            pick = offset
+        else:
+            # A batch may round differently from a single evaluation, so it only picks the angle that is judged: the
+            # first that could be on the slice. The chain is then the same for any look-ahead.
+            ahead = offset + jnp.arange(look_ahead)
+            values = jax.vmap(lambda i: _value(centred, _point(move, a, b, angles.theta[t, i])))(
+                jnp.minimum(ahead, ANGLES - 1)
+            )
+            last = jnp.minimum(offset + look_ahead, jnp.minimum(ANGLES, MAX_EVALUATIONS - angles.tried[t])) - 1
+            hopeful = (values > log_y - 1e-8 * (1 + jnp.abs(log_y))) & (ahead <= last)
+            pick = jnp.where(hopeful.any(), offset + jnp.argmax(hopeful), last)
+            nans = nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=jnp.int32)
+        theta = angles.theta[t, pick]
+        proposal, value = _judged(centred, _point(move, a, b, theta))
+        accepted = value > log_y
+        tried = (angles.tried[t] + pick + 1).astype(jnp.int32)
+        nans = nans + jnp.isnan(value)
+        ended = accepted | (tried >= MAX_EVALUATIONS)
+        state = State(jnp.where(accepted, proposal, f), jnp.where(accepted, value, log_l))
+        info = Info(tried, nans, ended & ~accepted, jnp.where(accepted, theta - here, 0.0))
+        trace = _write(trace, t, state, info)
+        return trace, Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
+
+    def can_go_on(carry: tuple[_Trace, Progress]) -> Any:
+        progress = carry[1]
+        return (progress.t < stop) & (progress.tried - angles.tried[progress.t] < ANGLES)
+
+    return lax.while_loop(can_go_on, one_pass, (_empty(noise), start))
+
+
 class _Target:
     """The posterior as moves see it inside compiled code."""
 
@@ -205,94 +340,30 @@ class _Target:
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""
-        block = Noise(*(part[None, None] for part in noise))
-        trace = _search_block(move, 1, self.log_likelihood, state, block, 0, 1)
-        f, log_likelihood, info = jax.tree.map(lambda rows: rows[0], (trace.f, *trace[1:]))
-        return State(f, log_likelihood), info
-
-
-class _Searching(NamedTuple):
-    """A block under way: update `t` has tried `tried` angles and is about to try theta."""
-
-    t: Any
-    tried: Any
-    nans: Any
-    here: Any
-    theta: Any
-    theta_min: Any
-    theta_max: Any
-    state: State
-    trace: _Trace
-
-
-def _search_block(
-    move: Search, look_ahead: int, centred: CentredLikelihood, state: State, noise: Noise, first: Any, stop: Any
-) -> _Trace:
-    """`moves.search.search` for every update of a block, as one flat loop: a pass tries the next `look_ahead` angles.
-
-    One loop rather than a loop in a loop: no update waits for the longest of its neighbours under `vmap`, and XLA pays
-    for one loop's dispatch.
-    """
-    nu, level, key = (part[:, 0] for part in noise)
-    last = len(nu) - 1
-
-    def begin(t: Any) -> tuple[Any, ...]:
-        place, u = uniform(key[t], jnp.uint32(0)), uniform(key[t], jnp.uint32(1))
+        nu, level, key = noise
+        place = uniform(key, jnp.uint32(0))
         here = move.here(place)
-        return tuple(jnp.asarray(part, nu.dtype) for part in (here, *move.begin(here, place, u)))
+        a, b = move.curve(state.f, nu, here)
+        log_y = state.log_likelihood - level
+        start = (jnp.asarray(part, nu.dtype) for part in move.begin(here, place, uniform(key, jnp.uint32(1))))
 
-    def one_pass(s: _Searching) -> _Searching:
-        a, b = move.curve(s.state.f, nu[s.t], s.here)
-        log_y = s.state.log_likelihood - level[s.t]
+        def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            tried, nans, _, _, theta, theta_min, theta_max = carry
+            f, value = _judged(self.log_likelihood, _point(move, a, b, theta))
+            bracket = move.shrink(theta, theta_min, theta_max, here)
+            rejected = ~(value > log_y)
+            u = uniform(key, (tried + 2).astype(jnp.uint32))
+            following = (move.propose(*bracket, u), *bracket)
+            angle = (
+                jnp.where(rejected, new, old) for new, old in zip(following, (theta, theta_min, theta_max), strict=True)
+            )
+            return tried + 1, nans + jnp.isnan(value), f, value, *angle
 
-        def point(theta: Any) -> Any:
-            w_a, w_b = move.weights(theta)
-            return a * w_a + b * w_b
-
-        def evaluate(theta: Any) -> Any:
-            return jnp.asarray(centred(point(theta)), nu.dtype)
-
-        # The angles to try, each with the bracket it was drawn from, and the one after them.
-        angles = [(s.theta, s.theta_min, s.theta_max)]
-        numbers = (s.tried + 2 + jnp.arange(look_ahead)).astype(jnp.uint32)
-        for u in uniform(key[s.t], numbers):
-            bracket = move.shrink(*angles[-1], s.here)
-            angles.append((move.propose(*bracket, u), *bracket))
-
-        if look_ahead == 1:
-            value, theta, used, nans = evaluate(s.theta), s.theta, 1, 0
-            following = angles[1]
-        else:
-            # A batch may round differently from a single evaluation, so it only picks the angle that is judged: the
-            # first that could be on the slice. The chain is then the same for any look-ahead.
-            thetas, theta_mins, theta_maxs = (jnp.stack(part) for part in zip(*angles, strict=True))
-            values = jax.vmap(evaluate)(thetas[:-1])
-            hopeful = values > log_y - 1e-8 * (1 + jnp.abs(log_y))
-            pick = jnp.where(hopeful.any(), jnp.argmax(hopeful), look_ahead - 1)
-            pick = jnp.minimum(pick, MAX_EVALUATIONS - s.tried - 1)
-            theta, used = thetas[pick], pick + 1
-            value = evaluate(theta)
-            nans = jnp.sum(jnp.isnan(values) & (jnp.arange(look_ahead) < pick))
-            following = thetas[used], theta_mins[used], theta_maxs[used]
-
-        accepted = value > log_y
-        tried = jnp.asarray(s.tried + used, jnp.int32)
-        nans = jnp.asarray(s.nans + nans + jnp.isnan(value), jnp.int32)
-        ended = accepted | (tried >= MAX_EVALUATIONS)
-        f = jnp.where(accepted, point(theta), s.state.f)
-        state = State(f, jnp.where(accepted, value, s.state.log_likelihood))
-        info = Info(tried, nans, ended & ~accepted, jnp.where(accepted, theta - s.here, 0.0))
-        trace = _write(s.trace, s.t, state, info)
-        t = s.t + ended
-        fresh = begin(jnp.minimum(t, last))
-        here, theta, theta_min, theta_max = (
-            jnp.where(ended, new, old) for new, old in zip(fresh, (s.here, *following), strict=True)
+        tried, nans, f, value, theta, *_ = lax.while_loop(
+            lambda carry: ~(carry[3] > log_y) & (carry[0] < MAX_EVALUATIONS),
+            one_try,
+            (jnp.int32(0), jnp.int32(0), state.f, jnp.asarray(-jnp.inf, nu.dtype), *start),
         )
-        tried, nans = jnp.where(ended, 0, tried), jnp.where(ended, 0, nans)
-        return _Searching(t, tried, nans, here, theta, theta_min, theta_max, state, trace)
-
-    first = jnp.asarray(first, jnp.int32)
-    zero = jnp.zeros((), jnp.int32)
-    here, theta, theta_min, theta_max = begin(first)
-    start = _Searching(first, zero, zero, here, theta, theta_min, theta_max, state, _empty(noise))
-    return lax.while_loop(lambda s: s.t < stop, one_pass, start).trace
+        accepted = value > log_y
+        info = Info(tried, nans, ~accepted, jnp.where(accepted, theta - here, 0.0))
+        return State(jnp.where(accepted, f, state.f), jnp.where(accepted, value, state.log_likelihood)), info

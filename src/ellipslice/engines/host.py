@@ -74,7 +74,7 @@ class HostRun:
         call, evaluate = quickest(centred), one_by_one(posterior)
         if posterior.vectorized and isinstance(move, Search):
             batch = all_at_once(posterior)
-            alone = None if _rows_keep_their_bits(batch, starts) else evaluate
+            alone = None if _rows_keep_their_bits(batch, prior, len(chains) * look_ahead) else evaluate
             searches = [_LookAhead(move, chain, look_ahead, alone) for chain in self._chains]
             self._advance = lambda: _advance_together(searches, batch)
         elif isinstance(move, Search):
@@ -294,11 +294,16 @@ def _is_plain(centred: CentredLikelihood) -> bool:
     return centred.single and centred.mean is None and len(centred.layout[0][1]) == 1
 
 
-def _rows_keep_their_bits(batch: EvaluateBatch, starts: Sequence[State]) -> bool:
-    """Whether a point has the same bits alone and in batches of several sizes, as far as a quick look can tell."""
-    points = starts[0].f * np.linspace(-1, 1, 17)[:, None]
-    together = [batch(points[:count]) for count in (1, 2, 3, 8, 17)]
-    return all(np.array_equal(values, together[-1][: len(values)], equal_nan=True) for values in together)
+def _rows_keep_their_bits(batch: EvaluateBatch, prior: Prior, largest: int) -> bool:
+    """Whether a point has the same bits alone as in batches of every size, as far as 64 points can tell."""
+    points = np.asarray(prior.draw(np.random.default_rng(0), max(64, largest)))
+
+    def in_batches_of(size: int) -> np.ndarray:
+        return np.concatenate([batch(points[i : i + size]) for i in range(0, len(points), size)])
+
+    alone = in_batches_of(1)
+    sizes = {*range(2, min(largest, 32) + 1), largest}
+    return all(np.array_equal(in_batches_of(size), alone, equal_nan=True) for size in sizes)
 
 
 def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:

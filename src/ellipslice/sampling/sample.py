@@ -20,6 +20,7 @@ from ellipslice.moves import EllipticalSlice, Move, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
+from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.result import build_tree, check_names
@@ -182,20 +183,24 @@ def _start(
 
 def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None]) -> bool:
     """Advance the run to its end, or until Ctrl-C; whether it was interrupted."""
-    interrupted = False
+
+    def collect() -> None:
+        for piece in run.take():
+            record.add(piece)
+        show(record.total, record.updates, record.evaluations, record.nans)
+
     try:
         while not run.finished:
             run.advance()
-            for piece in run.take():
-                record.add(piece)
-            show(record.total, record.updates, record.evaluations, record.nans)
+            with deferred():
+                collect()
     except KeyboardInterrupt:
-        interrupted = True
+        run.close()
+        collect()
+        return True
     finally:
         run.close()
-    for piece in run.take():
-        record.add(piece)
-    return interrupted
+    return False
 
 
 def _warn_of_trouble(record: Record, evaluate: Callable[[np.ndarray], float], interrupted: bool, draws: int) -> None:

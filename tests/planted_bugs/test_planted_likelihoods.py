@@ -1,0 +1,105 @@
+"""Mistakes in likelihoods, planted on purpose: each is caught by `check_likelihood`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catalogue import SEEDS
+from catalogue_likelihoods import CATALOGUE, REALS
+from ellipslice.likelihoods import Gaussian
+from ellipslice.testing import check_likelihood
+
+F = np.array([-1.0, 0.2, 0.5, 1.0, -0.4, 2.0])
+
+
+def planted(**methods):
+    """The Gaussian likelihood with some methods replaced."""
+    return type("Planted", (Gaussian,), methods)(REALS, sigma=0.7)
+
+
+def test_the_unplanted_likelihood_passes():
+    check_likelihood(planted(), F)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_likelihood_in_the_catalogue_passes(name, seed):
+    likelihood = CATALOGUE[name]()
+    check_likelihood(likelihood, np.full(likelihood.y.shape, 0.3), seed=seed)
+
+
+WRONG = {
+    "terms that do not sum": (
+        lambda: planted(terms=lambda self, f: Gaussian.terms(self, f) - 0.01),
+        "terms do not sum",
+    ),
+    "a term left out of the sum": (
+        lambda: planted(__call__=lambda self, f: self.terms(f)[..., 1:].sum(axis=-1)),
+        "terms do not sum",
+    ),
+    "terms of the wrong shape": (
+        lambda: planted(terms=lambda self, f: Gaussian.terms(self, f)[..., None]),
+        "terms of shape",
+    ),
+    "a bound too low": (
+        lambda: planted(bounds=lambda self: Gaussian.bounds(self) - 0.2),
+        "exceeds its bound",
+    ),
+    "a bound that is the mean": (
+        lambda: planted(bounds=lambda self: Gaussian.terms(self, np.zeros(6))),
+        "exceeds its bound",
+    ),
+    "bounds of the wrong shape": (
+        lambda: planted(bounds=lambda self: np.float64(0.0)),
+        "bounds have shape",
+    ),
+    "rows that know of each other": (
+        lambda: planted(__call__=lambda self, f: Gaussian.__call__(self, f - 0.01 * (f.ndim > 1))),
+        "sum|batch",
+    ),
+    "data of the wrong shape": (
+        lambda: planted(simulate=lambda self, f, rng: np.zeros(3)),
+        "simulate gives shape",
+    ),
+    "compiled otherwise": (
+        lambda: lambda f: (f * f).sum() * (-1.0 if isinstance(f, np.ndarray) else -1.0001),
+        "compiled and plain",
+    ),
+    "random": (
+        lambda: lambda f: -float(f @ f) + 1e-6 * np.random.default_rng().standard_normal(),
+        "the same f gave",
+    ),
+    "annealed": (lambda: Annealed(), "the same f gave"),
+    "+inf": (lambda: lambda f: np.inf, r"\+inf"),
+    "zero at the point given": (lambda: lambda f: -np.inf, "-inf at the point given"),
+    "NaN at the point given": (lambda: lambda f: np.nan, "nan at the point given"),
+}
+
+
+class Annealed:
+    """Not a function of f alone: every call is a little sharper."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, f):
+        self.calls += 1
+        return -float(f @ f) * (1 + 1e-3 * self.calls)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_likelihood_is_caught(name, seed):
+    make, says = WRONG[name]
+    with pytest.raises(AssertionError, match=says):
+        check_likelihood(make(), F, seed=seed)
+
+
+def test_a_likelihood_that_changes_its_argument_is_caught():
+    def log_likelihood(f):
+        f -= 1.0
+        return -float(f @ f)
+
+    with pytest.raises(ValueError, match="in place"):
+        check_likelihood(log_likelihood, F)

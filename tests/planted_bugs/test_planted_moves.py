@@ -1,0 +1,435 @@
+"""Mistakes in moves and in their search, planted on purpose: each is caught, and by the check that should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, nan, pi
+
+import jax
+import numpy as np
+import pytest
+from jax.core import Tracer
+from jax.tree_util import Partial
+from scipy import stats
+
+from catalogue import MOVES, SEEDS
+from ellipslice.engines import host
+from ellipslice.engines.compiled import CompiledRun
+from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, Info, Move, State
+from ellipslice.moves.search import search
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Diagonal
+from ellipslice.testing import check_move, check_reversible
+from ellipslice.testing import move as testing_move
+from search_laws import check_curve, check_level
+
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+
+# --- brackets: found by the replayed proof --------------------------------------------------------------------------
+
+
+class FixedBracket(EllipticalSlice):
+    """The bracket is always [-pi, pi]: "not valid" (Section 2.4 of the paper), and no moment shows it."""
+
+    def begin(self, here, place, u):
+        return 2 * pi * u - pi, -pi, pi
+
+
+class FixedBracketStartingAtItsEnd(EllipticalSlice):
+    """Figure 2 with the bracket [-pi, pi] and a first proposal at its end."""
+
+    def begin(self, here, place, u):
+        return pi + 0 * u, -pi + 0 * u, pi + 0 * u
+
+
+class WrongSide(EllipticalSlice):
+    """Cuts away the side that holds the current state."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return super().shrink(-theta, theta_min, theta_max, here)
+
+
+class CutsTheOther(EllipticalSlice):
+    """Step 8 with its two branches exchanged."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        below = theta < here
+        return (theta_min, theta) if below else (theta, theta_max)
+
+
+class NarrowFromItsEdge(EllipticalSlice):
+    """A narrow bracket used as Figure 2 uses the full turn: its end is the first proposal."""
+
+    def begin(self, here, place, u):
+        theta_min = -self.bracket_width * place
+        return theta_min + self.bracket_width, theta_min, theta_min + self.bracket_width
+
+
+class NarrowAlwaysInTheMiddle(EllipticalSlice):
+    """A narrow bracket with the current state at its middle rather than at a random place."""
+
+    def begin(self, here, place, u):
+        width = self.bracket_width
+        return width * (u - 0.5), -width / 2, width / 2
+
+
+class HalvesBothEnds(EllipticalSlice):
+    """Halves the distance to both ends, whatever was rejected."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return (theta_min + here) / 2, (theta_max + here) / 2
+
+
+class HalvesToTheLeft(EllipticalSlice):
+    """Keeps the left half whether or not it holds the current state."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return theta_min, (theta_min + theta_max) / 2
+
+
+class ShrinksTooLittle(EllipticalSlice):
+    """Leaves a margin beyond the rejected angle, measured from the current state."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return super().shrink(here + (theta - here) * 1.1, theta_min, theta_max, here)
+
+
+class NotUniform(EllipticalSlice):
+    """Prefers one end of the bracket."""
+
+    def propose(self, theta_min, theta_max, u):
+        return theta_min + u * u * (theta_max - theta_min)
+
+
+class PrefersSmallAngles(EllipticalSlice):
+    """Draws the angle near the current state, as one might to save evaluations."""
+
+    def propose(self, theta_min, theta_max, u):
+        return (theta_min + u * (theta_max - theta_min)) / 2
+
+
+class ForgetsWhereItIs(AuxiliaryEllipse):
+    """Figure 1 shrunk about 0 instead of about the current angle."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return super().shrink(theta, theta_min, theta_max, pi)
+
+
+BRACKETS = [
+    FixedBracket(),
+    FixedBracketStartingAtItsEnd(),
+    WrongSide(),
+    CutsTheOther(),
+    NarrowFromItsEdge(1.0),
+    NarrowAlwaysInTheMiddle(1.0),
+    HalvesBothEnds(),
+    HalvesBothEnds(1.0),
+    HalvesToTheLeft(),
+    ShrinksTooLittle(),
+    NotUniform(),
+    NotUniform(1.0),
+    PrefersSmallAngles(),
+    ForgetsWhereItIs(),
+]
+
+
+@EVERY_SEED
+@pytest.mark.parametrize(
+    "move", BRACKETS, ids=lambda move: f"{type(move).__name__} {getattr(move, 'bracket_width', 0):.3g}"
+)
+def test_a_wrong_bracket_is_not_reversible(move, seed):
+    with pytest.raises(AssertionError, match=r"not reversible|away from the current state|to nothing|not affine"):
+        check_reversible(move, seed=seed)
+    with pytest.raises(AssertionError):  # which check_move says first
+        check_move(move, seed=seed)
+
+
+def test_moments_do_not_see_a_bracket_fixed_at_pi():
+    # Why there is an exact test. The invalid algorithm passes every moment check: a hundred thousand draws ...
+    assert long_run(FixedBracket(), seed=0) > 1e-3
+    # ... and exact posterior draws that are updated and tested for being posterior draws still.
+    testing_move._check_stationary(FixedBracket(), seed=0)
+
+
+# --- curves ---------------------------------------------------------------------------------------------------------
+
+
+class Shortened(EllipticalSlice):
+    """The draw is too small by a tenth: through the current state, but not an ellipse that keeps the prior."""
+
+    def weights(self, theta):
+        cos, sin = super().weights(theta)
+        return cos, 0.9 * sin
+
+
+class Turned(AuxiliaryEllipse):
+    """Figure 1 with a sign wrong: nu_1 = f cos + nu sin."""
+
+    def curve(self, f, nu, here):
+        sin, cos = self.weights(here)
+        return f * sin + nu * cos, f * cos + nu * sin
+
+
+class Straight(EllipticalSlice):
+    """The random walk's line, f + theta nu."""
+
+    def weights(self, theta):
+        return 1.0 + 0 * theta, theta
+
+
+class Neal(EllipticalSlice):
+    """Neal's (1999) proposal written in epsilon, sqrt(1 - epsilon^2) f + epsilon nu: half of the ellipse."""
+
+    def weights(self, theta):
+        cos, sin = super().weights(theta)
+        return abs(cos), sin
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("move", [Shortened(), Turned(), Straight(), Neal()], ids=lambda move: type(move).__name__)
+def test_a_wrong_curve_is_caught(move, seed):
+    with pytest.raises(AssertionError, match="the curve"):
+        check_curve(move, seed)
+
+
+# --- the search itself: small wrong copies of it --------------------------------------------------------------------
+
+
+def planted_search(
+    accepts=lambda value, log_y: value > log_y, factor=1.0, count=lambda tried: tried, finish=State, misses=1000
+):
+    """`moves.search.search`, with places to plant a mistake in. As it stands it has none."""
+
+    def copy(move, nu, level, uniform, state, log_likelihood):
+        place = uniform(0)
+        here = move.here(place)
+        a, b = move.curve(state.f, nu, here)
+        log_y = state.log_likelihood - factor * level
+        theta, theta_min, theta_max = move.begin(here, place, uniform(1))
+        nans = 0
+        for tried in range(1, 1001):
+            w_a, w_b = move.weights(theta)
+            f = a * w_a + b * w_b
+            value = log_likelihood(f)
+            if accepts(value, log_y) or tried > misses:
+                return finish(f, value), Info(count(tried), nans, False, theta - here)
+            nans += value != value
+            theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
+            theta = move.propose(theta_min, theta_max, uniform(tried + 1))
+        return state, Info(1000, nans, True, 0.0)
+
+    return copy
+
+
+def in_place(move, nu, level, uniform, state, log_likelihood):
+    new, info = search(move, nu, level, uniform, state, log_likelihood)
+    state.f[:] = new.f  # spares an array
+    return State(state.f, new.log_likelihood), info
+
+
+def stale(move, nu, level, uniform, state, log_likelihood):
+    new, info = search(move, nu, level, uniform, state, log_likelihood)
+    return State(new.f, state.log_likelihood), info
+
+
+def forgets_to_count_the_first(move, nu, level, uniform, state, log_likelihood):
+    new, info = search(move, nu, level, uniform, state, log_likelihood)
+    return new, info._replace(evaluations=info.evaluations - 1)
+
+
+def evaluates_twice(move, nu, level, uniform, state, log_likelihood):
+    """The new state's likelihood is computed once more, and not counted."""
+    new, info = search(move, nu, level, uniform, state, log_likelihood)
+    return State(new.f, log_likelihood(new.f)), info
+
+
+def draws_of_its_own(move, nu, level, uniform, state, log_likelihood):
+    rng = np.random.default_rng()
+    return search(move, nu, level, lambda number: rng.random(), state, log_likelihood)
+
+
+SEARCHES = {
+    "NaN accepted": (planted_search(accepts=lambda value, log_y: not (value <= log_y)), "went where .* nan"),
+    "NaN accepted, other spelling": (
+        planted_search(accepts=lambda value, log_y: not value < log_y),
+        "went where .* nan",
+    ),
+    "stale log-likelihood": (stale, "not its state's"),
+    "state changed in place": (in_place, "in place"),
+    "evaluations miscounted": (forgets_to_count_the_first, "evaluations and reports"),
+    "an evaluation not counted": (evaluates_twice, "evaluations and reports"),
+    "randomness of its own": (draws_of_its_own, "function of its noise"),
+    "gives in after two misses": (planted_search(misses=2), "."),
+    "always accepts": (planted_search(misses=0), "."),
+}
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_wrong_search_is_caught(name, seed, monkeypatch):
+    wrong, says = SEARCHES[name]
+    monkeypatch.setattr(host, "search", wrong)
+    with pytest.raises(AssertionError, match=says):
+        check_move(EllipticalSlice(), seed=seed)
+
+
+def test_the_copy_is_right_as_it_stands(monkeypatch):
+    monkeypatch.setattr(host, "search", planted_search())
+    check_move(EllipticalSlice())
+
+
+# --- the level, exactly ---------------------------------------------------------------------------------------------
+
+LEVELS = {
+    "10 % too far down": (planted_search(factor=1.1), "below the level was accepted"),
+    "10 % too far up": (planted_search(factor=0.9), "above the level was rejected"),
+    "3 % too far down": (planted_search(factor=1.03), "below the level was accepted"),
+    "3 % too far up": (planted_search(factor=0.97), "above the level was rejected"),
+    "the seventh point is taken (GPML: the 22nd)": (planted_search(misses=6), "below the level was accepted"),
+    "tested against the state": (planted_search(factor=0.0), "above the level was rejected"),
+}
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_wrong_level_is_caught_by_what_is_accepted(name, seed, monkeypatch):
+    wrong, says = LEVELS[name]
+    check_level(EllipticalSlice(), seed)
+    monkeypatch.setattr(host, "search", wrong)
+    with pytest.raises(AssertionError, match=says):
+        check_level(EllipticalSlice(), seed)
+
+
+# --- the level and all else, by a long run --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WrongLevel(Move):
+    """Elliptical slice sampling with its level too far down or up, in both engines: a move that writes `step` whole.
+
+    It leaves N(f; 0, Sigma) L(f)^(1/factor) invariant.
+    """
+
+    factor: float
+
+    def step(self, noise, state, target):
+        return EllipticalSlice().step(
+            noise._replace(level=[self.factor * level for level in noise.level]), state, target
+        )
+
+
+def sharp(f):
+    return -5.0 * (f * f).sum()
+
+
+def long_run(move, seed, updates=100_000, batches=100):
+    """The p-value of a long compiled run's mean square against the known posterior N(0, 1/11), by batch means.
+
+    The likelihood is sharp beside the prior, so what is wrong with the level is wrong with the variance: 10 % gives a
+    deviation of 12 to 16 standard errors, and 5 % one of 7. (`check_move` tests 4,000 single draws: 10 % gives 3.)
+    """
+    posterior = Posterior(Diagonal(np.ones(2)), Partial(sharp))
+    start = np.random.default_rng(seed).standard_normal(2) / np.sqrt(11)
+    with jax.enable_x64(True):
+        run = CompiledRun(posterior, move, seed, [0], [State(start, float(sharp(start)))], updates)
+        pieces = []
+        while not run.finished:
+            run.advance()
+            pieces += run.take()
+        run.close()
+    f = np.concatenate([piece.f for piece in pieces])
+    means = (11 * (f**2).mean(axis=1)).reshape(batches, -1).mean(axis=1)
+    return float(stats.ttest_1samp(means, 1.0).pvalue)
+
+
+@EVERY_SEED
+@pytest.mark.statistical
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_level_off_by_ten_percent_is_caught_by_a_long_run(factor, seed):
+    assert long_run(WrongLevel(factor), seed) < 1e-6
+
+
+@EVERY_SEED
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [name for name in MOVES if "Cycle" not in name] + ["copy"])
+def test_a_right_move_passes_a_long_run(name, seed):
+    move = WrongLevel(1.0) if name == "copy" else MOVES[name]()
+    assert long_run(move, seed) > 1e-6
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_grossly_wrong_level_is_caught_by_check_move(factor, seed):
+    with pytest.raises(AssertionError, match="posterior"):
+        check_move(WrongLevel(factor), seed=seed)
+
+
+# --- engines that disagree ------------------------------------------------------------------------------------------
+
+
+class OtherwiseCompiled(EllipticalSlice):
+    """Does something else when traced."""
+
+    def propose(self, theta_min, theta_max, u):
+        theta = super().propose(theta_min, theta_max, u)
+        return theta * (1 + 1e-6) if isinstance(theta, Tracer) else theta
+
+
+@EVERY_SEED
+def test_engines_that_disagree_are_caught(seed, monkeypatch):
+    monkeypatch.setattr(testing_move, "_check_stationary", lambda move, seed: None)  # slow, and passed
+    with pytest.raises(AssertionError, match="compiled"):
+        check_move(OtherwiseCompiled(), seed=seed)
+
+
+# --- whole moves ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Whole(Move):
+    """A move that makes another's step and then spoils it."""
+
+    spoil: str
+
+    def step(self, noise, state, target):
+        move = EllipticalSlice()
+        new, info = move.step(noise, state, target)
+        if self.spoil == "stale log-likelihood":
+            new = State(new.f, state.log_likelihood)
+        if self.spoil == "miscounted":
+            info = info._replace(evaluations=info.evaluations + 1)
+        if self.spoil == "shifted":
+            new = State(new.f + 0.3, target.log_likelihood(new.f + 0.3))
+            info = info._replace(evaluations=info.evaluations + 1)
+        if self.spoil == "always to the highest of two":
+            again, more = move.step(noise, new, target)
+            new = again if again.log_likelihood > new.log_likelihood else new
+            info = info._replace(evaluations=info.evaluations + more.evaluations)
+        return new, info
+
+
+@EVERY_SEED
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        ("stale log-likelihood", "not its state's"),
+        ("miscounted", "evaluations and reports"),
+        ("shifted", r"went where|posterior"),
+        ("always to the highest of two", "posterior"),
+    ],
+)
+def test_a_spoilt_move_is_caught(spoil, says, seed):
+    with pytest.raises(AssertionError, match=says):
+        check_move(Whole(spoil), seed=seed)
+
+
+def test_an_unspoilt_move_passes():
+    check_move(Whole("nothing"))
+
+
+def test_planted_values_are_what_they_seem():
+    # The comparisons that let NaN in, and the one that does not.
+    assert not nan > 0.0
+    assert not (nan <= 0.0)
+    assert not nan < 0.0
+    assert not -inf > -inf

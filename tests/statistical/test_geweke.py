@@ -1,0 +1,95 @@
+"""Geweke's joint distribution test (2004): the sampler and the simulator must agree on one joint distribution.
+
+Alternate f | y (one update) and y | f (`simulate`). Started from a draw of the joint distribution, every state of this
+chain is one, so f must keep the prior's moments, which are known exactly, and y those of the simulator run by itself. A
+mistake in the update, in a likelihood's value or in its simulator moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.engines.host import HostTarget
+from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
+from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
+from ellipslice.noise import Noise
+from statistical.monte_carlo import SEED, compare
+
+pytestmark = pytest.mark.statistical
+
+COVARIANCE = np.array([[1.0, 0.6, 0.1], [0.6, 1.5, -0.4], [0.1, -0.4, 0.7]])
+FACTOR = np.linalg.cholesky(COVARIANCE)
+UPDATES = 12000
+
+LIKELIHOODS: dict[str, Callable[[Any], es.likelihoods.Likelihood]] = {
+    "Gaussian": lambda y: Gaussian(y, sigma=[0.5, 1.0, 2.0]),
+    "Logistic": Logistic,
+    "Probit": Probit,
+    "Poisson": lambda y: Poisson(y, offset=[0.5, -0.5, 1.0]),
+    "Binomial": lambda y: Binomial(y, trials=[1, 4, 9]),
+    "NegativeBinomial": lambda y: NegativeBinomial(y, dispersion=[0.8, 2.0, 5.0], offset=0.5),
+    "StudentT": lambda y: StudentT(y, scale=0.6, degrees=3.0),
+}
+
+
+def test_every_likelihood_is_here():
+    classes = {name for name in es.likelihoods.__all__ if name != "Likelihood"}
+    assert classes == set(LIKELIHOODS)
+
+
+def tamed(y: np.ndarray) -> np.ndarray:
+    """Functions of y with finite moments, however heavy its tails: a smooth sign, and a logarithmic size."""
+    return np.concatenate([np.tanh(y), np.log1p(np.abs(y))], axis=-1)
+
+
+def joint_test(build: Callable[[Any], es.likelihoods.Likelihood], update: Callable[..., np.ndarray], what: str) -> None:
+    rng = np.random.default_rng(SEED + 1)
+    start = build(np.ones(3))
+    f = FACTOR @ rng.standard_normal(3)
+    y = start.simulate(f, rng)
+    fs, ys = np.empty((1, UPDATES, 3)), np.empty((1, UPDATES, 3))
+    for i in range(UPDATES):
+        likelihood = build(y)
+        f = update(f, likelihood, rng)
+        y = likelihood.simulate(f, rng)
+        fs[0, i], ys[0, i] = f, y
+
+    compare(fs, 0.0, f"{what}: f")
+    compare(fs**2, COVARIANCE.diagonal(), f"{what}: f squared")
+    pairs = np.stack([fs[..., i] * fs[..., j] for i, j in ((0, 1), (0, 2), (1, 2))], axis=-1)
+    compare(pairs, COVARIANCE[[0, 0, 1], [1, 2, 2]], f"{what}: products of two f")
+
+    independent = rng.standard_normal((100_000, 3)) @ FACTOR.T
+    simulated = start.simulate(independent, rng)
+    for name, function in {
+        "y": lambda f, y: tamed(y),
+        "y and f": lambda f, y: np.tanh(y) * np.tanh(f),
+        "y and its neighbour": lambda f, y: np.tanh(y[..., :-1]) * np.tanh(y[..., 1:]),
+    }.items():
+        alone = function(independent, simulated)
+        error = alone.std(axis=0) / np.sqrt(len(alone))
+        compare(function(fs, ys), alone.mean(axis=0), f"{what}: {name}", error)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_step(name):
+    def update(f: np.ndarray, likelihood: Any, rng: np.random.Generator) -> np.ndarray:
+        return es.step(f, FACTOR @ rng.standard_normal(3), likelihood, rng=rng)[0]
+
+    joint_test(LIKELIHOODS[name], update, name)
+
+
+@pytest.mark.parametrize(
+    "move", [AuxiliaryEllipse(), EllipticalSlice(bracket_width=1.2), EllipticalSlice(shrinking="halve")], ids=repr
+)
+def test_moves(move):
+    def update(f: np.ndarray, likelihood: Any, rng: np.random.Generator) -> np.ndarray:
+        noise = Noise((FACTOR @ rng.standard_normal(3))[None], [rng.standard_exponential()], [lambda k: rng.random()])
+        return move.step(noise, State(f, likelihood(f)), HostTarget(likelihood))[0].f
+
+    joint_test(LIKELIHOODS["Poisson"], update, repr(move))
