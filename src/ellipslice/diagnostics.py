@@ -46,7 +46,9 @@ def verdict(tree: xarray.DataTree) -> str:
     latents = tree["posterior"].to_dataset()
     chains, draws = latents.sizes["chain"], latents.sizes["draw"]
     evaluations = tree.attrs["evaluations"] / tree.attrs["updates"]
-    lines = [f"{chains} chains of {draws:,} draws, {evaluations:.1f} evaluations per update."]
+    lines = [
+        f"{chains} {'chain' if chains == 1 else 'chains'} of {draws:,} draws, {evaluations:.1f} evaluations per update."
+    ]
     if draws < 4:
         return "\n".join([*lines, "Too few draws to judge: at least 4 per chain are needed."])
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ellipslice.likelihoods import Likelihood
 from ellipslice.priors import Prior
 from ellipslice.priors.base import Layout
 from ellipslice.pytree import pytree, set_fields, static
@@ -124,6 +125,17 @@ class Posterior:
             )
         if not callable(log_likelihood):
             raise TypeError(f"log_likelihood must be callable, but it is a {type(log_likelihood).__name__}.")
+        if jax.tree_util.all_leaves([prior]):
+            raise TypeError(
+                f"{type(prior).__name__} is a prior, but not a pytree. Decorate its class with "
+                "ellipslice.pytree.pytree, and set its fields in __init__ with set_fields, as priors/diagonal.py does."
+            )
+        if isinstance(log_likelihood, Likelihood) and len(prior.layout) > 1:
+            names = [name for name, _ in prior.layout]
+            raise TypeError(
+                f"{log_likelihood!r} takes one latent, but the prior has {', '.join(names)}. Say how they enter, such "
+                f"as lambda {', '.join(names)}: likelihood({' + '.join(names)})."
+            )
         takes_batches = bool(getattr(log_likelihood, "vectorized", False))
         self.prior = prior
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)

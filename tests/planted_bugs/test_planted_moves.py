@@ -326,7 +326,7 @@ def long_run(move, seed, updates=100_000, batches=100):
     """The p-value of a long compiled run's mean square against the known posterior N(0, 1/11), by batch means.
 
     The likelihood is sharp beside the prior, so what is wrong with the level is wrong with the variance: 10 % gives a
-    deviation of 12 to 16 standard errors, and 5 % one of 7. (`check_move` tests 4,000 single draws: 10 % gives 3.)
+    deviation of 12 to 16 standard errors. (In the few thousand single draws of `check_move` it gives one of about 3.)
     """
     posterior = Posterior(Diagonal(np.ones(2)), Partial(sharp))
     start = np.random.default_rng(seed).standard_normal(2) / np.sqrt(11)

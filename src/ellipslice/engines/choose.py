@@ -16,7 +16,7 @@ from ellipslice.posterior import CentredLikelihood, Posterior
 def first_value(posterior: Posterior, f: np.ndarray) -> float:
     """Call the log-likelihood once, as plain Python, and refuse what is not a log-likelihood."""
     centred = posterior.log_likelihood
-    if posterior.vectorized:
+    if centred.batches_only:
         _check_batches(centred, f)
     before = f.copy()
     result = _call(centred, f)
@@ -41,7 +41,8 @@ def choose_engine(
     try:
         traced = evaluate(f)
     except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
-        why_not = f"JAX cannot trace the log-likelihood ({type(error).__name__})"
+        first_line = (str(error).splitlines() or [""])[0][:120]
+        why_not = f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line})"
     else:
         if not np.isclose(traced, value, rtol=1e-4, atol=1e-4, equal_nan=True):
             why_not = f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"

@@ -55,11 +55,11 @@ class CompiledRun:
     ):
         with jax.enable_x64(True):
             prior, centred = jax.tree.map(jnp.asarray, (posterior.prior, posterior.log_likelihood))
-        run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead, centred)
-        self._chains = [
-            _Chain(i, number, state, updates, prior, run_block, move, seed)
-            for i, (number, state) in enumerate(zip(chains, starts, strict=True))
-        ]
+            run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead, centred)
+            self._chains = [
+                _Chain(i, number, state, updates, prior, run_block, move, seed)
+                for i, (number, state) in enumerate(zip(chains, starts, strict=True))
+            ]
         self._pool = ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1), "ellipslice")
 
     @property

@@ -65,7 +65,8 @@ class HostRun:
         *,
         look_ahead: int = 1,
     ):
-        prior = jax.tree.map(jnp.asarray, posterior.prior)
+        with jax.enable_x64(True):
+            prior = jax.tree.map(jnp.asarray, posterior.prior)
         self._chains = [
             _Chain(i, number, state, updates, prior, move, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
@@ -21,6 +22,7 @@ import numpy as np
 from ellipslice.moves.arithmetic import cos_sin, where
 from ellipslice.moves.base import Info, State
 from ellipslice.moves.search import Search, search
+from ellipslice.priors.base import as_numbers
 
 FULL_TURN = 2 * pi
 
@@ -132,7 +134,7 @@ def step(
     >>> bool(abs(np.mean(draws) - 0.8) < 0.05)
     True
     """
-    f, nu = np.asarray(f, dtype=np.float64), np.asarray(nu, dtype=np.float64)
+    f, nu = as_numbers(f, "f"), as_numbers(nu, "nu")
     if f.shape != nu.shape:
         raise ValueError(f"f has shape {f.shape} and nu has shape {nu.shape}; nu must be a prior draw of f's shape.")
     if not isinstance(rng, np.random.Generator):
@@ -142,7 +144,13 @@ def step(
         )
 
     def evaluate(f: Any) -> float:
-        return float(log_likelihood(f))
+        value = np.asarray(log_likelihood(f))
+        if value.shape != () or value.dtype.kind not in "fiub":
+            raise TypeError(
+                f"log_likelihood must return one real number, but it returned shape {value.shape} of {value.dtype}. "
+                "Did you forget to sum over the observations?"
+            )
+        return float(value)
 
     value = evaluate(f) if log_likelihood_f is None else float(log_likelihood_f)
     if not np.isfinite(value):
@@ -153,8 +161,14 @@ def step(
     move = EllipticalSlice(bracket_width)
     level = rng.standard_exponential()
     state, info = search(move, nu, level, lambda k: rng.random(), State(f, value), evaluate)
+    if info.stuck:
+        warnings.warn(
+            "the search found no acceptable point and stayed where it was. Is log_likelihood_f stale? Leave it out "
+            "when anything that the likelihood depends on has changed since.",
+            stacklevel=2,
+        )
     if state.log_likelihood == np.inf:
         raise ValueError(
             "the log-likelihood is +inf at the new state; a likelihood must be bounded where it is sampled."
         )
-    return state.f, state.log_likelihood, info
+    return np.asarray(state.f), state.log_likelihood, info

@@ -72,6 +72,8 @@ def as_mean(mean: Any, shape: tuple[int, ...]) -> np.ndarray | None:
 
 def as_numbers(values: Any, name: str) -> np.ndarray:
     """A float64 copy of `values`, refused if anything in it is not a finite real number."""
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray().")
     given = np.asarray(values)
     if given.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, but its dtype is {given.dtype}.")

@@ -76,7 +76,8 @@ def pivoted_cholesky(covariance: Any) -> np.ndarray:
 
     The matrix is scaled to unit diagonal first, so that a value of small variance is not lost beside a large one.
     """
-    rounding = np.finfo(np.asarray(covariance).dtype if np.asarray(covariance).dtype.kind == "f" else float).eps
+    given = getattr(covariance, "dtype", np.dtype(float))
+    rounding = float(np.finfo(np.float32 if given == np.float32 else np.float16 if given == np.float16 else float).eps)
     matrix = as_numbers(covariance, "covariance")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(
@@ -100,13 +101,19 @@ def pivoted_cholesky(covariance: Any) -> np.ndarray:
     rows = np.zeros((max(rank, 1), len(matrix)))
     rows[:rank, pivots - 1] = np.triu(packed)[:rank]
     if np.abs(rows.T @ rows - correlation * (deviation > 0)).max() > tolerance:
-        smallest = float(np.linalg.eigvalsh(matrix)[0])
-        raise ValueError(
-            f"covariance is not positive semi-definite: its smallest eigenvalue is {smallest:.6g} (the largest "
-            f"variance is {variance.max():.6g}). Check the kernel; if this is rounding in how it was computed, add "
-            f"{2 * abs(smallest):.1g} to the diagonal."
-        )
+        raise ValueError(_not_semidefinite(matrix))
     return np.ascontiguousarray(rows * deviation)
+
+
+def _not_semidefinite(matrix: np.ndarray) -> str:
+    message = "covariance is not positive semi-definite"
+    if len(matrix) > 1000:  # an eigenvalue would take longer than the sampling
+        return f"{message}. Check the kernel and its inputs; a kernel of distances is not always one."
+    smallest, largest = float(np.linalg.eigvalsh(matrix)[0]), float(matrix.diagonal().max())
+    message += f": its smallest eigenvalue is {smallest:.6g}, beside variances up to {largest:.6g}. Check the kernel"
+    if abs(smallest) < 1e-5 * largest:
+        message += f"; if this is rounding in how it was computed, add {2 * abs(smallest):.1g} to the diagonal"
+    return message + "."
 
 
 def _check_symmetric(matrix: np.ndarray, correlation: np.ndarray, deviation: np.ndarray, tolerance: float) -> None:

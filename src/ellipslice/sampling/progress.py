@@ -19,25 +19,24 @@ def progress_bar(enabled: bool, chains: int, draws: int, warmup: int, thin: int)
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[what]}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
     )
     total = chains * (warmup + draws * thin)
     began = time.perf_counter()
     with Progress(*columns, console=console, expand=True) as bar:
-        task = bar.add_task("warm-up", total=total, what="starting")
+        task = bar.add_task("compiling", total=total, what="")
 
         def show(kept: int, updates: int, evaluations: int, nans: int) -> None:
-            rate = updates / (time.perf_counter() - began)
-            what = f"{kept:,} of {chains * draws:,} draws · {rate / thin:,.0f} draws/s"
-            if updates:
-                what += f" · {evaluations / updates:.1f} evaluations per update"
+            rate = updates / (time.perf_counter() - began) / thin
+            cost = evaluations / max(updates, 1)
+            what = f"{kept:,}/{chains * draws:,} · {rate:,.0f} draws/s · {cost:.1f} evaluations/update"
             if nans:
                 what += f" · {nans:,} NaN"
-            description = "sampling" if updates >= chains * warmup else "warm-up"
-            bar.update(task, completed=updates, what=what, description=description)
+            bar.update(task, completed=updates, what=what, description="draws" if kept else "warm-up")
 
         yield show
 

@@ -29,6 +29,8 @@ class Record:
         warmup: int,
         thin: int,
     ):
+        if keep is not None and not callable(keep):
+            raise TypeError(f"keep must be a function of the latent, such as lambda f: f[:10], but it is {keep!r}.")
         self._centred, self._keep, self._warmup, self._thin = centred, keep, warmup, thin
         self._complete = [0] * len(chains)
         first = self._kept(example[None])
@@ -90,6 +92,9 @@ class Record:
             return self._centred.unpack(f)
         rows = [self._centred.apply(self._keep, row) for row in f]
         rows = [row if isinstance(row, dict) else {"f": row} for row in rows]
+        for name, value in rows[0].items():
+            if np.asarray(value).dtype.kind not in "fiub":
+                raise TypeError(f"keep must return numbers, or a dict of them, but {name} is a {type(value).__name__}.")
         return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
 
 
@@ -102,5 +107,5 @@ def _check_memory(shape: tuple[int, ...], example: dict[str, np.ndarray]) -> Non
     if needed > 0.8 * available:
         raise MemoryError(
             f"keeping {shape[0]} x {shape[1]} draws takes {needed / 2**30:.1f} GiB, and this machine has "
-            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws with thin=."
+            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws."
         )

@@ -16,15 +16,22 @@ if TYPE_CHECKING:
 def check_names(record: Record, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
     """Refuse dims and coords that do not fit, before the run rather than after it."""
     dims, coords = dims or {}, coords or {}
+    for name, given in (("dims", dims), ("coords", coords)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{name} must be a mapping, such as dims={{'f': ['year']}}, but it is {given!r}.")
     for name, labels in dims.items():
         if name not in record.latents:
             raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(record.latents)}.")
         shape = record.latents[name].shape[2:]
         if isinstance(labels, str) or len(labels) != len(shape):
             raise ValueError(
-                f"dims[{name!r}] is {labels!r}; {name} has {len(shape)} dimensions, so give a list of as many."
+                f"dims[{name!r}] is {labels!r}; {name} has shape {shape}, so give a list of {len(shape)} names."
             )
         for label, length in zip(labels, shape, strict=True):
+            if label in ("chain", "draw"):
+                raise ValueError(
+                    f"dims[{name!r}] uses {label!r}, which every variable has already. Choose another name."
+                )
             if label in coords and len(coords[label]) != length:
                 raise ValueError(f"coords[{label!r}] has {len(coords[label])} values; {name} has {length} along it.")
     known = {label for labels in dims.values() for label in labels}

@@ -145,9 +145,9 @@ def sample(
         "ellipslice_version": importlib.metadata.version("ellipslice"),
         "jax_version": jax.__version__,
         "numpy_version": np.__version__,
-        "seed": str(seed),
+        "seed": seed if seed < 2**63 else str(seed),  # a file holds 64-bit integers
         "prior": repr(prior),
-        "log_likelihood": _name(log_likelihood),
+        "likelihood": _name(log_likelihood),
         "move": repr(move),
         "engine": engine,
         "engine_reason": why,

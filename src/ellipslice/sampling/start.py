@@ -34,8 +34,10 @@ def prior_start(posterior: Posterior, seed: int, chain: int, evaluate: Callable[
 
 def given_starts(centred: CentredLikelihood, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
     """The centred flat starts in `initial`: one point for all chains, or one for each along a leading axis."""
-    points = initial if isinstance(initial, dict) else {"f": initial}
     names = {name for name, _ in centred.layout}
+    if not isinstance(initial, dict) and not centred.single:
+        raise TypeError(f"initial must be a dict with the prior's latents, {sorted(names)}, but it is an array.")
+    points = initial if isinstance(initial, dict) else {"f": initial}
     if set(points) != names:
         raise ValueError(f"initial has {sorted(map(str, points))}, but the prior's latents are {sorted(names)}.")
     columns = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.warn import warn
 
@@ -32,16 +33,14 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
     has become flat. So directions of very different width that all bend by 1, or several that bend by exactly 1 about
     the prior's mean, are the prior's own. Where the data speak loudly in every direction this cannot be seen.
     """
+    if isinstance(posterior.log_likelihood.callable, Likelihood):
+        return  # ours do not
     try:
         size = posterior.prior.noise_size
     except TypeError:
         return  # a prior that draws by itself does not say what its directions are
-    axes = np.unique(np.linspace(0, size - 1, 32).astype(int))
-    directions = np.zeros((len(axes), size))
-    directions[np.arange(len(axes)), axes] = 1.0
-    steps = _color(posterior, directions)
+    directions, steps = _directions(posterior, size)
     widths = np.linalg.norm(steps, axis=1)
-    narrowest = np.argsort(widths)[:8]
     rng = np.random.default_rng(0)
     began = time.perf_counter()
     for scale in (0.0, 4.0, -4.0):  # far out, many likelihoods are flat
@@ -51,12 +50,12 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
         if time.perf_counter() - began > 2 * seconds:
             return  # too slow to ask so often
         exactly, about = [], []
-        for count, i in enumerate(narrowest, start=1):
+        for count, i in enumerate(np.argsort(widths), start=1):
             up, down = evaluate(base + steps[i]), evaluate(base - steps[i])
             slope, bend = (up - down) / 2, up - 2 * middle + down
             rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
-            centre = z[axes[i]]
-            exactly.append(abs(bend + 1) < 1e-3 + rounding and abs(slope + centre) < 0.1 * (1 + abs(centre)))
+            centre = float(directions[i] @ z)
+            exactly.append(abs(bend + 1) < 1e-3 + rounding and abs(slope + centre) < 0.02)
             if -1.1 < bend < -0.98:
                 about.append(widths[i])
             if count >= 3 and time.perf_counter() - began > seconds:
@@ -69,6 +68,18 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
             return
         if time.perf_counter() - began > seconds:
             return
+
+
+def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most 24 unit directions of the normals, from the narrowest to the widest, and where they lead."""
+    if size <= 512:
+        left, _, _ = np.linalg.svd(_color(posterior, np.eye(size)), full_matrices=False)
+        directions = left.T[np.unique(np.linspace(0, len(left.T) - 1, 24).astype(int))]
+    else:
+        axes = np.unique(np.linspace(0, size - 1, 24).astype(int))
+        directions = np.eye(1, size)[[0] * len(axes)]
+        directions = np.stack([np.roll(row, axis) for row, axis in zip(directions, axes, strict=True)])
+    return directions, _color(posterior, directions)
 
 
 def _color(posterior: Posterior, z: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy import stats
 
 from ellipslice.priors import Prior
 from ellipslice.testing.laws import close, law, likely
@@ -74,6 +73,8 @@ def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
 
 
 def _check_draws(prior: Prior, factor: np.ndarray | None, seed: int, count: int = 2000) -> None:
+    from scipy import stats  # slow to import, and needed only here
+
     rng = np.random.default_rng(seed)
     draws = np.asarray(prior.draw(rng, count))
     law(
