@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import re
 import select
 import subprocess
 import sys
-import termios
 import textwrap
 import time
 from typing import Any
@@ -20,9 +18,12 @@ import pytest
 import ellipslice as es
 
 PROGRAM = """
-    import sys, time
+    import fcntl, sys, termios, time
     import numpy as np
     import ellipslice as es
+
+    if sys.stdin.isatty():  # own the terminal, so that Ctrl-C in it becomes a signal
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def log_likelihood(f):
         time.sleep(0.0005)
@@ -47,10 +48,6 @@ def in_terminal(columns: int = 120, interrupt_after: float | None = None, **sett
     environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm-256color"}
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CI"):
         environment.pop(name, None)
-
-    def own_the_terminal() -> None:  # so that Ctrl-C in it becomes a signal
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
     process = subprocess.Popen(
         program(**settings),
         stdin=slave,
@@ -58,7 +55,6 @@ def in_terminal(columns: int = 120, interrupt_after: float | None = None, **sett
         stderr=slave,
         env=environment,
         start_new_session=True,
-        preexec_fn=own_the_terminal,
     )
     os.close(slave)
     received = b""
@@ -73,7 +69,7 @@ def in_terminal(columns: int = 120, interrupt_after: float | None = None, **sett
                 if not chunk:
                     break
                 received += chunk
-                if interrupt_after is not None and b"sampling" in received:
+                if interrupt_after is not None and re.search(rb"[1-9]\d*/", received):  # there are draws
                     time.sleep(interrupt_after)
                     os.write(master, b"\x03")  # Ctrl-C, as the terminal sends it
                     interrupt_after = None
@@ -89,26 +85,22 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-NARROW = pytest.mark.xfail(strict=True, reason="BUG: in a terminal of 80 columns the time left is cut to '0:0…'")
-
-
-@pytest.mark.parametrize("columns", [120, pytest.param(80, marks=NARROW)])
+@pytest.mark.parametrize("columns", [120, 80])
 def test_the_bar_says_all_that_is_promised(columns):
     shown = in_terminal(columns)
     text = plain(shown)
-    counts = [int(count.replace(",", "")) for count in re.findall(r"([\d,]+) of 1,200 draws", text)]
+    counts = [int(count.replace(",", "")) for count in re.findall(r"([\d,]+)(?: of |/)1,200", text)]
     assert 0 in counts  # during warm-up
     assert counts == sorted(counts)
     assert len(set(counts)) > 4  # it is live
     assert counts[-1] == 1200
     assert re.search(r"[\d,]+ draws/s", text)
-    assert re.search(r"\d+\.\d evaluations per update", text)
-    assert re.search(r"\d:\d\d:\d\d", text)  # time left
+    assert re.search(r"\d+\.\d evaluations(?: per |/)update", text)
+    assert re.search(r"\d\d:\d\d left", text)
     assert "warm-up" in text
-    assert "sampling" in text
     assert "NaN" not in text
     assert "returned (2, 600, 3)" in text
-    assert text.rindex("1,200 of 1,200") < text.index("returned")  # the line stays above what follows
+    assert text.rindex("left") < text.index("returned")  # the line stays above what follows
     assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")  # the cursor is back
 
 
@@ -128,7 +120,7 @@ def test_ctrl_c_in_a_terminal():
 def test_a_likelihood_that_prints_does_not_break_the_bar():
     text = plain(in_terminal(noisy=True, draws=40, warmup=0))
     assert text.count("likelihood speaking") > 100
-    assert "80 of 80 draws" in text
+    assert "80/80" in text
 
 
 def test_progress_false_is_silent_in_a_terminal():

@@ -82,7 +82,7 @@ def test_attributes_say_what_was_run():
     assert int(attrs["seed"]) == 7
     assert "bracket_width=2.0" in attrs["move"]
     assert attrs["prior"] == repr(PRIOR)
-    assert attrs["log_likelihood"] == "host"
+    assert attrs["likelihood"] == "host"
     assert attrs["engine"] == "host"
     assert "JAX cannot trace" in attrs["engine_reason"]
     assert (attrs["draws"], attrs["warmup"], attrs["thin"], attrs["chains"]) == (30, 5, 3, 2)
@@ -101,7 +101,7 @@ def test_the_move_is_recorded(move):
 
 def test_a_large_likelihood_object_does_not_flood_the_attributes():
     tree = sampled(functools.partial(lambda y, f: host(f), np.arange(100_000.0)), draws=2)
-    assert len(tree.attrs["log_likelihood"]) < 500
+    assert len(tree.attrs["likelihood"]) < 500
 
 
 def test_arviz_reads_it():

@@ -179,9 +179,10 @@ def test_a_spike_holds_the_chain_and_does_not_hang_it(engine):
 
 
 def test_step_gives_up_too():
-    f, value, info = es.step(
-        np.zeros(2), np.ones(2), lambda f: 0.0 if not f.any() else math.nan, rng=np.random.default_rng(0)
-    )
+    with pytest.warns(UserWarning, match="found no acceptable point and stayed"):
+        f, value, info = es.step(
+            np.zeros(2), np.ones(2), lambda f: 0.0 if not f.any() else math.nan, rng=np.random.default_rng(0)
+        )
     assert info.stuck
     assert (value, list(f)) == (0.0, [0.0, 0.0])
     assert info.nans == info.evaluations == 1000
@@ -271,9 +272,12 @@ def test_a_prior_inside_is_noticed(name, by):
     assert tree.attrs["engine"] == ("host" if by == "scipy" else "compiled")
 
 
-@bug("data speak in every direction; but far enough out these likelihoods are flat, and only the prior still bends")
-@pytest.mark.parametrize("name", ["Poisson", "Logistic", "StudentT"])  # a Gaussian likelihood could hide it for good
+FLAT = "data speak in every direction; but far enough out this likelihood is flat, and only the prior still bends"
+
+
+@pytest.mark.parametrize("name", ["Logistic", "StudentT", pytest.param("Poisson", marks=bug(FLAT))])
 def test_a_rough_prior_inside_is_noticed(name):
+    """Not with a Gaussian likelihood, which could hide it for good."""
     with pytest.warns(UserWarning, match="contain the log-density of the prior"):
         sampled(with_prior_inside(OBSERVED[name], ROUGH, "scipy"), es.Dense(ROUGH), draws=2)
 
@@ -359,20 +363,24 @@ HONEST: dict[str, Callable[[], tuple[Any, Any]]] = {
 }
 
 
+def own(log_likelihood: Callable[..., Any]) -> Callable[..., Any]:
+    """As a user's own function: our classes cannot contain a prior, and are not looked at."""
+    return lambda *latents, **named: log_likelihood(*latents, **named)
+
+
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_likelihood_is_not_suspected(name):
     log_likelihood, prior = HONEST[name]()
-    sampled(log_likelihood, prior, draws=2, engine="host")  # a warning is an error here
+    sampled(own(log_likelihood), prior, draws=2, engine="host")  # a warning is an error here
 
 
-@bug("the slope may differ by 0.1 (1 + 4 |z|), so that a y of 0.4 passes for 0")
 @pytest.mark.parametrize("size", [1, 5, 50])
 def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
     """The likelihood then has the prior's curvature exactly; only its place tells them apart, so y must not be 0."""
     suspected = []
     for seed in range(20):
         y = np.random.default_rng(seed).normal(0, math.sqrt(2), size)
-        _, text = warned(Gaussian(y, 1.0), es.Diagonal(np.ones(size)), draws=2, engine="host")
+        _, text = warned(own(Gaussian(y, 1.0)), es.Diagonal(np.ones(size)), draws=2, engine="host")
         suspected += [seed] if "contain the log-density" in text else []
     assert not suspected
 
