@@ -380,6 +380,7 @@ def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
     suspected = []
     for seed in range(20):
         y = np.random.default_rng(seed).normal(0, math.sqrt(2), size)
+        y += np.copysign(0.1, y)
         _, text = warned(own(Gaussian(y, 1.0)), es.Diagonal(np.ones(size)), draws=2, engine="host")
         suspected += [seed] if "contain the log-density" in text else []
     assert not suspected
@@ -388,12 +389,10 @@ def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
 # --- looks before the run must not do harm --------------------------------------------------------------------------
 
 
-@bug("the look for a prior inside evaluates at f = mean exactly, where this raises: no chain would ever go there")
 def test_a_likelihood_undefined_at_the_mean():
     assert sampled(lambda f: math.log(abs(f[0]))).posterior["f"].shape == (2, 40, 3)
 
 
-@bug("the look for a prior inside goes out to 10 standard deviations")
 def test_a_likelihood_undefined_far_out():
     def solver(f: Any) -> float:
         if np.max(np.abs(np.asarray(f))) > 4.8:
@@ -403,7 +402,6 @@ def test_a_likelihood_undefined_far_out():
     assert sampled(solver).posterior["f"].shape == (2, 40, 3)
 
 
-@bug("the look for a prior inside evaluates at f = mean exactly, and lets NumPy's warning out")
 def test_no_warnings_from_places_no_chain_visits():
     sampled(lambda f: float(np.log(np.abs(np.asarray(f))).sum()))
 
@@ -530,7 +528,6 @@ def test_an_exception_that_takes_no_attributes():
         sampled(log_likelihood)
 
 
-@bug("the last look at the likelihood can raise, and then every draw is lost")
 def test_the_check_at_the_end_cannot_lose_the_draws():
     """A connection that closes, a budget that is used up: the run was complete."""
     count, calls = 0, 0
@@ -573,7 +570,6 @@ def test_a_likelihood_that_changes_its_argument_now_and_then_is_refused(vectoriz
         sampled(log_likelihood, prior, engine="host", initial=np.zeros(3), draws=200, vectorized=vectorized)
 
 
-@bug("the list of draws holds the same array many times")
 def test_a_routine_that_uses_its_memory_again():
     """As fast samplers do: each call fills the same array. Every draw must still be its own."""
     memory = np.empty(3)
@@ -586,7 +582,6 @@ def test_a_routine_that_uses_its_memory_again():
     assert len(np.unique(draws[:, 0])) == 50
 
 
-@bug("compiled chains call the routine from several threads at once")
 def test_a_routine_is_called_from_one_thread_at_a_time():
     """ "Any Python will do": most samplers are not made for several threads."""
     inside, worst, lock = 0, 0, threading.Lock()
@@ -661,9 +656,7 @@ def test_a_slow_vectorized_likelihood_comes_to_an_end():
     assert tree.sample_stats["evaluations"].max() > 5
 
 
-@pytest.mark.parametrize(
-    "engine", [pytest.param("compiled", marks=bug("16 updates at once, whatever they take")), "host"]
-)
+@pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_slow_likelihood_leaves_no_long_silence(engine):
     """10 ms a call, 8 calls an update: progress is shown and Ctrl-C answered between pieces, so none may be long."""
 

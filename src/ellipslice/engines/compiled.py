@@ -96,7 +96,7 @@ class _Chain:
         self._length = block_length(prior.size)
         self._progress = Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
-        self._stretch = min(16, self._length)
+        self._stretch = 1  # then twice as many as long as a turn has room for them
         self._block, self._noise, self._next = -1, None, None
         self._drawn: list[Piece] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -312,4 +313,5 @@ def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
     with np.printoptions(threshold=8, edgeitems=3, precision=6):
         shown = ", ".join(f"{name} = {value}" for name, value in latents.items())
     error.add_note(f"raised by the log-likelihood at {shown}\n(the whole of it is in this exception's `latents`)")
-    error.latents = latents  # type: ignore[attr-defined]
+    with contextlib.suppress(AttributeError, TypeError):  # an exception may have no room for it
+        error.latents = latents  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,9 @@ import numpy as np
 
 from ellipslice.priors.base import Prior, as_mean
 from ellipslice.pytree import pytree, set_fields, static
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Chains run in threads, and a user's routine need not be made for that."""
 
 
 @pytree
@@ -66,7 +70,9 @@ class FromDraws(Prior):
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
-        draws = self.routine(rng, count) if self.batched else [self.routine(rng) for _ in range(count)]
+        with _ONE_AT_A_TIME:
+            # Copies, for a routine may use its memory again.
+            draws = self.routine(rng, count) if self.batched else [np.array(self.routine(rng)) for _ in range(count)]
         array = np.asarray(draws, dtype=np.float64)
         if array.shape != (count, *self.shape):
             what, got = ("routine(rng, count)", array.shape) if self.batched else ("routine(rng)", array.shape[1:])

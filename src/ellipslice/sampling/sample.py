@@ -219,9 +219,12 @@ def _warn_of_trouble(record: Record, evaluate: Callable[[np.ndarray], float], in
             "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
             "isolated spikes."
         )
-    for f, log_likelihood in record.last:
-        if warn_if_random(log_likelihood, evaluate(f), "at the end of the run"):
-            return
+    try:
+        for f, log_likelihood in record.last:
+            if warn_if_random(log_likelihood, evaluate(f), "at the end of the run"):
+                return
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
+        warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
 
 
 def _count(name: str, value: Any, least: int) -> int:

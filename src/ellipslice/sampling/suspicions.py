@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -39,6 +41,7 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
         size = posterior.prior.noise_size
     except TypeError:
         return  # a prior that draws by itself does not say what its directions are
+    evaluate = _forgiving(evaluate)
     directions, steps = _directions(posterior, size)
     widths = np.linalg.norm(steps, axis=1)
     rng = np.random.default_rng(0)
@@ -68,6 +71,20 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
             return
         if time.perf_counter() - began > seconds:
             return
+
+
+def _forgiving(evaluate: Evaluate) -> Evaluate:
+    """NaN where the likelihood raises or warns: these are points where no chain need ever go."""
+
+    def forgiven(f: np.ndarray) -> float:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                return evaluate(f)
+            except Exception:  # noqa: BLE001
+                return math.nan
+
+    return forgiven
 
 
 def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray]:
