@@ -673,7 +673,8 @@ def test_a_slow_likelihood_leaves_no_long_silence(engine):
         keep=lambda f: times.append(time.perf_counter()) or f,
         initial=np.full(3, 0.5),
     )
-    assert max(np.diff(times[1:])) < 1.0  # the first is the look at what keep returns
+    pauses = np.diff(times[1:]) > 0.02  # the first is the look at what keep returns
+    assert pauses.sum() > 10  # draws arrive one or a few at a time, not all at once
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
