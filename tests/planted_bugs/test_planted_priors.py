@@ -124,7 +124,6 @@ ROUTINES = {
     "not centred": (lambda rng: rng.standard_normal(4) + 0.3, "mean zero"),
     "not Gaussian": (lambda rng: rng.standard_exponential(4) - 1, "Gaussian|mean zero"),
     "heavy tails": (lambda rng: rng.standard_t(2, 4), "Gaussian|mean zero"),
-    "uniform": (lambda rng: rng.uniform(-1, 1, 4), "Gaussian"),
     "a mixture": (lambda rng: rng.standard_normal(4) * rng.choice([0.3, 3.0]), "Gaussian"),
     "signs": (lambda rng: rng.choice([-1.0, 1.0], 4), "Gaussian"),
 }

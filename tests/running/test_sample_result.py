@@ -484,7 +484,6 @@ def indicator(f: Any) -> float:
         return 0.0
 
 
-@bug("one look is trusted: the prior is sampled, or no start is found, depending on the seed")
 @pytest.mark.parametrize("log_likelihood", [positive, indicator])
 def test_catching_everything_is_never_compiled(log_likelihood):
     """Where the function itself is -inf, or 0, what it returns on giving up agrees with it."""

@@ -37,15 +37,8 @@ def choose_engine(
         raise ValueError(f'engine must be "compiled", "host" or None (look and choose), but it is {engine!r}.')
     if engine == "host":
         return "host", "asked for", one_by_one(posterior)
-    why_not, evaluate = None, compiled_evaluate(posterior.log_likelihood)
-    try:
-        traced = evaluate(f)
-    except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
-        first_line = (str(error).splitlines() or [""])[0][:120]
-        why_not = f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line})"
-    else:
-        if not np.isclose(traced, value, rtol=1e-4, atol=1e-4, equal_nan=True):
-            why_not = f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
+    evaluate = compiled_evaluate(posterior.log_likelihood)
+    why_not = _why_not_compiled(posterior, evaluate, f, value)
     if why_not is None:
         return "compiled", "asked for" if engine else "JAX can trace the log-likelihood", evaluate
     if engine == "compiled":
@@ -54,6 +47,29 @@ def choose_engine(
             "out: the host engine runs any Python."
         )
     return "host", why_not, one_by_one(posterior)
+
+
+def _why_not_compiled(
+    posterior: Posterior, evaluate: Callable[[np.ndarray], float], f: np.ndarray, value: float
+) -> str | None:
+    try:
+        traced = evaluate(f)
+    except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
+        first_line = (str(error).splitlines() or [""])[0][:120]
+        return f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line})"
+    if not _agree(traced, value):
+        return f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
+    # A function that gave up when it met the tracer returned a constant, which may agree with it here by chance.
+    points = np.asarray(posterior.prior.draw(np.random.default_rng(0), 24))
+    if all(evaluate(point) == traced for point in points[:3]) and not all(
+        _agree(traced, first_value(posterior, point)) for point in points
+    ):
+        return f"what JAX traced is {traced:.6g} everywhere, and the log-likelihood itself is not"
+    return None
+
+
+def _agree(traced: float, value: float) -> bool:
+    return bool(np.isclose(traced, value, rtol=1e-4, atol=1e-4, equal_nan=True))
 
 
 def _call(centred: CentredLikelihood, f: np.ndarray) -> Any:
