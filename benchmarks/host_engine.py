@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines.host import HostRun
+from ellipslice.engines.host import HostEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.noise import block_length
 from ellipslice.posterior import Posterior
@@ -67,8 +67,8 @@ def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) ->
     """The same number of updates on the host engine, everything recorded."""
     size = posterior.prior.size
     with jax.enable_x64(True):
-        run = HostRun(
-            posterior, EllipticalSlice(), 1, [0], [State(np.zeros(size), log_l)], updates, look_ahead=look_ahead
+        run = HostEngine(posterior).run(
+            EllipticalSlice(), 1, [0], [State(np.zeros(size), log_l)], updates, look_ahead=look_ahead
         )
         while not run.finished:
             run.advance()

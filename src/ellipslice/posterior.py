@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -85,10 +85,10 @@ class CentredLikelihood:
 
     def pack(self, value: Any) -> np.ndarray:
         """The centred flat vector of one point as the user gives it: an array, or a mapping if latents have names."""
-        latents = {"f": value} if self.single and not isinstance(value, dict) else value
-        if not isinstance(latents, dict) or set(latents) != {name for name, _ in self.layout}:
+        latents = {"f": value} if self.single and not isinstance(value, Mapping) else value
+        if not isinstance(latents, Mapping) or set(latents) != {name for name, _ in self.layout}:
             names = ", ".join(name for name, _ in self.layout)
-            given = ", ".join(map(str, latents)) if isinstance(latents, dict) else f"a {type(latents).__name__}"
+            given = ", ".join(map(str, latents)) if isinstance(latents, Mapping) else f"a {type(latents).__name__}"
             raise ValueError(f"a point of this prior is a mapping with the names {names}, but {given} was given.")
         parts = []
         for name, shape in self.layout:
@@ -118,11 +118,17 @@ class Posterior:
     """
 
     def __init__(self, prior: Prior, log_likelihood: Callable[..., Any], *, vectorized: bool | None = None):
+        if isinstance(log_likelihood, Prior):
+            raise TypeError("the prior was given first. The order is sample(log_likelihood, prior).")
         if not isinstance(prior, Prior):
             raise TypeError(
                 f"prior must be one of ellipslice's priors, but it is a {type(prior).__name__}. For a covariance "
-                "matrix use Dense(covariance); for your own sampler FromDraws(routine, size)."
+                "matrix use Dense(covariance); for several latents Stack({name: prior, ...}); for your own sampler "
+                "FromDraws(routine, size)."
             )
+        if isinstance(log_likelihood, type) and issubclass(log_likelihood, Likelihood):
+            name = log_likelihood.__name__
+            raise TypeError(f"log_likelihood is the class {name}. Make an instance of it, with the data: {name}(y).")
         if not callable(log_likelihood):
             raise TypeError(f"log_likelihood must be callable, but it is a {type(log_likelihood).__name__}.")
         if jax.tree_util.all_leaves([prior]):

@@ -15,8 +15,8 @@ from jax.tree_util import Partial
 import ellipslice as es
 from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
 from ellipslice.engines import compiled, host
-from ellipslice.engines.compiled import CompiledRun
-from ellipslice.engines.host import HostRun
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.host import HostEngine
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
 from ellipslice.noise import block_length, draw_block, uniform
@@ -260,7 +260,7 @@ def run(
     start = np.full(prior.size, 0.1)
     with jax.enable_x64(True):
         states = [State(start, float(posterior.log_likelihood(start))) for _ in chains]
-        under_way = engine(posterior, move or EllipticalSlice(), 3, chains, states, updates, **options)
+        under_way = engine(posterior).run(move or EllipticalSlice(), 3, chains, states, updates, **options)
         pieces = []
         for _ in range(20 * updates * len(chains)):
             if under_way.finished:
@@ -286,13 +286,13 @@ def run(
 @pytest.mark.parametrize(
     ("engine", "options"),
     [
-        (CompiledRun, {}),
-        (CompiledRun, {"look_ahead": 3}),
-        (CompiledRun, {"move": MOVES["Cycle of two"]()}),
-        (HostRun, {"look_ahead": 1}),
-        (HostRun, {"look_ahead": 3}),
-        (HostRun, {"vectorized": False}),
-        (HostRun, {"move": MOVES["Cycle of two"]()}),
+        (CompiledEngine, {}),
+        (CompiledEngine, {"look_ahead": 3}),
+        (CompiledEngine, {"move": MOVES["Cycle of two"]()}),
+        (HostEngine, {"look_ahead": 1}),
+        (HostEngine, {"look_ahead": 3}),
+        (HostEngine, {"vectorized": False}),
+        (HostEngine, {"move": MOVES["Cycle of two"]()}),
     ],
 )
 def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatch):
@@ -300,7 +300,7 @@ def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatc
     # latent or a batch, so they run without being vectorised, too.)
     _, expected = run(engine, name, tick=1e-6, monkeypatch=monkeypatch, **options)
     numbers = set()
-    for tick in (0.01, 0.4, 0.6):
+    for tick in (0.01, 0.4, 0.6, 4.0):
         pieces, result = run(engine, name, tick=tick, monkeypatch=monkeypatch, **options)
         assert_same(expected, result)
         numbers.add(len(pieces))
@@ -311,19 +311,19 @@ def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatc
 
 def test_a_turn_always_makes_progress(monkeypatch):
     # However slow the likelihood: were a search begun anew in every turn, one that needs two calls would never end.
-    _, slow = run(HostRun, "matrix product", tick=0.8, updates=30, monkeypatch=monkeypatch, look_ahead=1)
-    _, fast = run(HostRun, "matrix product", updates=30, look_ahead=1)
+    _, slow = run(HostEngine, "matrix product", tick=0.8, updates=30, monkeypatch=monkeypatch, look_ahead=1)
+    _, fast = run(HostEngine, "matrix product", updates=30, look_ahead=1)
     assert_same(slow, fast)
     assert slow["evaluations"].max() > 5
 
 
 @pytest.mark.parametrize("look_ahead", [1, 7, 32])
-@pytest.mark.parametrize("engine", [CompiledRun, HostRun])
+@pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_ahead):
     # The likelihood is zero everywhere, the start included (which sample would refuse).
     posterior = Posterior(Diagonal(np.ones(2)), lambda f: -np.inf + 0.0 * f.sum(axis=-1), vectorized=True)
     with jax.enable_x64(True):
-        under_way = engine(posterior, EllipticalSlice(), 0, [0], [State(np.ones(2), 0.0)], 3, look_ahead=look_ahead)
+        under_way = engine(posterior).run(EllipticalSlice(), 0, [0], [State(np.ones(2), 0.0)], 3, look_ahead=look_ahead)
         while not under_way.finished:
             under_way.advance()
         under_way.close()
@@ -335,7 +335,7 @@ def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_
 # --- against the noise ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [CompiledRun, HostRun])
+@pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("name", ["matrix product", "sharp"])
 def test_a_run_is_the_paper_s_algorithm_on_the_noise_of_its_chain(name, vectorized, engine):
@@ -359,7 +359,7 @@ def test_a_run_is_the_paper_s_algorithm_on_the_noise_of_its_chain(name, vectoriz
         value = float(log_likelihood(f))
         longest = max(longest, count)
         assert result["evaluations"][0, update] == count
-        assert abs(result["angle"][0, update] - theta) <= (1e-14 if engine is CompiledRun else 0)
+        assert abs(result["angle"][0, update] - theta) <= (1e-14 if engine is CompiledEngine else 0)
         np.testing.assert_allclose(result["f"][0, update], f, rtol=0, atol=1e-12)
     assert longest > (24 if name == "sharp" else 5)
 
@@ -395,9 +395,9 @@ def test_both_engines_give_the_same_chain(name):
     start = np.asarray(prior.draw(np.random.default_rng(4), 1))[0]
     state = State(start, float(posterior.log_likelihood(start)))
     chains = []
-    for engine in (HostRun, CompiledRun):
+    for engine in (HostEngine, CompiledEngine):
         with jax.enable_x64(True):
-            under_way = engine(posterior, MOVES[move](), 11, [2], [state], 200)
+            under_way = engine(posterior).run(MOVES[move](), 11, [2], [state], 200)
             pieces = []
             while not under_way.finished:
                 under_way.advance()

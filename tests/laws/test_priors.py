@@ -16,7 +16,7 @@ from scipy import stats
 import ellipslice as es
 import ellipslice.priors as priors
 from catalogue import CORRELATED, COVARIANCES, FACTOR, PRIORS, SEEDS, SMOOTH, VARIANCES_2D
-from ellipslice.engines.compiled import CompiledRun
+from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
@@ -169,7 +169,7 @@ def test_a_run_on_new_numbers_is_not_compiled_again():
     def run(scale, data):
         posterior = Posterior(Dense(scale * CORRELATED, mean=scale), Partial(log_likelihood, data))
         start = State(np.zeros(3), float(posterior.log_likelihood(np.zeros(3))))
-        engine = CompiledRun(posterior, EllipticalSlice(), 0, [0], [start], 5)
+        engine = CompiledEngine(posterior).run(EllipticalSlice(), 0, [0], [start], 5)
         while not engine.finished:
             engine.advance()
         engine.close()

@@ -14,7 +14,7 @@ from scipy import stats
 
 from catalogue import MOVES, SEEDS
 from ellipslice.engines import host
-from ellipslice.engines.compiled import CompiledRun
+from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, Info, Move, State
 from ellipslice.moves.search import search
 from ellipslice.posterior import Posterior
@@ -331,7 +331,7 @@ def long_run(move, seed, updates=100_000, batches=100):
     posterior = Posterior(Diagonal(np.ones(2)), Partial(sharp))
     start = np.random.default_rng(seed).standard_normal(2) / np.sqrt(11)
     with jax.enable_x64(True):
-        run = CompiledRun(posterior, move, seed, [0], [State(start, float(sharp(start)))], updates)
+        run = CompiledEngine(posterior).run(move, seed, [0], [State(start, float(sharp(start)))], updates)
         pieces = []
         while not run.finished:
             run.advance()

@@ -34,11 +34,6 @@ class Counted:
         return self.function(*arguments, **named)
 
 
-def bug(*values: Any, why: str) -> Any:
-    """A case that today's code does not pass: remove the mark when it does."""
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=f"BUG: {why}"))
-
-
 def check(error: pytest.ExceptionInfo[BaseException], words: str) -> None:
     """Every word, or one of the words between bars, is in the message or its notes."""
     message = " ".join([str(error.value), *getattr(error.value, "__notes__", [])]).lower()
@@ -76,7 +71,7 @@ OPTIONS = [
     ({"chains": 2.0}, TypeError, "chains & whole number & 2.0"),
     ({"chains": "4"}, TypeError, "chains & whole number & '4'"),
     ({"chains": {0, 1}}, TypeError, "chains & {0, 1}"),
-    bug({"chains": np.array(2)}, TypeError, "chains & whole number", why="says 'iteration over a 0-d array'"),
+    ({"chains": np.array(2)}, TypeError, "chains & whole number"),
     ({"engine": "gpu"}, ValueError, "engine & compiled & host & 'gpu'"),
     ({"engine": "Host"}, ValueError, "engine & compiled & host & 'Host'"),
     ({"engine": 1}, ValueError, "engine & compiled & host & 1"),
@@ -89,15 +84,15 @@ OPTIONS = [
     ({"initial": np.zeros(4)}, ValueError, "initial & (4,) & (3,) & (2, 3) & each chain"),
     ({"initial": np.zeros((3, 3))}, ValueError, "initial & (3, 3) & (2, 3)"),
     ({"initial": 0.0}, ValueError, "initial & () & (3,)"),
-    ({"initial": [np.nan, 0, 0]}, ValueError, "initial & not finite & f"),
-    ({"initial": [np.inf, 0, 0]}, ValueError, "initial & not finite"),
+    ({"initial": [np.nan, 0, 0]}, ValueError, "initial[0] & finite & nan"),
+    ({"initial": [np.inf, 0, 0]}, ValueError, "initial[0] & finite & inf"),
     ({"initial": {"g": np.zeros(3)}}, ValueError, "initial & g & f"),
     ({"initial": {"f": np.zeros(3), "g": 0.0}}, ValueError, "initial & g & f"),
-    bug({"initial": "abc"}, (TypeError, ValueError), "initial", why="NumPy's message does not say initial"),
-    bug({"initial": [1j, 0, 0]}, (TypeError, ValueError), "initial", why="float()'s message does not say initial"),
-    bug({"initial": np.array([1j, 0, 0])}, (TypeError, ValueError), "initial", why="the imaginary part is dropped"),
-    bug({"initial": [[1], [2, 3]]}, ValueError, "initial", why="NumPy's message does not say initial"),
-    bug({"initial": lambda: 0}, TypeError, "initial", why="float()'s message does not say initial"),
+    ({"initial": "abc"}, (TypeError, ValueError), "initial"),
+    ({"initial": [1j, 0, 0]}, (TypeError, ValueError), "initial"),
+    ({"initial": np.array([1j, 0, 0])}, (TypeError, ValueError), "initial"),
+    ({"initial": [[1], [2, 3]]}, ValueError, "initial"),
+    ({"initial": lambda: 0}, TypeError, "initial"),
     # dims and coords
     ({"dims": {"g": ["t"]}}, ValueError, "dims & 'g' & f"),
     ({"dims": {"f": "t"}}, ValueError, "dims & 't' & (3,) & list"),
@@ -106,25 +101,25 @@ OPTIONS = [
     ({"dims": ["t"]}, (TypeError, ValueError), "dims"),
     ({"dims": {"f": ["chain"]}}, ValueError, "dims & chain"),
     ({"dims": {"f": ["draw"]}}, ValueError, "dims & draw"),
-    bug({"dims": {"f": ["f"]}}, ValueError, "dims & f", why="the draws become a coordinate: posterior has no variable"),
-    bug({"dims": {"f": [1]}}, (TypeError, ValueError), "dims", why="'int' object is not iterable, after the run"),
+    ({"dims": {"f": ["f"]}}, ValueError, "dims & f"),
+    ({"dims": {"f": [1]}}, (TypeError, ValueError), "dims"),
     ({"coords": {"t": [1, 2, 3]}}, ValueError, "coords & 't' & dims"),
     ({"dims": {"f": ["t"]}, "coords": {"t": [1, 2]}}, ValueError, "coords & 2 values & 3"),
-    bug({"dims": {"f": ["t"]}, "coords": {"t": 3}}, (TypeError, ValueError), "coords", why="has no len()"),
-    bug({"dims": {"f": ["t"]}, "coords": {"t": np.ones((3, 2))}}, ValueError, "coords", why="xarray's, after the run"),
-    bug({"dims": {"f": ["t"]}, "coords": {"t": "abc"}}, ValueError, "coords", why="xarray's error, after the run"),
+    ({"dims": {"f": ["t"]}, "coords": {"t": 3}}, (TypeError, ValueError), "coords"),
+    ({"dims": {"f": ["t"]}, "coords": {"t": np.ones((3, 2))}}, ValueError, "coords"),
+    ({"dims": {"f": ["t"]}, "coords": {"t": "abc"}}, ValueError, "coords"),
     ({"dims": {"f": ["t"]}, "coords": [1, 2, 3]}, (TypeError, ValueError), "coords & mapping"),
-    bug({"coords": {"chain": [7, 8]}}, ValueError, "chain & chains=", why="advises dims={'f': ['chain']}"),
+    ({"coords": {"chain": [7, 8]}}, ValueError, "chain & chains="),
     # keep
     ({"keep": 3}, TypeError, "keep & callable|function"),
     ({"keep": "f"}, TypeError, "keep & callable|function"),
-    bug({"keep": lambda f: 1 / 0}, ZeroDivisionError, "keep", why="does not say that keep raised it"),
+    ({"keep": lambda f: 1 / 0}, ZeroDivisionError, "keep"),
     ({"keep": lambda f: None}, (TypeError, ValueError), "keep & None"),
-    bug({"keep": lambda f: {}}, ValueError, "keep", why="an empty posterior is returned, after the run"),
+    ({"keep": lambda f: {}}, ValueError, "keep"),
     ({"keep": lambda f: "word"}, TypeError, "keep & number"),
-    bug({"keep": lambda f: [f[0], f[1:]]}, (TypeError, ValueError), "keep", why="NumPy's message does not say keep"),
-    bug({"keep": lambda f: {"chain": f}}, ValueError, "keep & chain", why="the draws become a coordinate"),
-    bug({"keep": lambda: 0.0}, TypeError, "keep", why="does not say that it was keep"),
+    ({"keep": lambda f: [f[0], f[1:]]}, (TypeError, ValueError), "keep"),
+    ({"keep": lambda f: {"chain": f}}, ValueError, "keep & chain"),
+    ({"keep": lambda: 0.0}, TypeError, "keep"),
 ]
 
 
@@ -150,7 +145,6 @@ def test_options(options, kind, words):
     assert log_likelihood.calls <= 10
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: the shorter latent is padded with NaN, in silence")
 def test_a_shared_dimension_of_two_lengths():
     prior = es.Stack({"f": PRIOR, "g": es.Diagonal(np.ones(5))})
     with pytest.raises(ValueError) as error:  # noqa: PT011
@@ -161,9 +155,9 @@ def test_a_shared_dimension_of_two_lengths():
 @pytest.mark.parametrize(
     ("keep", "words"),
     [
-        bug(lambda f: f[f > 0], "keep & shape", why="NumPy: all input arrays must have the same shape"),
-        bug(lambda f: f if f[0] > 0 else f[:1], "keep & shape", why="NumPy: all input arrays must have the same shape"),
-        bug(lambda f: {"a" if f[0] > 0 else "b": f}, "keep & a & b", why="KeyError: 'b'"),
+        (lambda f: f[f > 0], "keep & shape"),
+        (lambda f: f if f[0] > 0 else f[:1], "keep & shape"),
+        (lambda f: {"a" if f[0] > 0 else "b": f}, "keep & a & b"),
     ],
     ids=["ragged", "changing", "names"],
 )
@@ -173,7 +167,6 @@ def test_keep_that_changes_its_mind(keep, words):
     check(error, words)
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: what is kept takes the first value's dtype, and later ones are cut to it")
 def test_keep_that_starts_with_a_whole_number():
     """The first value is the whole number 0 in some runs; the others must not be cut to whole numbers for that."""
     for seed in range(8):
@@ -197,8 +190,8 @@ RETURNS = [
     ([0.0], ValueError, "one number & (1,)"),
     ((0.0, 1.0), ValueError, "one number & (2,) & sum"),
     (np.zeros(0), ValueError, "one number & (0,)"),
-    bug(True, TypeError, "bool & log", why="taken for 1.0, though exp(1) : exp(0) is not 1 : 0"),
-    bug(np.bool_(False), TypeError, "bool & log", why="taken for 0.0"),
+    (True, TypeError, "bool & log"),
+    (np.bool_(False), TypeError, "bool & log"),
 ]
 
 
@@ -227,7 +220,7 @@ LIKELIHOODS = [
     (likelihoods.Poisson([[1, 2, 3]] * 2), ValueError, "Poisson & (2, 3) & one latent value per observation"),
     (likelihoods.Poisson([1, 2]), ValueError, "(3,)"),
     (likelihoods.Gaussian, TypeError, "Gaussian(|instance|class"),
-    bug(likelihoods.Poisson, TypeError, "Poisson(|instance|class", why="says that f is not a count"),
+    (likelihoods.Poisson, TypeError, "Poisson(|instance|class"),
 ]
 
 
@@ -301,7 +294,7 @@ PRIORS = [
     (es.Dense, "prior & Dense"),
     (lambda rng: rng.standard_normal(3), "prior & function & FromDraws"),
     (scipy.stats.multivariate_normal(np.zeros(3)), "prior & multivariate_normal & Dense(covariance)"),
-    bug({"f": PRIOR}, "prior & dict & Stack", why="does not mention Stack"),
+    ({"f": PRIOR}, "prior & dict & Stack"),
 ]
 
 
@@ -314,7 +307,6 @@ def test_not_a_prior(prior, words):
     assert log_likelihood.calls == 0
 
 
-@pytest.mark.xfail(strict=True, reason="BUG: speaks of covariance matrices, not of the order of the arguments")
 def test_prior_and_likelihood_swapped():
     with pytest.raises(TypeError) as error:
         es.sample(PRIOR, Counted(), **LONG)
@@ -352,11 +344,11 @@ CONSTRUCTORS = [
     ("mean is complex", lambda: es.Dense(np.eye(2), 1j), TypeError, "mean & real numbers"),
     ("factor's shape", lambda: es.Dense(factor=np.ones(3)), ValueError, "factor & (3,) & (N, M)"),
     ("factor has NaN", lambda: es.Dense(factor=[[np.nan]]), ValueError, "factor[0, 0] & finite"),
-    bug("ragged", lambda: es.Dense([[1.0, 0.0], [0.0]]), ValueError, "covariance", why="NumPy's message"),
+    ("ragged", lambda: es.Dense([[1.0, 0.0], [0.0]]), ValueError, "covariance"),
     ("sparse", lambda: es.Dense(scipy.sparse.eye(3)), TypeError, "covariance & sparse|dia_"),
-    bug("a kernel", lambda: es.Dense(lambda x, y: 1.0), TypeError, "covariance & function", why="'dtype is object'"),
-    bug("masked", lambda: es.Dense(MASKED), (TypeError, ValueError), "mask", why="the mask is ignored in silence"),
-    bug("mean is NaN", lambda: es.Dense(np.eye(2), np.nan), ValueError, "mean is nan", why="says 'mean[] is nan'"),
+    ("a kernel", lambda: es.Dense(lambda x, y: 1.0), TypeError, "covariance & function"),
+    ("masked", lambda: es.Dense(MASKED), (TypeError, ValueError), "mask"),
+    ("mean is NaN", lambda: es.Dense(np.eye(2), np.nan), ValueError, "mean is nan"),
     # Diagonal, LowRank
     ("negative variance", lambda: es.Diagonal([1.0, -2.0]), ValueError, "variance & negative & -2"),
     ("variance NaN", lambda: es.Diagonal([np.nan]), ValueError, "variance[0] & finite"),
@@ -388,20 +380,12 @@ CONSTRUCTORS = [
         ValueError,
         "routine(rng, count) & (3, 2) & (2, 3)",
     ),
-    bug("size 2.5", lambda: es.FromDraws(lambda rng: rng.random(2), 2.5), TypeError, "size & 2.5", why="read as 2"),
-    bug("size '2'", lambda: es.FromDraws(lambda rng: rng.random(2), "2"), TypeError, "size & '2'", why="read as 2"),
-    bug("size None", lambda: es.FromDraws(lambda rng: rng.random(2), None), TypeError, "size", why="int()'s message"),
-    bug("words drawn", lambda: es.FromDraws(lambda rng: "abc", 3), (TypeError, ValueError), "routine", why="NumPy's"),
-    bug(
-        "complex drawn", lambda: es.FromDraws(lambda rng: 1j * rng.random(3), 3), TypeError, "routine", why="real part"
-    ),
-    bug(
-        "the same draw again and again",
-        lambda: es.FromDraws(lambda rng: np.ones(3), 3),
-        ValueError,
-        "routine & same draw",
-        why="the chain never moves off one ellipse",
-    ),
+    ("size 2.5", lambda: es.FromDraws(lambda rng: rng.random(2), 2.5), TypeError, "size & 2.5"),
+    ("size '2'", lambda: es.FromDraws(lambda rng: rng.random(2), "2"), TypeError, "size & '2'"),
+    ("size None", lambda: es.FromDraws(lambda rng: rng.random(2), None), TypeError, "size"),
+    ("words drawn", lambda: es.FromDraws(lambda rng: "abc", 3), (TypeError, ValueError), "routine"),
+    ("complex drawn", lambda: es.FromDraws(lambda rng: 1j * rng.random(3), 3), TypeError, "routine"),
+    ("the same draw", lambda: es.FromDraws(lambda rng: np.ones(3), 3), ValueError, "routine & same draw"),
     # moves
     ("no width", lambda: moves.EllipticalSlice(bracket_width=0), ValueError, "bracket_width & (0, 2 pi] & 0"),
     ("negative width", lambda: moves.EllipticalSlice(bracket_width=-1.0), ValueError, "bracket_width & (0, 2 pi] & -1"),
@@ -411,9 +395,9 @@ CONSTRUCTORS = [
     ("empty cycle", lambda: moves.Cycle(), ValueError, "Cycle & at least one"),
     ("cycle of a list", lambda: moves.Cycle([moves.EllipticalSlice()]), TypeError, "Cycle & moves & list"),
     ("cycle of a class", lambda: moves.Cycle(moves.EllipticalSlice), TypeError, "Cycle & moves & EllipticalSlice"),
-    bug("width '1'", lambda: moves.EllipticalSlice("1"), TypeError, "bracket_width & '1'", why="'<' not supported"),
-    bug("width None", lambda: moves.EllipticalSlice(None), TypeError, "bracket_width & None", why="'<' not supported"),
-    bug("two widths", lambda: moves.EllipticalSlice(np.ones(2)), TypeError, "bracket_width", why="truth value"),
+    ("width '1'", lambda: moves.EllipticalSlice("1"), TypeError, "bracket_width & '1'"),
+    ("width None", lambda: moves.EllipticalSlice(None), TypeError, "bracket_width & None"),
+    ("two widths", lambda: moves.EllipticalSlice(np.ones(2)), TypeError, "bracket_width"),
     # observations
     ("negative count", lambda: likelihoods.Poisson([1, -1]), ValueError, "Poisson & y[1] = -1 & whole numbers"),
     ("half a count", lambda: likelihoods.Poisson([0.5]), ValueError, "Poisson & y[0] = 0.5 & whole numbers & Gaussian"),
@@ -463,17 +447,16 @@ STEPS = [
         "+inf & bounded",
     ),
     ("raises", {"log_likelihood": lambda f: 1 / 0}, ZeroDivisionError, "division"),
-    bug("no function", {"log_likelihood": None}, TypeError, "log_likelihood & callable", why="not callable: what?"),
+    ("no function", {"log_likelihood": None}, TypeError, "log_likelihood & callable"),
     ("None", {"log_likelihood": lambda f: None}, TypeError, "log_likelihood"),
     ("array", {"log_likelihood": lambda f: f}, (TypeError, ValueError), "log_likelihood & (2,)"),
-    bug("word", {"log_likelihood": lambda f: "-1.5"}, TypeError, "log_likelihood & str", why="read as a number"),
-    bug("bool", {"log_likelihood": lambda f: True}, TypeError, "log_likelihood & bool", why="read as 1.0"),
+    ("word", {"log_likelihood": lambda f: "-1.5"}, TypeError, "log_likelihood & str"),
+    ("bool", {"log_likelihood": lambda f: True}, TypeError, "log_likelihood & bool"),
     ("nu has NaN", {"nu": NAN}, ValueError, "nu & finite"),
     ("f has NaN", {"f": NAN}, ValueError, "f & finite"),
     ("f complex", {"f": np.array([1j, 1])}, (TypeError, ValueError), "f & real"),
     ("f a word", {"f": "ab"}, (TypeError, ValueError), "f must|f is|f has"),
-    bug("nu a prior", {"nu": PRIOR}, TypeError, "nu must|nu is|nu has & Diagonal|draw", why="float() argument"),
-    bug("changes f", {"log_likelihood": lambda f: f.fill(0.0) or 0.0}, ValueError, "in place|read-only", why="taken"),
+    ("nu a prior", {"nu": PRIOR}, TypeError, "nu must|nu is|nu has & Diagonal|draw"),
 ]
 
 
@@ -489,3 +472,17 @@ def test_step(what, changes, kind, words):
 def test_step_needs_a_generator():
     with pytest.raises(TypeError, match="rng"):
         es.step(np.zeros(2), np.ones(2), lambda f: 0.0)  # pyright: ignore[reportCallIssue]
+
+
+def test_a_function_that_works_in_place_cannot_change_the_state():
+    """C code often uses its argument as work space. The value is then still a function of f alone, and f is ours."""
+
+    def in_place(f: np.ndarray) -> float:
+        f *= f
+        return -float(f.sum())
+
+    arguments = np.full(2, 0.5), np.ones(2)
+    f, value, _ = es.step(*arguments, in_place, rng=np.random.default_rng(1))
+    expected, _, _ = es.step(*arguments, lambda f: -float((f * f).sum()), rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(f, expected)
+    assert value == -float((f * f).sum())

@@ -40,11 +40,6 @@ def sampled(log_likelihood: Any = host, prior: Any = PRIOR, **options: Any) -> x
     return es.sample(log_likelihood, prior, **{**SMALL, **options})
 
 
-def bug(why: str) -> Any:
-    """What today's code does not do: remove the mark when it does."""
-    return pytest.mark.xfail(strict=True, reason=f"BUG: {why}")
-
-
 # --- groups, variables, attributes ----------------------------------------------------------------------------------
 
 
@@ -263,7 +258,6 @@ def test_chains_start_dispersed(engine):
     np.testing.assert_allclose(starts.mean(axis=0), 0, atol=5 * expected.max() / math.sqrt(100))
 
 
-@bug("a warning of arviz_base gets out")
 def test_more_chains_than_draws_is_nothing_to_warn_about():
     """ArviZ guesses that the axes were swapped; here they were not."""
     assert sampled(chains=5, draws=2).posterior["f"].shape == (5, 2, 3)
@@ -295,7 +289,6 @@ def test_a_start_from_an_earlier_run():
     np.testing.assert_allclose(again.posterior["f"][:, 0], first.posterior["f"][:, -1], atol=1e-7)
 
 
-@bug("the docstring says mapping, the code asks for a dict")
 def test_a_mapping_that_is_not_a_dict_is_a_start_too():
     tree = sampled(initial=MappingProxyType({"f": np.zeros(3)}), draws=2)
     assert tree.posterior["f"].shape == (2, 2, 3)
@@ -493,7 +486,6 @@ def test_catching_everything_is_never_compiled(log_likelihood):
         assert tree.posterior["f"][..., 0].min() > 0
 
 
-@bug("jnp.asarray of the word raises outside the try")
 def test_a_callable_tuple_with_a_word_in_it():
     """JAX takes a named tuple apart, and finds something that is not an array."""
 
@@ -583,7 +575,6 @@ JAX_SETTINGS = {
 }
 
 
-@bug("rank promotion: Diagonal.color, UniformTable; dtype promotion: `s.tried + 2 + jnp.arange(...)`")
 def test_the_user_s_jax_settings_do_not_break_it():
     """In a process of their own, for settings are global, and so are JAX's caches."""
     output = run(f"""

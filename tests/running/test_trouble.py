@@ -406,9 +406,7 @@ def test_no_warnings_from_places_no_chain_visits():
     sampled(lambda f: float(np.log(np.abs(np.asarray(f))).sum()))
 
 
-@pytest.mark.parametrize(
-    "vectorized", [None, pytest.param(True, marks=bug("32 calls and more to see whether rows keep their bits"))]
-)
+@pytest.mark.parametrize("vectorized", [None, True])
 def test_a_slow_likelihood_starts_soon(vectorized):
     """Three seconds per call: the run should begin after a few, not after minutes."""
     calls, shift, clock = 0, 0.0, time.perf_counter
@@ -425,17 +423,20 @@ def test_a_slow_likelihood_starts_soon(vectorized):
     assert calls <= 15
 
 
-@bug("starts are evaluated one by one, and so are the looks at the end")
-def test_many_chains_of_a_batched_likelihood_make_few_calls():
-    calls = 0
+def test_many_chains_of_a_slow_batched_likelihood_make_few_calls():
+    """Starts, updates and the looks at the end, each of all chains in one call."""
+    calls, shift, clock = 0, 0.0, time.perf_counter
 
-    def batched(f: Any) -> Any:
-        nonlocal calls
+    def slow(f: Any) -> Any:
+        nonlocal calls, shift
         calls += 1
+        shift += 0.3
         return -np.sum(np.asarray(f) ** 2, axis=-1)
 
-    warned(batched, draws=1, chains=100, vectorized=True, engine="host", move=EllipticalSlice(bracket_width=1e-3))
-    assert calls < 100  # one update, all chains at once, and some looks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", lambda: clock() + shift)
+        warned(slow, draws=1, chains=100, vectorized=True, engine="host", move=EllipticalSlice(bracket_width=1e-3))
+    assert calls < 40
 
 
 # --- exceptions -----------------------------------------------------------------------------------------------------
@@ -513,13 +514,13 @@ def test_a_long_latent_does_not_flood_the_message():
     assert error.value.latents["f"].shape == (100_000,)
 
 
-@bug("error.latents = ... raises another exception in its place")
 def test_an_exception_that_takes_no_attributes():
     """As some from compiled extensions."""
 
     class SealedError(DivergedError):
         def __setattr__(self, name: str, value: Any) -> None:
-            raise AttributeError(name)
+            if name not in ("__traceback__", "__cause__", "__context__"):  # which Python itself sets
+                raise AttributeError(name)
 
     def log_likelihood(f: Any) -> float:
         raise SealedError("at last")
@@ -556,7 +557,6 @@ def test_a_likelihood_that_changes_its_argument_is_refused(prior):
         sampled(log_likelihood, prior, engine="host")
 
 
-@bug("only the first call is watched: the chain then holds points it never drew")
 @pytest.mark.parametrize("vectorized", [None, True])
 def test_a_likelihood_that_changes_its_argument_now_and_then_is_refused(vectorized):
     """A clip in place: nothing to clip at the first point, then every state of the chain is clipped."""
@@ -743,7 +743,6 @@ def test_no_completed_draw_is_lost():
     assert tree.attrs["draws"] == 350
 
 
-@bug("with several chains only what all of them have is returned; the first has had 50 ms before the next began")
 def test_ctrl_c_before_every_chain_had_a_turn():
     tree = survives(interrupted(bowls, 400), chains=3, draws=10_000, engine="host")
     assert tree.attrs["draws"] > 0
@@ -763,7 +762,6 @@ def test_ctrl_c_during_warm_up():
         sampled(log_likelihood, warmup=10_000, engine="host")
 
 
-@bug("the looks at the end of the run are not protected: every draw is lost")
 def test_ctrl_c_after_the_last_draw():
     calls = 0
 
@@ -774,7 +772,8 @@ def test_ctrl_c_after_the_last_draw():
 
     sampled(counted, engine="host")
     try:
-        tree = sampled(interrupted(bowl, calls), engine="host")
+        with pytest.warns(UserWarning, match="a last look at the log-likelihood.*KeyboardInterrupt"):
+            tree = sampled(interrupted(bowl, calls), engine="host")
     except KeyboardInterrupt as error:
         raise AssertionError("Ctrl-C lost the draws") from error
     assert tree.posterior["f"].shape == (2, 40, 3)

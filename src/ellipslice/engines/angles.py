@@ -9,9 +9,13 @@ from ellipslice.moves.search import Search
 from ellipslice.noise import uniform
 
 TABLED = 32
-"""Uniforms tabled for each update; the few searches that need more make them one by one."""
+"""Uniforms tabled for each update of a move that is not a search; the few that need more make them one by one."""
 
-_table = jax.jit(uniform)
+_uniforms = jax.jit(uniform)
+
+
+def _first_uniforms(key: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(_uniforms(key[..., None, :], np.arange(count, dtype=np.uint32)))
 
 
 class UniformTable:
@@ -19,12 +23,11 @@ class UniformTable:
 
     def __init__(self, key: np.ndarray):
         """`key` has shape (..., 2), and so has the table shape (..., TABLED)."""
-        self._key = key
-        self.first = np.asarray(_table(key[..., None, :], np.arange(TABLED, dtype=np.uint32)))
+        self._key, self._first = key, _first_uniforms(key, TABLED)
 
     def row(self, *index: int) -> Uniforms:
         """The uniforms of one update."""
-        return Uniforms(self._key[index], self.first[index].tolist())
+        return Uniforms(self._key[index], self._first[index].tolist())
 
 
 class Uniforms:
@@ -40,7 +43,7 @@ class Uniforms:
 
 
 class AngleTable:
-    """The first angles that each update of a block would try, and more on demand.
+    """The angles that each update of a block would try: the first 16, and more on demand.
 
     The same arithmetic in the same order as `moves.search.search`: the same angles, to the bit.
 
@@ -50,47 +53,51 @@ class AngleTable:
         For each update the position of the current state on its curve.
     """
 
-    WIDTH = 16
+    WIDTH = 32
 
-    def __init__(self, move: Search, uniforms: UniformTable):
-        self._move, self._uniforms = move, uniforms
-        columns = np.ascontiguousarray(uniforms.first.T)
-        place = columns[0]
-        here = np.broadcast_to(move.here(place), place.shape)
-        theta, theta_min, theta_max = move.begin(here, place, columns[1])
+    def __init__(self, move: Search, key: np.ndarray, group: int):
+        """`key` has shape (updates, 2). Weights are handed out in groups of `group`, which divides WIDTH."""
+        self._move, self._key, self._group = move, key, group
+        columns = np.ascontiguousarray(_first_uniforms(key, self.WIDTH + 1).T)
+        here = np.broadcast_to(move.here(columns[0]), columns[0].shape)
+        theta, theta_min, theta_max = np.broadcast_arrays(*move.begin(here, columns[0], columns[1]))
         angles = [theta]
-        for u in columns[2 : self.WIDTH + 1]:
+        for u in columns[2:]:
             theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
             theta = move.propose(theta_min, theta_max, u)
             angles.append(theta)
-        self._angles = np.stack(angles, axis=1)
-        self._brackets = np.stack(np.broadcast_arrays(theta_min, theta_max), axis=1)
-        self._more: dict[int, list[float]] = {}
         self.here: list[float] = here.tolist()
-        # Flat lists: thousands of short ones would set off Python's garbage collector.
-        self._weights_a, self._weights_b = (weights.ravel().tolist() for weights in move.weights(self._angles))
+        self._angles, self._brackets = np.stack(angles, axis=1), np.stack([theta_min, theta_max], axis=1)
+        self._weights = self._in_groups(self._angles)
+        self._more: dict[int, tuple[list[np.ndarray], list[np.ndarray]]] = {}
 
     def angle(self, update: int, number: int) -> float:
         """The angle that an update tries `number`-th, counted from 0."""
-        if number < self.WIDTH:
-            return float(self._angles[update, number])
-        return self._more[update][number - self.WIDTH]
+        sheet, column = divmod(number, self.WIDTH)
+        return float(self._more[update][0][sheet - 1][column] if sheet else self._angles[update, column])
 
-    def weights(self, update: int, tried: int) -> tuple[list[float], list[float]]:
-        """The next few angles of an update that has tried some, as weights of its curve's two vectors."""
-        if tried < self.WIDTH:
-            ahead = slice(update * self.WIDTH + tried, (update + 1) * self.WIDTH)
-            return self._weights_a[ahead], self._weights_b[ahead]
-        if tried == self.WIDTH + len(self._more.get(update, ())):
-            self._extend(update, tried)
-        w_a, w_b = zip(*map(self._move.weights, self._more[update][tried - self.WIDTH :]), strict=True)
-        return list(w_a), list(w_b)
+    def weights(self, update: int, group: int) -> np.ndarray:
+        """A group of angles of an update as weights of its curve's two vectors, shape (group, 2)."""
+        sheet, row = divmod(group, self.WIDTH // self._group)
+        if not sheet:
+            return self._weights[update, row]
+        angles, weights = self._more.setdefault(update, ([], []))
+        while len(weights) < sheet:
+            angles.append(self._extend(update, self.WIDTH * (len(angles) + 1)))
+            weights.append(self._in_groups(angles[-1]))
+        return weights[sheet - 1][row]
 
-    def _extend(self, update: int, tried: int) -> None:
-        here, uniforms, more = self.here[update], self._uniforms.row(update), self._more.setdefault(update, [])
-        theta, (theta_min, theta_max) = self.angle(update, tried - 1), self._brackets[update].tolist()
-        for number in range(tried + 1, tried + 9):
+    def _extend(self, update: int, tried: int) -> np.ndarray:
+        """The next `WIDTH` angles of an update that has tried all it had."""
+        here, theta, angles = self.here[update], self.angle(update, tried - 1), []
+        theta_min, theta_max = self._brackets[update].tolist()
+        for u in _uniforms(self._key[update], np.arange(tried + 1, tried + self.WIDTH + 1, dtype=np.uint32)).tolist():
             theta_min, theta_max = self._move.shrink(theta, theta_min, theta_max, here)
-            theta = self._move.propose(theta_min, theta_max, uniforms(number))
-            more.append(theta)
-        self._brackets[update] = (theta_min, theta_max)
+            theta = self._move.propose(theta_min, theta_max, u)
+            angles.append(theta)
+        self._brackets[update] = theta_min, theta_max
+        return np.array(angles)
+
+    def _in_groups(self, angles: np.ndarray) -> np.ndarray:
+        weights = np.stack(self._move.weights(angles), axis=-1)
+        return weights.reshape(*angles.shape[:-1], -1, self._group, 2)

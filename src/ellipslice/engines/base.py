@@ -1,12 +1,57 @@
-"""What every engine does: run some chains, and hand over what they drew."""
+"""What every engine does: evaluate a likelihood, run chains, and hand over what they drew."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import abc
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ellipslice.moves import Info
+from ellipslice.moves import Info, Move, State
+from ellipslice.posterior import Posterior
+
+
+class Engine(abc.ABC):
+    """A posterior, and a way to run chains on it."""
+
+    name: ClassVar[str]
+
+    def __init__(self, posterior: Posterior):
+        self.posterior = posterior
+
+    @abc.abstractmethod
+    def evaluate(self, f: np.ndarray) -> float:
+        """The log-likelihood of one centred flat vector."""
+
+    def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
+        """The log-likelihoods of several, to the same bits."""
+        return [self.evaluate(f) for f in points]
+
+    @abc.abstractmethod
+    def run(
+        self,
+        move: Move,
+        seed: int,
+        chains: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        look_ahead: int | None = None,
+    ) -> Run:
+        """Set out on chains.
+
+        Parameters
+        ----------
+        move : Move
+        seed : int
+        chains : sequence of int
+            Numbers of the chains, which with the seed decide their noise.
+        starts : sequence of State
+        updates : int
+            How many each chain makes.
+        look_ahead : int, optional
+            Angles evaluated at once. Changes the speed, never the chain.
+        """
 
 
 class Piece(NamedTuple):

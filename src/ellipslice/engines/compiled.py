@@ -6,61 +6,69 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import Any, NamedTuple
+from functools import cache, cached_property, partial
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.base import Piece
+from ellipslice.engines.base import Engine, Piece
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise, block_length, draw_block, uniform
 from ellipslice.posterior import CentredLikelihood, Posterior
 from ellipslice.priors import Prior
+from ellipslice.settings import jax_settings
 
 TURN = 0.1
 """Seconds of work between two looks at the clock: how fast progress and Ctrl-C are answered."""
 
 
-class CompiledRun:
-    """Chains in compiled code. Each has its own loop, so none waits for another, and the same bits in any company.
+class CompiledEngine(Engine):
+    """Chains in compiled code. Each has its own loop, so none waits for another, and the same bits in any company."""
 
-    Parameters
-    ----------
-    posterior : Posterior
-    move : Move
-    seed : int
-    chains : sequence of int
-        Numbers of the chains, which with the seed decide their noise.
-    starts : sequence of State
-    updates : int
-        How many each chain makes.
-    look_ahead : int
-        Angles evaluated at once; changes the speed, never the chain.
-    """
+    name: ClassVar[str] = "compiled"
 
-    def __init__(
+    def __init__(self, posterior: Posterior):
+        super().__init__(posterior)
+        self._value = compile_for(posterior.log_likelihood, _value)
+
+    @cached_property
+    def _on_device(self) -> tuple[Prior, CentredLikelihood]:
+        with jax_settings():
+            return jax.tree.map(jnp.asarray, (self.posterior.prior, self.posterior.log_likelihood))
+
+    def evaluate(self, f: np.ndarray) -> float:
+        return float(self._value(self._on_device[1], f))
+
+    def run(
         self,
-        posterior: Posterior,
         move: Move,
         seed: int,
         chains: Sequence[int],
         starts: Sequence[State],
         updates: int,
-        *,
-        look_ahead: int = 1,
-    ):
-        with jax.enable_x64(True):
-            prior, centred = jax.tree.map(jnp.asarray, (posterior.prior, posterior.log_likelihood))
-            run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead, centred)
-            self._chains = [
-                _Chain(i, number, state, updates, prior, run_block, move, seed)
-                for i, (number, state) in enumerate(zip(chains, starts, strict=True))
-            ]
-        self._pool = ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1), "ellipslice")
+        look_ahead: int | None = None,
+    ) -> CompiledRun:
+        prior, centred = self._on_device
+        run_block = partial(compile_for(centred, _run_block, static=(0, 1)), move, look_ahead or 1, centred)
+        with jax_settings():
+            return CompiledRun(
+                [
+                    _Chain(i, number, state, updates, prior, run_block, move, seed)
+                    for i, (number, state) in enumerate(zip(chains, starts, strict=True))
+                ]
+            )
+
+
+class CompiledRun:
+    """Chains under way, a thread for each core."""
+
+    def __init__(self, chains: list[_Chain]):
+        self._chains = chains
+        self._pool = ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1), "ellipslice")
 
     @property
     def finished(self) -> bool:
@@ -106,9 +114,11 @@ class _Chain:
 
     def advance(self) -> None:
         end = time.perf_counter() + TURN
-        with jax.enable_x64(True):
-            while not self.finished and time.perf_counter() < end:
+        with jax_settings():
+            while not self.finished:
                 self._advance_stretch()
+                if time.perf_counter() > end:
+                    break
 
     def take(self) -> list[Piece]:
         drawn, self._drawn = self._drawn, []
@@ -226,13 +236,6 @@ def compile_for(centred: CentredLikelihood, function: Callable[..., Any], static
 @cache
 def _compile_once(function: Callable[..., Any], static: tuple[int, ...]) -> Any:
     return jax.jit(function, static_argnums=static)
-
-
-def compiled_evaluate(centred: CentredLikelihood) -> Callable[[np.ndarray], float]:
-    """The log-likelihood of one centred flat vector, by compiled code."""
-    on_device = jax.tree.map(jnp.asarray, centred)
-    value = compile_for(centred, _value)
-    return lambda f: float(value(on_device, f))
 
 
 def _value(centred: CentredLikelihood, f: Any) -> Any:

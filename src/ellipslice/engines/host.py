@@ -2,34 +2,84 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.angles import AngleTable, UniformTable
-from ellipslice.engines.base import Piece
+from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.call import Call
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS, search
 from ellipslice.noise import Noise, block_length, draw_block
-from ellipslice.posterior import CentredLikelihood, Posterior
+from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
+from ellipslice.settings import jax_settings
 
 TURN = 0.05
-"""Seconds a chain runs before the next one's turn."""
+"""Seconds a chain runs, about, before the next one's turn."""
 
-Evaluate = Callable[[np.ndarray], float]
-EvaluateBatch = Callable[[np.ndarray], Any]
+AHEAD = 16
+"""Angles evaluated at once, of all chains together, by a likelihood that takes batches."""
+
+
+class HostEngine(Engine):
+    """Chains in plain Python. A likelihood that takes batches is called for all chains and several angles at once."""
+
+    name: ClassVar[str] = "host"
+
+    def __init__(self, posterior: Posterior):
+        super().__init__(posterior)
+        self.call = Call(posterior)
+        self._largest = 0  # batch that is known to leave the bits of its rows alone
+
+    def evaluate(self, f: np.ndarray) -> float:
+        return self.call.one(f)
+
+    def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
+        if not self.posterior.vectorized or len(points) == 1 or not self._rows_keep_their_bits(len(points)):
+            return super().evaluate_all(points)
+        return self.call.batch(np.stack(points)).tolist()
+
+    def run(
+        self,
+        move: Move,
+        seed: int,
+        chains: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        look_ahead: int | None = None,
+    ) -> HostRun:
+        with jax_settings():
+            prior = jax.tree.map(jnp.asarray, self.posterior.prior)
+        under_way = [
+            _Chain(i, number, state, updates, prior, move, seed)
+            for i, (number, state) in enumerate(zip(chains, starts, strict=True))
+        ]
+        call = self.call
+        if not isinstance(move, Search):
+            target = HostTarget(call.one)
+            return _InTurns(under_way, lambda chain: move.step(chain.noise(), chain.state, target))
+        if not self.posterior.vectorized:
+            return _InTurns(under_way, lambda chain: _search(chain, call))
+        ahead = look_ahead or max(1, AHEAD // len(chains))
+        alone = None if self._rows_keep_their_bits(len(chains) * ahead) else call.one
+        return _Together(under_way, call, ahead, alone)
+
+    def _rows_keep_their_bits(self, batch: int) -> bool:
+        if batch > self._largest >= 0:
+            self._largest = batch if self.call.rows_keep_their_bits(batch) else -1
+        return self._largest >= batch
 
 
 class HostTarget:
     """The posterior as moves see it on the host. Here a noise's `key` is a function that gives its uniforms."""
 
-    def __init__(self, log_likelihood: Evaluate):
+    def __init__(self, log_likelihood: Callable[[np.ndarray], float]):
         self.log_likelihood = log_likelihood
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
@@ -38,59 +88,17 @@ class HostTarget:
 
 
 class HostRun:
-    """Chains on the host.
+    """Chains on the host, under way."""
 
-    Parameters
-    ----------
-    posterior : Posterior
-    move : Move
-    seed : int
-    chains : sequence of int
-        Numbers of the chains, which with the seed decide their noise.
-    starts : sequence of State
-    updates : int
-        How many each chain makes.
-    look_ahead : int
-        If the likelihood takes batches, all chains are evaluated together, each this many angles ahead, and none waits
-        for another. Changes the speed, never the chain.
-    """
-
-    def __init__(
-        self,
-        posterior: Posterior,
-        move: Move,
-        seed: int,
-        chains: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        *,
-        look_ahead: int = 1,
-    ):
-        with jax.enable_x64(True):
-            prior = jax.tree.map(jnp.asarray, posterior.prior)
-        self._chains = [
-            _Chain(i, number, state, updates, prior, move, seed)
-            for i, (number, state) in enumerate(zip(chains, starts, strict=True))
-        ]
-        centred = posterior.log_likelihood
-        call, evaluate = quickest(centred), one_by_one(posterior)
-        if posterior.vectorized and isinstance(move, Search):
-            batch = all_at_once(posterior)
-            alone = None if _rows_keep_their_bits(batch, prior, len(chains) * look_ahead) else evaluate
-            searches = [_LookAhead(move, chain, look_ahead, alone) for chain in self._chains]
-            self._advance = lambda: _advance_together(searches, batch)
-        elif isinstance(move, Search):
-            self._advance = lambda: self._take_turns(lambda chain: _search(move, chain, call, centred))
-        else:
-            target = HostTarget(evaluate)
-            self._advance = lambda: self._take_turns(lambda chain: move.step(chain.noise(), chain.state, target))
+    def __init__(self, chains: list[_Chain]):
+        self._chains = chains
 
     @property
     def finished(self) -> bool:
         return not any(chain.remaining for chain in self._chains)
 
     def advance(self) -> None:
-        self._advance()
+        raise NotImplementedError
 
     def take(self) -> list[Piece]:
         return [piece for chain in self._chains if (piece := chain.take()) is not None]
@@ -98,24 +106,61 @@ class HostRun:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _take_turns(self, update: Callable[[_Chain], tuple[State, Info]]) -> None:
+
+class _InTurns(HostRun):
+    """One chain after the other; as many updates for one as for the next, so that all have draws if Ctrl-C comes."""
+
+    def __init__(self, chains: list[_Chain], update: Callable[[_Chain], tuple[State, Info]]):
+        super().__init__(chains)
+        self._update, self._stretch = update, 1
+
+    def advance(self) -> None:
+        began = time.perf_counter()
         for chain in self._chains:
-            end = time.perf_counter() + TURN
-            for _ in range(chain.remaining):
-                chain.record(*update(chain))
-                if time.perf_counter() > end:
-                    break
+            for _ in range(min(self._stretch, chain.remaining)):
+                chain.record(*self._update(chain))
+        turns = (time.perf_counter() - began) / (len(self._chains) * TURN)
+        if turns < 0.5:
+            self._stretch *= 2
+        elif turns > 2:
+            self._stretch = max(1, self._stretch // 2)
+
+
+class _Together(HostRun):
+    """All chains in one call of the likelihood, each several angles ahead; none waits for another."""
+
+    def __init__(self, chains: list[_Chain], call: Call, ahead: int, alone: Callable[[np.ndarray], float] | None):
+        super().__init__(chains)
+        self._call = call
+        self._searches = [_LookAhead(chain, ahead, alone) for chain in chains]
+
+    def advance(self) -> None:
+        end = time.perf_counter() + TURN
+        active = [s for s in self._searches if s.chain.remaining]
+        while active:
+            points = [s.points() for s in active]
+            batch = points[0] if len(points) == 1 else np.concatenate(points)
+            if self._call.read_only:
+                batch.flags.writeable = False
+            values = self._call.batch(batch).tolist()
+            start = 0
+            for s, own in zip(active, points, strict=True):
+                s.judge(own, values[start : start + len(own)])
+                start += len(own)
+            if time.perf_counter() > end:
+                break
+            active = [s for s in active if s.chain.remaining]
 
 
 class _Chain:
     """One chain: its state, its noise, and what it has drawn but not handed over."""
 
-    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, move: Move, seed: int):
+    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, move: Any, seed: int):
         self.state = state
         self._position, self._number, self._seed = position, number, seed
         self._prior, self._move = prior, move
         self._length = block_length(prior.size)
-        self.buffer = np.empty(prior.size)
+        self.group, self._vectors = group_size(prior.size), np.empty((2, prior.size))
         self._updates, self._done, self._taken = updates, 0, 0
         self._f: list[np.ndarray] = []
         self._log_likelihood: list[float] = []
@@ -151,10 +196,12 @@ class _Chain:
         keys = [self._uniforms.row(row, part) for part in range(self._move.parts)]
         return Noise(self._noise.nu[row], self._level[row], keys)
 
-    def angles(self) -> tuple[np.ndarray, float, AngleTable, int]:
-        """The draw and the level of the next update, and a table of angles with its row."""
+    def begin(self) -> _Curve:
+        """The curve of the next update, if the move is a search."""
         row = self._enter_block()
-        return self._noise.nu[row, 0], self._level[row][0], self._angles, row
+        here = self._angles.here[row]
+        self._vectors[0], self._vectors[1] = self._move.curve(self.state.f, self._noise.nu[row, 0], here)
+        return _Curve(self._vectors, self._angles, row, here, self.state.log_likelihood - self._level[row][0])
 
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
@@ -163,48 +210,62 @@ class _Chain:
             self._noise = Noise(np.asarray(noise.nu), noise.level, noise.key)
             self._level = noise.level.tolist()
             if isinstance(self._move, Search):
-                self._angles = AngleTable(self._move, UniformTable(noise.key[:, 0]))
+                self._angles = AngleTable(self._move, noise.key[:, 0], self.group)
             else:
                 self._uniforms = UniformTable(noise.key)
             self._block = block
         return row
 
 
-def _search(move: Search, chain: _Chain, call: Callable[..., Any], centred: CentredLikelihood) -> tuple[State, Info]:
-    """`moves.search.search` with the angles read from a table, and no more calls than a loop written by hand."""
-    nu, level, angles, update = chain.angles()
-    state, here, part = chain.state, angles.here[update], chain.buffer
-    a, b = move.curve(state.f, nu, here)
-    log_y = state.log_likelihood - level
-    nans = tried = 0
+def group_size(size: int) -> int:
+    """Points worked out at once: many if they are short, one if they are long.
+
+    A function of the latent's size alone, for the rounding of a matrix product depends on its shape.
+    """
+    group = 16
+    while group > 1 and group * size > 2**13:
+        group //= 2
+    return group
+
+
+class _Curve:
+    """The points that one update would try, in groups: a matrix product makes sixteen short ones as fast as one."""
+
+    def __init__(self, vectors: np.ndarray, angles: AngleTable, update: int, here: float, log_y: float):
+        self._vectors, self._angles, self._update, self._here, self.log_y = vectors, angles, update, here, log_y
+
+    def points(self, group: int) -> np.ndarray:
+        """A group of points, shape (points, size)."""
+        weights = self._angles.weights(self._update, group)
+        if len(weights) > 1:
+            return np.dot(weights, self._vectors)
+        return self._vectors[:1] * weights[0, 0] + self._vectors[1:] * weights[0, 1]
+
+    def angle(self, tried: int) -> float:
+        """How far the point tried last is from the current state."""
+        return self._angles.angle(self._update, tried - 1) - self._here
+
+
+def _search(chain: _Chain, call: Call) -> tuple[State, Info]:
+    """`moves.search.search`, with the points made in groups, and no more calls than a loop written by hand."""
+    curve, function = chain.begin(), call.function
+    log_y, nans, tried, group = curve.log_y, 0, 0, 0
     while tried < MAX_EVALUATIONS:
-        for w_a, w_b in zip(*angles.weights(update, tried), strict=True):
-            f = a * w_a
-            f += np.multiply(b, w_b, part)
+        points = curve.points(group)[: MAX_EVALUATIONS - tried]
+        if call.read_only:
+            points.flags.writeable = False
+        for f in points:
             try:
-                value = float(call(f))
+                value = float(function(f))
             except Exception as error:
-                explain(error, centred.unpack(f))
+                call.explain(error, f)
                 raise
             tried += 1
             if value > log_y:
-                return State(f, value), Info(tried, nans, False, angles.angle(update, tried - 1) - here)
+                return State(f.copy(), value), Info(tried, nans, False, curve.angle(tried))
             nans += value != value
-    return state, Info(tried, nans, True, 0.0)
-
-
-def _advance_together(searches: list[_LookAhead], batch: EvaluateBatch) -> None:
-    """All chains in one call, each several angles ahead; none waits for another."""
-    end = time.perf_counter() + TURN
-    active = [s for s in searches if s.chain.remaining]
-    while active and time.perf_counter() < end:
-        points = [s.points() for s in active]
-        values = batch(points[0] if len(points) == 1 else np.concatenate(points)).tolist()
-        start = 0
-        for s, own in zip(active, points, strict=True):
-            s.judge(own, values[start : start + len(own)])
-            start += len(own)
-        active = [s for s in active if s.chain.remaining]
+        group += 1
+    return chain.state, Info(tried, nans, True, 0.0)
 
 
 class _LookAhead:
@@ -214,104 +275,42 @@ class _LookAhead:
     the slice is evaluated once more by itself: the chain is then the same for any look-ahead and any company.
     """
 
-    def __init__(self, move: Search, chain: _Chain, count: int, alone: Evaluate | None):
-        self.chain, self._move, self._count, self._alone = chain, move, count, alone
-        self._begun = False
+    def __init__(self, chain: _Chain, count: int, alone: Callable[[np.ndarray], float] | None):
+        self.chain, self._count, self._alone = chain, count, alone
+        self._groups = max(1, count // chain.group)
+        self._curve: _Curve | None = None
+        self._ready: Any = ()
 
     def points(self) -> np.ndarray:
         """The next points to try."""
-        if not self._begun:
-            nu, level, self._angles, self._update = self.chain.angles()
-            self._here = self._angles.here[self._update]
-            self._a, self._b = self._move.curve(self.chain.state.f, nu, self._here)
-            self._log_y = self.chain.state.log_likelihood - level
-            self._tried = self._nans = 0
-            self._begun = True
-        w_a, w_b = self._angles.weights(self._update, self._tried)
-        count = min(self._count, MAX_EVALUATIONS - self._tried)
-        return self._a * np.array(w_a[:count])[:, None] + self._b * np.array(w_b[:count])[:, None]
+        if self._curve is None:
+            self._curve, self._ready = self.chain.begin(), ()
+            self._group = self._tried = self._nans = 0
+        if not len(self._ready):
+            groups = [self._curve.points(self._group + i) for i in range(self._groups)]
+            self._ready = groups[0] if len(groups) == 1 else np.concatenate(groups)
+            self._group += self._groups
+        return self._ready[: min(self._count, MAX_EVALUATIONS - self._tried)]
 
     def judge(self, points: np.ndarray, values: list[float]) -> None:
         """Take the first point on the slice, if there is one."""
+        curve, alone, nans = self._curve, self._alone, self._nans
+        assert curve is not None  # noqa: S101  these points are its
+        log_y = curve.log_y
+        hopeful = log_y if alone is None else log_y - 1e-8 * (1 + abs(log_y))
         for i, value in enumerate(values):
-            self._tried += 1
-            if self._alone is not None and value > self._log_y - 1e-8 * (1 + abs(self._log_y)):
-                value = self._alone(points[i])
-            if value > self._log_y:
-                angle = self._angles.angle(self._update, self._tried - 1) - self._here
-                self._end(State(points[i].copy(), value), Info(self._tried, self._nans, False, angle))
-                return
-            self._nans += value != value
+            if value > hopeful:
+                if alone is not None:
+                    value = alone(points[i])
+                if value > log_y:
+                    tried = self._tried + i + 1
+                    return self._end(State(points[i].copy(), value), Info(tried, nans, False, curve.angle(tried)))
+            nans += value != value
+        self._tried, self._nans, self._ready = self._tried + len(values), nans, self._ready[len(values) :]
         if self._tried >= MAX_EVALUATIONS:
-            self._end(self.chain.state, Info(self._tried, self._nans, True, 0.0))
+            self._end(self.chain.state, Info(self._tried, nans, True, 0.0))
+        return None
 
     def _end(self, state: State, info: Info) -> None:
-        self._begun = False
+        self._curve = None
         self.chain.record(state, info)
-
-
-def quickest(centred: CentredLikelihood) -> Callable[[np.ndarray], Any]:
-    """The user's own function where the flat vector is what it takes; else with the shift and the reshaping."""
-    return centred.callable if _is_plain(centred) and not centred.batches_only else centred
-
-
-def one_by_one(posterior: Posterior) -> Evaluate:
-    """The log-likelihood of one centred flat vector, as a float; an exception carries the latents that caused it."""
-    centred = posterior.log_likelihood
-    call = quickest(centred)
-
-    def evaluate(f: np.ndarray) -> float:
-        try:
-            return float(call(f))
-        except Exception as error:
-            explain(error, centred.unpack(f))
-            raise
-
-    return evaluate
-
-
-def all_at_once(posterior: Posterior) -> EvaluateBatch:
-    """The log-likelihoods of a batch of centred flat vectors, as an array."""
-    centred = posterior.log_likelihood
-    call = centred.callable if _is_plain(centred) else centred.batch
-
-    def evaluate(points: np.ndarray) -> np.ndarray:
-        try:
-            values = np.asarray(call(points), dtype=np.float64)
-        except Exception as error:
-            explain(error, centred.unpack(points))
-            raise
-        if values.shape != (len(points),):
-            raise ValueError(
-                f"log_likelihood was given a batch of {len(points)} latents and returned shape {values.shape}; with "
-                f"vectorized=True it must return one value for each, shape ({len(points)},)."
-            )
-        return values
-
-    return evaluate
-
-
-def _is_plain(centred: CentredLikelihood) -> bool:
-    """Whether the user's function can be called with the flat vector itself, sparing the shift and the reshaping."""
-    return centred.single and centred.mean is None and len(centred.layout[0][1]) == 1
-
-
-def _rows_keep_their_bits(batch: EvaluateBatch, prior: Prior, largest: int) -> bool:
-    """Whether a point has the same bits alone as in batches of every size, as far as 64 points can tell."""
-    points = np.asarray(prior.draw(np.random.default_rng(0), max(64, largest)))
-
-    def in_batches_of(size: int) -> np.ndarray:
-        return np.concatenate([batch(points[i : i + size]) for i in range(0, len(points), size)])
-
-    alone = in_batches_of(1)
-    sizes = {*range(2, min(largest, 32) + 1), largest}
-    return all(np.array_equal(in_batches_of(size), alone, equal_nan=True) for size in sizes)
-
-
-def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
-    """Attach to an exception the latents at which the likelihood raised it."""
-    with np.printoptions(threshold=8, edgeitems=3, precision=6):
-        shown = ", ".join(f"{name} = {value}" for name, value in latents.items())
-    error.add_note(f"raised by the log-likelihood at {shown}\n(the whole of it is in this exception's `latents`)")
-    with contextlib.suppress(AttributeError, TypeError):  # an exception may have no room for it
-        error.latents = latents  # type: ignore[attr-defined]

@@ -62,6 +62,8 @@ class EllipticalSlice(Search):
     shrinking: Literal["cut", "halve"] = "cut"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bracket_width, int | float | np.integer | np.floating):
+            raise TypeError(f"bracket_width must be a number, but it is {self.bracket_width!r}.")
         if not 0 < self.bracket_width <= FULL_TURN:
             raise ValueError(f"bracket_width must lie in (0, 2 pi], but it is {self.bracket_width}.")
         if self.shrinking not in ("cut", "halve"):
@@ -134,6 +136,8 @@ def step(
     >>> bool(abs(np.mean(draws) - 0.8) < 0.05)
     True
     """
+    if not callable(log_likelihood):
+        raise TypeError(f"log_likelihood must be callable, but it is a {type(log_likelihood).__name__}.")
     f, nu = as_numbers(f, "f"), as_numbers(nu, "nu")
     if f.shape != nu.shape:
         raise ValueError(f"f has shape {f.shape} and nu has shape {nu.shape}; nu must be a prior draw of f's shape.")
@@ -144,11 +148,13 @@ def step(
         )
 
     def evaluate(f: Any) -> float:
-        value = np.asarray(log_likelihood(f))
-        if value.shape != () or value.dtype.kind not in "fiub":
+        value = log_likelihood(np.array(f))  # a copy: a function that works in place must not change the state
+        number = np.asarray(value)
+        if number.shape != () or number.dtype.kind not in "fiu":
+            what = f"an array of shape {number.shape}" if number.shape else f"{value!r}, a {type(value).__name__}"
             raise TypeError(
-                f"log_likelihood must return one real number, but it returned shape {value.shape} of {value.dtype}. "
-                "Did you forget to sum over the observations?"
+                f"log_likelihood must return one real number, but it returned {what}. Sum over the observations, and "
+                "take the logarithm."
             )
         return float(value)
 

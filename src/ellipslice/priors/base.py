@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from ellipslice.settings import jax_settings
+
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """The named latents inside the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
 
@@ -51,7 +53,7 @@ class Prior(abc.ABC):
 
     def draw(self, rng: np.random.Generator, count: int) -> Any:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
-        with jax.enable_x64(True):
+        with jax_settings():
             return _color(self, rng.standard_normal((count, self.noise_size)))
 
 
@@ -74,11 +76,21 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
     """A float64 copy of `values`, refused if anything in it is not a finite real number."""
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray().")
-    given = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked values. Leave them out, or fill them in.")
+    if isinstance(values, Prior):
+        raise TypeError(f"{name} must be numbers, but it is a prior, {values!r}. Did you mean a draw from it?")
+    if callable(values):
+        raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass what it returns.")
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} is not a rectangular array: its rows have different lengths.") from None
     if given.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, but its dtype is {given.dtype}.")
     array = given.astype(np.float64)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name} must be finite, but {name}[{', '.join(map(str, where))}] is {array[where]}.")
+        place = f"{name}[{', '.join(map(str, where))}]" if where else name
+        raise ValueError(f"{name} must be finite, but {place} is {array[where]}.")
     return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,7 @@ class FromDraws(Prior):
     ):
         if not callable(routine):
             raise TypeError(f"routine must be callable, but it is a {type(routine).__name__}. For a matrix use Dense.")
-        shape = tuple(int(n) for n in np.atleast_1d(np.asarray(size)))
-        if min(shape, default=0) < 1:
-            raise ValueError(f"size must be positive, but it is {size}.")
+        shape = _as_shape(size)
         set_fields(self, routine=routine, shape=shape, mean=as_mean(mean, shape), batched=bool(batched))
         first, again = (self.draw(np.random.default_rng(0), 2) for _ in range(2))
         if not np.array_equal(first, again):
@@ -59,6 +57,11 @@ class FromDraws(Prior):
                 "routine gave different draws from the same generator, so runs will not be repeatable. Take all "
                 "randomness from the rng it is given.",
                 stacklevel=2,
+            )
+        if np.array_equal(first[0], first[1]):
+            raise ValueError(
+                "routine returned the same draw twice in a row. Each call must return a new draw, from the rng it is "
+                "given."
             )
 
     @property
@@ -73,7 +76,7 @@ class FromDraws(Prior):
         with _ONE_AT_A_TIME:
             # Copies, for a routine may use its memory again.
             draws = self.routine(rng, count) if self.batched else [np.array(self.routine(rng)) for _ in range(count)]
-        array = np.asarray(draws, dtype=np.float64)
+        array = _as_draws(draws)
         if array.shape != (count, *self.shape):
             what, got = ("routine(rng, count)", array.shape) if self.batched else ("routine(rng)", array.shape[1:])
             expected = (count, *self.shape) if self.batched else self.shape
@@ -84,3 +87,22 @@ class FromDraws(Prior):
 
     def __repr__(self) -> str:
         return f"FromDraws(shape {self.shape})"
+
+
+def _as_shape(size: Any) -> tuple[int, ...]:
+    shape: tuple[Any, ...] = tuple(size) if isinstance(size, Sequence | np.ndarray) and np.ndim(size) else (size,)
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in shape):
+        raise TypeError(f"size must be a whole number or a tuple of them, but it is {size!r}.")
+    if min(shape, default=0) < 1:
+        raise ValueError(f"size must be positive, but it is {size}.")
+    return tuple(int(n) for n in shape)
+
+
+def _as_draws(draws: Any) -> np.ndarray:
+    try:
+        array = np.asarray(draws)
+    except ValueError:
+        raise ValueError("routine returned draws of different shapes.") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"routine must return real numbers, but it returned {array.dtype}.")
+    return array.astype(np.float64, copy=False)

@@ -11,6 +11,7 @@ import numpy as np
 from ellipslice.engines.base import Piece
 from ellipslice.moves import Info
 from ellipslice.posterior import CentredLikelihood
+from ellipslice.sampling.keep import Keep
 
 
 class Record:
@@ -29,11 +30,9 @@ class Record:
         warmup: int,
         thin: int,
     ):
-        if keep is not None and not callable(keep):
-            raise TypeError(f"keep must be a function of the latent, such as lambda f: f[:10], but it is {keep!r}.")
-        self._centred, self._keep, self._warmup, self._thin = centred, keep, warmup, thin
+        self._keep, self._warmup, self._thin = Keep(centred, keep, example), warmup, thin
         self._complete = [0] * len(chains)
-        first = self._kept(example[None])
+        first = self._keep.example
         shape = (len(chains), draws)
         _check_memory(shape, first)
         self.latents = {name: np.empty(shape + value.shape[1:], value.dtype) for name, value in first.items()}
@@ -79,23 +78,14 @@ class Record:
         if not kept:
             return
         where = (piece.chain, slice(draw, draw + kept))
-        for name, values in self._kept(piece.f[rows]).items():
+        for name, values in self._keep(piece.f[rows]).items():
+            if not np.can_cast(values.dtype, self.latents[name].dtype):  # whole numbers first, then others
+                self.latents[name] = self.latents[name].astype(np.promote_types(values.dtype, self.latents[name].dtype))
             self.latents[name][where] = values
         self.statistics["log_likelihood"][where] = piece.log_likelihood[rows]
         for name, values in piece.info._asdict().items():
             self.statistics[name][where] = values[rows]
         self._complete[piece.chain] = draw + kept
-
-    def _kept(self, f: np.ndarray) -> dict[str, np.ndarray]:
-        """What is stored of some states: the latents, or what `keep` makes of them."""
-        if self._keep is None:
-            return self._centred.unpack(f)
-        rows = [self._centred.apply(self._keep, row) for row in f]
-        rows = [row if isinstance(row, dict) else {"f": row} for row in rows]
-        for name, value in rows[0].items():
-            if np.asarray(value).dtype.kind not in "fiub":
-                raise TypeError(f"keep must return numbers, or a dict of them, but {name} is a {type(value).__name__}.")
-        return {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
 
 
 def _check_memory(shape: tuple[int, ...], example: dict[str, np.ndarray]) -> None:

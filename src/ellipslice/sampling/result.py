@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,25 +20,47 @@ def check_names(record: Record, dims: Mapping[str, Sequence[str]] | None, coords
     for name, given in (("dims", dims), ("coords", coords)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{name} must be a mapping, such as dims={{'f': ['year']}}, but it is {given!r}.")
+    lengths: dict[str, tuple[str, int]] = {}
     for name, labels in dims.items():
         if name not in record.latents:
             raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(record.latents)}.")
         shape = record.latents[name].shape[2:]
-        if isinstance(labels, str) or len(labels) != len(shape):
+        if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or len(labels) != len(shape):
             raise ValueError(
                 f"dims[{name!r}] is {labels!r}; {name} has shape {shape}, so give a list of {len(shape)} names."
             )
         for label, length in zip(labels, shape, strict=True):
-            if label in ("chain", "draw"):
+            _check_dimension(name, label, record)
+            owner, known = lengths.setdefault(label, (name, length))
+            if length != known:
                 raise ValueError(
-                    f"dims[{name!r}] uses {label!r}, which every variable has already. Choose another name."
+                    f"dims gives {label!r} to {owner}, which has {known} values along it, and to {name}, which has "
+                    f"{length}. A dimension has one length: choose another name for one of them."
                 )
-            if label in coords and len(coords[label]) != length:
-                raise ValueError(f"coords[{label!r}] has {len(coords[label])} values; {name} has {length} along it.")
-    known = {label for labels in dims.values() for label in labels}
-    for label in coords:
-        if label not in known:
-            raise ValueError(f"coords names {label!r}, which is not in dims. Give dims such as {{'f': [{label!r}]}}.")
+    for label, values in coords.items():
+        _check_coordinate(label, values, lengths)
+
+
+def _check_dimension(name: str, label: Any, record: Record) -> None:
+    if not isinstance(label, str):
+        raise TypeError(f"dims[{name!r}] holds {label!r}, but a dimension's name is a string.")
+    if label in ("chain", "draw"):
+        raise ValueError(f"dims[{name!r}] uses {label!r}, which every variable has already. Choose another name.")
+    if label in record.latents:
+        raise ValueError(f"dims[{name!r}] uses {label!r}, which is the name of a variable. Choose another name.")
+
+
+def _check_coordinate(label: str, values: Any, lengths: dict[str, tuple[str, int]]) -> None:
+    if label == "chain":
+        raise ValueError("coords names 'chain'; chains are labelled by their numbers. Choose those with chains=[...].")
+    if label not in lengths:
+        raise ValueError(f"coords names {label!r}, which is not in dims. Give dims such as {{'f': [{label!r}]}}.")
+    name, length = lengths[label]
+    shape = np.shape(values)
+    if len(shape) != 1:
+        raise ValueError(f"coords[{label!r}] has shape {shape}; expected a list with a value for each of {length}.")
+    if shape[0] != length:
+        raise ValueError(f"coords[{label!r}] has {shape[0]} values; {name} has {length} along it.")
 
 
 def build_tree(
@@ -51,14 +74,16 @@ def build_tree(
     import arviz_base
 
     draws = record.draws
-    tree = arviz_base.from_dict(
-        {
-            "posterior": {name: values[:, :draws] for name, values in record.latents.items()},
-            "sample_stats": {name: values[:, :draws] for name, values in record.statistics.items()},
-        },
-        dims={name: list(labels) for name, labels in (dims or {}).items()},
-        coords={"chain": np.asarray(chains), **(coords or {})},
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Found chain dimension to be longer")  # they are not swapped
+        tree = arviz_base.from_dict(
+            {
+                "posterior": {name: values[:, :draws] for name, values in record.latents.items()},
+                "sample_stats": {name: values[:, :draws] for name, values in record.statistics.items()},
+            },
+            dims={name: list(labels) for name, labels in (dims or {}).items()},
+            coords={"chain": np.asarray(chains), **(coords or {})},
+        )
     tree.attrs.update(attrs)
     for group in ("posterior", "sample_stats"):
         tree[group].attrs.update(inference_library="ellipslice", inference_library_version=attrs["ellipslice_version"])

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ellipslice.engines.base import Run
-from ellipslice.engines.choose import choose_engine, first_value
-from ellipslice.engines.compiled import CompiledRun
-from ellipslice.engines.host import HostRun
+from ellipslice.engines.base import Engine, Run
+from ellipslice.engines.choose import choose_engine
 from ellipslice.moves import EllipticalSlice, Move, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
@@ -24,9 +22,10 @@ from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.result import build_tree, check_names
-from ellipslice.sampling.start import given_start, given_starts, prior_start
+from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts
 from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
+from ellipslice.settings import jax_settings
 
 if TYPE_CHECKING:
     import xarray
@@ -123,23 +122,18 @@ def sample(
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.")
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
 
-    with jax.enable_x64(True):
-        starts, engine, why, evaluate = _start(posterior, numbers, seed, initial, engine)
+    with jax_settings():
+        runner, why, starts = _start(posterior, numbers, seed, initial, engine)
         record = Record(posterior.log_likelihood, keep, starts[0].f, numbers, draws, warmup, thin)
         check_names(record, dims, coords)
-        warn_if_random(starts[0].log_likelihood, evaluate(starts[0].f), "a second time")
-        warn_if_prior_inside(posterior, evaluate)
-        updates = warmup + draws * thin
-        if engine == "compiled":
-            run: Run = CompiledRun(posterior, move, seed, numbers, starts, updates, look_ahead=look_ahead or 1)
-        else:
-            ahead = look_ahead or max(1, 16 // len(numbers))
-            run = HostRun(posterior, move, seed, numbers, starts, updates, look_ahead=ahead)
+        warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
+        warn_if_prior_inside(runner)
+        run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead)
         with progress_bar(progress, len(numbers), draws, warmup, thin) as show:
             interrupted = _drive(run, record, show)
         if interrupted and not record.draws:
             raise KeyboardInterrupt(f"stopped during warm-up, after {record.updates:,} updates: no draw to return")
-        _warn_of_trouble(record, evaluate, interrupted, draws)
+        _warn_of_trouble(record, runner, interrupted, draws)
 
     attrs = {
         "ellipslice_version": importlib.metadata.version("ellipslice"),
@@ -149,7 +143,7 @@ def sample(
         "prior": repr(prior),
         "likelihood": _name(log_likelihood),
         "move": repr(move),
-        "engine": engine,
+        "engine": runner.name,
         "engine_reason": why,
         "draws": record.draws,
         "warmup": warmup,
@@ -168,17 +162,15 @@ def sample(
 
 def _start(
     posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, engine: str | None
-) -> tuple[list[State], str, str, Callable[[np.ndarray], float]]:
-    """The chains' first states, the engine that will run them and why, and its way to evaluate the likelihood."""
-    centred = posterior.log_likelihood
-    points = None if initial is None else given_starts(centred, initial, numbers)
-    trial = np.asarray(posterior.prior.draw(start_generator(seed, numbers[0]), 1))[0] if points is None else points[0]
-    engine, why, evaluate = choose_engine(posterior, engine, trial, first_value(posterior, trial))
-    if points is None:
-        states = [prior_start(posterior, seed, number, evaluate) for number in numbers]
-    else:
-        states = [given_start(f, number, evaluate) for f, number in zip(points, numbers, strict=True)]
-    return states, engine, why, evaluate
+) -> tuple[Engine, str, list[State]]:
+    """The engine that will run the chains, why this one, and their first states."""
+    if initial is None:
+        trial = first_draw(posterior.prior, start_generator(seed, numbers[0]))
+        runner, why = choose_engine(posterior, engine, trial)
+        return runner, why, prior_starts(runner, seed, numbers)
+    points = given_points(posterior.log_likelihood, initial, numbers)
+    runner, why = choose_engine(posterior, engine, points[0])
+    return runner, why, given_starts(runner, points, numbers)
 
 
 def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None]) -> bool:
@@ -203,7 +195,7 @@ def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None])
     return False
 
 
-def _warn_of_trouble(record: Record, evaluate: Callable[[np.ndarray], float], interrupted: bool, draws: int) -> None:
+def _warn_of_trouble(record: Record, engine: Engine, interrupted: bool, draws: int) -> None:
     """Say at the end what a user must know before using the draws."""
     if interrupted:
         warn(f"stopped by Ctrl-C: returning {record.draws:,} of {draws:,} draws per chain.")
@@ -220,9 +212,10 @@ def _warn_of_trouble(record: Record, evaluate: Callable[[np.ndarray], float], in
             "isolated spikes."
         )
     try:
-        for f, log_likelihood in record.last:
-            if warn_if_random(log_likelihood, evaluate(f), "at the end of the run"):
-                return
+        again = engine.evaluate_all([f for f, _ in record.last])
+        for (_, before), after in zip(record.last, again, strict=True):
+            if warn_if_random(before, after, "at the end of the run"):
+                break
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
         warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
 
@@ -236,7 +229,7 @@ def _count(name: str, value: Any, least: int) -> int:
 
 
 def _chain_numbers(chains: int | Sequence[int]) -> list[int]:
-    if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str):
+    if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
         numbers = [_count("a chain's number", chain, 0) for chain in chains]
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")

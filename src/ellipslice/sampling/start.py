@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ellipslice.engines.base import Engine
 from ellipslice.moves import State
 from ellipslice.noise import start_generator
-from ellipslice.posterior import CentredLikelihood, Posterior
+from ellipslice.posterior import CentredLikelihood
+from ellipslice.priors import Prior
+from ellipslice.priors.base import as_numbers
 
 TRIES = 100
 
 
-def prior_start(posterior: Posterior, seed: int, chain: int, evaluate: Callable[[np.ndarray], float]) -> State:
-    """A draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
-    rng = start_generator(seed, chain)
-    value = np.nan
-    for _ in range(TRIES):
-        f = np.asarray(posterior.prior.draw(rng, 1))[0]
-        value = evaluate(f)
-        if np.isfinite(value):
-            return State(f, value)
-        if value == np.inf:
-            break
-    raise ValueError(
-        f"the log-likelihood is {value} at the prior draw that chain {chain} would start from"
-        + (f" and at {TRIES - 1} others" if value != np.inf else "")
-        + ". Pass initial=, a point where it is finite; or is the log-likelihood wrong at draws from the prior?"
-    )
+def first_draw(prior: Prior, rng: np.random.Generator) -> np.ndarray:
+    """The next point that a chain could start from."""
+    return np.asarray(prior.draw(rng, 1))[0]
 
 
-def given_starts(centred: CentredLikelihood, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
+def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State]:
+    """For each chain a draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
+    prior = engine.posterior.prior
+    generators = [start_generator(seed, chain) for chain in chains]
+    points = [first_draw(prior, rng) for rng in generators]
+    states = []
+    for chain, rng, f, value in zip(chains, generators, points, engine.evaluate_all(points), strict=True):
+        tries = 1
+        while not np.isfinite(value) and value != np.inf and tries < TRIES:
+            f = first_draw(prior, rng)
+            value = engine.evaluate(f)
+            tries += 1
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the log-likelihood is {value} at the prior draw that chain {chain} would start from"
+                + (f" and at {tries - 1} others" if tries > 1 else "")
+                + ". Pass initial=, a point where it is finite; or is the log-likelihood wrong at draws from the prior?"
+            )
+        states.append(State(f, value))
+    return states
+
+
+def given_points(centred: CentredLikelihood, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
     """The centred flat starts in `initial`: one point for all chains, or one for each along a leading axis."""
     names = {name for name, _ in centred.layout}
-    if not isinstance(initial, dict) and not centred.single:
+    if not isinstance(initial, Mapping) and not centred.single:
         raise TypeError(f"initial must be a dict with the prior's latents, {sorted(names)}, but it is an array.")
-    points = initial if isinstance(initial, dict) else {"f": initial}
+    points = initial if isinstance(initial, Mapping) else {"f": initial}
     if set(points) != names:
         raise ValueError(f"initial has {sorted(map(str, points))}, but the prior's latents are {sorted(names)}.")
     columns = {}
     for name, shape in centred.layout:
-        values = np.asarray(points[name], dtype=np.float64)
+        values = as_numbers(points[name], "initial" if centred.single else f"initial[{name!r}]")
         if values.shape not in (shape, (len(chains), *shape)):
             raise ValueError(
                 f"initial has shape {values.shape} for {name}; expected {shape}, or {(len(chains), *shape)} with one "
                 "point for each chain."
             )
-        if not np.isfinite(values).all():
-            raise ValueError(f"initial is not finite: {name} contains NaN or infinity.")
         columns[name] = np.broadcast_to(values, (len(chains), *shape))
     return [centred.pack({name: column[i] for name, column in columns.items()}) for i in range(len(chains))]
 
 
-def given_start(f: np.ndarray, chain: int, evaluate: Callable[[np.ndarray], float]) -> State:
-    """The state at a start the user gave; refused if no chain can run from it."""
-    value = evaluate(f)
-    if not np.isfinite(value):
-        raise ValueError(
-            f"the log-likelihood is {value} at initial for chain {chain}; it must be finite there. Start inside the "
-            "region where the likelihood is not zero, or leave initial out to start from prior draws."
-        )
-    return State(f, value)
+def given_starts(engine: Engine, points: Sequence[np.ndarray], chains: Sequence[int]) -> list[State]:
+    """The states at starts the user gave; refused if no chain can run from one of them."""
+    values = engine.evaluate_all(points)
+    for chain, value in zip(chains, values, strict=True):
+        if not np.isfinite(value):
+            raise ValueError(
+                f"the log-likelihood is {value} at initial for chain {chain}; it must be finite there. Start inside "
+                "the region where the likelihood is not zero, or leave initial out to start from prior draws."
+            )
+    return [State(f, value) for f, value in zip(points, values, strict=True)]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ellipslice.engines.base import Engine
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.warn import warn
@@ -27,7 +28,7 @@ def warn_if_random(before: float, after: float, when: str) -> bool:
     return random
 
 
-def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: float = 1.0) -> None:
+def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
     """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice.
 
     Along a unit direction of the standard normals behind a draw, the log-prior is the parabola -z^2/2, however wide or
@@ -35,13 +36,14 @@ def warn_if_prior_inside(posterior: Posterior, evaluate: Evaluate, seconds: floa
     has become flat. So directions of very different width that all bend by 1, or several that bend by exactly 1 about
     the prior's mean, are the prior's own. Where the data speak loudly in every direction this cannot be seen.
     """
+    posterior = engine.posterior
     if isinstance(posterior.log_likelihood.callable, Likelihood):
         return  # ours do not
     try:
         size = posterior.prior.noise_size
     except TypeError:
         return  # a prior that draws by itself does not say what its directions are
-    evaluate = _forgiving(evaluate)
+    evaluate = _forgiving(engine.evaluate)
     directions, steps = _directions(posterior, size)
     widths = np.linalg.norm(steps, axis=1)
     rng = np.random.default_rng(0)

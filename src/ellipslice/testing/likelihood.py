@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
-from ellipslice.engines.choose import first_value
-from ellipslice.engines.compiled import compiled_evaluate
+from ellipslice.engines.call import Call
+from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
+from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law
 
 
@@ -34,16 +34,17 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
     f = np.asarray(f, dtype=np.float64)
     rng = np.random.default_rng(seed)
     posterior = Posterior(Diagonal(np.ones(f.shape)), log_likelihood)
-    with jax.enable_x64(True):
+    look = Call(posterior).first
+    with jax_settings():
         for scale in (0.0, 1e-3, 1.0):
             point = (f + scale * rng.standard_normal(f.shape)).ravel()
-            value = first_value(posterior, point)
+            value = look(point)
             law(value != np.inf, "the log-likelihood is +inf")
             law(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the point given")
-            again = first_value(posterior, point)
+            again = look(point)
             law(value == again or value != value, f"the same f gave {value} and then {again}")
             try:
-                compiled = compiled_evaluate(posterior.log_likelihood)(point)
+                compiled = CompiledEngine(posterior).evaluate(point)
             except Exception:  # noqa: BLE001  not traceable, which is no fault
                 continue
             close(compiled, value, "compiled and plain values differ")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
 
 from ellipslice.engines.angles import Uniforms
-from ellipslice.engines.compiled import CompiledRun
-from ellipslice.engines.host import HostRun, HostTarget
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.host import HostEngine, HostTarget
 from ellipslice.moves import Move, Search, State
 from ellipslice.noise import Noise
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, Prior
+from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law, likely
 from ellipslice.testing.reversible import check_reversible
 
@@ -127,9 +127,9 @@ def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
     posterior = Posterior(Dense(np.array([[1.0, 0.6], [0.6, 2.0]])), lambda f: -8.0 * ((f - 1.0) ** 2).sum())
     starts = [State(np.zeros(2), -16.0)]
     chains = []
-    for engine in (HostRun, CompiledRun):
-        with jax.enable_x64(True):
-            run = engine(posterior, move, seed, [0], starts, updates)
+    for engine in (HostEngine, CompiledEngine):
+        with jax_settings():
+            run = engine(posterior).run(move, seed, [0], starts, updates)
             pieces = []
             while not run.finished:
                 run.advance()

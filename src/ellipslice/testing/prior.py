@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ellipslice.priors import Prior
+from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law, likely
 
 
@@ -40,7 +41,7 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
 
     factor = None
     if _has_color(prior):
-        with jax.enable_x64(True):
+        with jax_settings():
             factor = _check_color(prior, np.random.default_rng(seed))
     if covariance is not None:
         if factor is None:

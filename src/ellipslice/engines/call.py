@@ -1,0 +1,167 @@
+"""Calling the user's log-likelihood from Python, and refusing what is not one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.posterior import Posterior
+
+IN_PLACE = "log_likelihood changes its argument in place. Work on a copy: f = f.copy()."
+
+
+class Call:
+    """The log-likelihood as the host engine calls it: of one latent, or of a batch.
+
+    An exception that the user's function raises carries the latents that caused it.
+    """
+
+    def __init__(self, posterior: Posterior):
+        self._prior, self._centred = posterior.prior, posterior.log_likelihood
+        plain = self._centred.single and self._centred.mean is None and len(self._centred.layout[0][1]) == 1
+        function = self._centred.callable
+        self.function: Callable[[np.ndarray], Any] = (
+            function if plain and not self._centred.batches_only else self._centred
+        )
+        """The user's own function where it takes the flat vector as it is, sparing the shift and the reshaping."""
+        self._batched = function if plain else self._centred.batch
+
+        self.read_only = False
+        """Whether the function is given arrays it cannot write to, so that one that does is found out at once."""
+
+    def first(self, f: np.ndarray) -> float:
+        """Call the log-likelihood once, and refuse what is not a log-likelihood."""
+        if self._centred.batches_only:
+            self._check_batches(f)
+        frozen = f.copy()
+        frozen.flags.writeable = False
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                result = self._centred(frozen)
+            self.read_only = not said  # some libraries take such an array, and complain
+        except Exception as error:
+            # Of those that leave the array alone, some still want one they could write to: C extensions, for one.
+            if "destination is read-only" in str(error) or "output array is read-only" in str(error):
+                raise ValueError(IN_PLACE) from error
+            result = self._call_writable(f)
+        return _as_log_likelihood(result)
+
+    def _call_writable(self, f: np.ndarray) -> Any:
+        given = f.copy()
+        try:
+            result = self._centred(given)
+        except Exception as error:  # noqa: BLE001
+            try:
+                return self._centred(jnp.asarray(f))  # some functions take only these
+            except Exception:  # noqa: BLE001
+                self.explain(error, f)
+                raise error from None
+        if not np.array_equal(given, f):
+            raise ValueError(IN_PLACE)
+        return result
+
+    def one(self, f: np.ndarray) -> float:
+        """The log-likelihood of one centred flat vector."""
+        try:
+            return float(self.function(f))
+        except Exception as error:
+            self.explain(error, f)
+            raise
+
+    def batch(self, points: np.ndarray) -> np.ndarray:
+        """The log-likelihoods of a batch of them, if the user's function takes batches."""
+        try:
+            values = np.asarray(self._batched(points), dtype=np.float64)
+        except Exception as error:
+            self.explain(error, points)
+            raise
+        if values.shape != (len(points),):
+            raise ValueError(
+                f"log_likelihood was given a batch of {len(points)} latents and returned shape {values.shape}; with "
+                f"vectorized=True it must return one value for each, shape ({len(points)},)."
+            )
+        return values
+
+    def explain(self, error: Exception, f: np.ndarray) -> None:
+        """Attach to an exception the latents at which the likelihood raised it."""
+        explain(error, self._centred.unpack(f))
+
+    def rows_keep_their_bits(self, largest: int, seconds: float = 0.5) -> bool:
+        """Whether a point has the same bits alone and in batches of all sizes up to `largest`, as far as can be seen.
+
+        A few looks if the likelihood is slow, else many: how a matrix product rounds a row depends on the batch.
+        """
+        points = np.asarray(self._prior.draw(np.random.default_rng(0), max(32, largest)))
+        began = time.perf_counter()
+        alone: dict[int, float] = {}
+        for size in (largest, *range(1, min(largest, 32))):
+            for first in range(0, max(32, largest) - size + 1, size):
+                values = self.batch(points[first : first + size])
+                for row in (0, size - 1, *range(min(size, 32))):
+                    if first + row not in alone:
+                        alone[first + row] = self.one(points[first + row])
+                    if not np.array_equal(values[row], alone[first + row], equal_nan=True):
+                        return False
+                    if len(alone) > 1 and time.perf_counter() - began > seconds:
+                        return True
+        return True
+
+    def _check_batches(self, f: np.ndarray) -> None:
+        pair = np.stack([f, 0.5 * f])
+        try:
+            values = np.asarray(self._centred.batch(pair))
+        except Exception as error:
+            self.explain(error, pair)
+            error.add_note("(a batch of 2, because vectorized=True says that it takes one)")
+            raise
+        if values.shape != (2,):
+            raise ValueError(
+                f"with vectorized=True, log_likelihood must return one number for each latent of a batch; given 2 of "
+                f"them it returned shape {values.shape}, not (2,). Sum over all axes but the first."
+            )
+        alone = np.asarray(self._centred.batch(pair[:1]))[0]
+        if not np.isclose(values[0], alone, rtol=1e-6, atol=1e-6, equal_nan=True):
+            raise ValueError(
+                f"with vectorized=True, log_likelihood must treat the latents of a batch independently, but the first "
+                f"of 2 got {values[0]:.8g} and alone it got {alone:.8g}."
+            )
+
+
+def _as_log_likelihood(result: Any) -> float:
+    try:
+        array = np.asarray(result)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        what = f"complex numbers ({result})" if array.dtype.kind == "c" else f"a {type(result).__name__} ({result!r})"
+        raise TypeError(f"log_likelihood must return one real number, but it returned {what}.")
+    if array.shape != ():
+        advice = "Did you forget to sum over the observations?" if array.size > 1 else "Return its one element."
+        raise ValueError(
+            f"log_likelihood must return one number, but it returned an array of shape {array.shape}. {advice} If it "
+            "takes a batch of latents, say vectorized=True."
+        )
+    if array.dtype.kind == "b":
+        raise TypeError(
+            f"log_likelihood returned {result!r}, a bool. It must return the logarithm of the likelihood: 0.0 where a "
+            "condition holds and -inf where it does not."
+        )
+    return float(array)
+
+
+def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
+    """Attach to an exception the latents at which the likelihood raised it."""
+    with np.printoptions(threshold=8, edgeitems=3, precision=6):
+        shown = ", ".join(f"{name} = {value}" for name, value in latents.items())
+    note = f"raised by the log-likelihood at {shown}\n(the whole of it is in this exception's `latents`)"
+    if "read-only" in str(error):
+        note += "\nDoes it change its argument in place? Work on a copy: f = f.copy()."
+    with contextlib.suppress(Exception):  # an exception may have no room for it
+        error.add_note(note)
+        error.latents = latents  # type: ignore[attr-defined]
