@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from ellipslice.likelihoods import Likelihood
 from ellipslice.priors import Prior
-from ellipslice.priors.base import Layout
+from ellipslice.priors.base import Layout, is_single, unpack
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -74,14 +73,7 @@ class CentredLikelihood:
 
     def unpack(self, f: Any) -> dict[str, Any]:
         """The named latents, mean included, of a centred flat vector (or of a batch of them)."""
-        if self.mean is not None:
-            f = f + self.mean
-        latents, start = {}, 0
-        for name, shape in self.layout:
-            stop = start + math.prod(shape)
-            latents[name] = f[..., start:stop].reshape(f.shape[:-1] + shape)
-            start = stop
-        return latents
+        return unpack(f, self.mean, self.layout)
 
     def pack(self, value: Any) -> np.ndarray:
         """The centred flat vector of one point as the user gives it: an array, or a mapping if latents have names."""
@@ -102,7 +94,7 @@ class CentredLikelihood:
     @property
     def single(self) -> bool:
         """Whether there is one latent without a name of its own, handed to functions as their only argument."""
-        return len(self.layout) == 1 and self.layout[0][0] == "f"
+        return is_single(self.layout)
 
 
 class Posterior:

@@ -348,3 +348,18 @@ def test_what_is_given_is_copied():
     mean[:] = 0.0
     np.testing.assert_array_equal(prior.draw(np.random.default_rng(0), 2), before)
     np.testing.assert_array_equal(prior.mean, np.ones(3))
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_simulate_gives_what_a_likelihood_receives(name):
+    """The draws of `draw`, with the mean, by name and in shape."""
+    prior = PRIORS[name]()
+    drawn = np.asarray(prior.draw(np.random.default_rng(3), 4)) + (0.0 if prior.mean is None else prior.mean)
+    latents = prior.simulate(np.random.default_rng(3), 4)
+    one = prior.simulate(np.random.default_rng(3))
+    named = latents if isinstance(latents, dict) else {"f": latents}
+    assert tuple(named) == tuple(key for key, _ in prior.layout)
+    assert isinstance(latents, dict) == isinstance(prior, Stack)
+    np.testing.assert_array_equal(np.concatenate([v.reshape(4, -1) for v in named.values()], axis=1), drawn)
+    for key, shape in prior.layout:
+        assert np.shape(one[key] if isinstance(one, dict) else one) == shape

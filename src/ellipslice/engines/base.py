@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ellipslice.moves import Info, Move, State
+from ellipslice.moves import Info, Move, Search, State
 from ellipslice.posterior import Posterior
 
 
@@ -52,6 +52,13 @@ class Engine(abc.ABC):
         look_ahead : int, optional
             Angles evaluated at once. Changes the speed, never the chain.
         """
+
+    def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
+        """Refuse to look ahead where it would do nothing."""
+        if look_ahead is not None and look_ahead > 1 and not isinstance(move, Search):
+            raise ValueError(
+                f"look_ahead={look_ahead} was asked for, but {move!r} is not a single search. Leave it out."
+            )
 
 
 class Piece(NamedTuple):

@@ -70,6 +70,15 @@ class HostEngine(Engine):
         alone = None if self._rows_keep_their_bits(len(chains) * ahead) else call.one
         return _Together(under_way, call, ahead, alone)
 
+    def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
+        super().check_look_ahead(move, look_ahead)
+        if look_ahead is not None and look_ahead > 1 and not self.posterior.vectorized:
+            raise ValueError(
+                f"look_ahead={look_ahead} was asked for, but on the host engine the log-likelihood is called for one "
+                "latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; else leave "
+                "look_ahead out."
+            )
+
     def _rows_keep_their_bits(self, batch: int) -> bool:
         if batch > self._largest >= 0:
             self._largest = batch if self.call.rows_keep_their_bits(batch) else -1

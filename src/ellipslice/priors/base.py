@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from typing import Any
 
 import jax
@@ -56,8 +57,42 @@ class Prior(abc.ABC):
         with jax_settings():
             return _color(self, rng.standard_normal((count, self.noise_size)))
 
+    def simulate(self, rng: np.random.Generator, count: int | None = None) -> Any:
+        """Draws as the likelihood would receive them, for prior predictive checks: mean included, in their shape.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        count : int, optional
+            How many, along a leading axis; one without that axis unless given.
+
+        Returns
+        -------
+        array, or for a `Stack` a dict of arrays
+        """
+        draws = np.asarray(self.draw(rng, 1 if count is None else count))
+        latents = unpack(draws[0] if count is None else draws, self.mean, self.layout)
+        return latents["f"] if is_single(self.layout) else latents
+
 
 _color = jax.jit(lambda prior, z: prior.color(z))
+
+
+def is_single(layout: Layout) -> bool:
+    """Whether there is one latent without a name of its own, handed to functions as their only argument."""
+    return len(layout) == 1 and layout[0][0] == "f"
+
+
+def unpack(f: Any, mean: Any, layout: Layout) -> dict[str, Any]:
+    """The named latents, mean included, of a centred flat vector (or of a batch of them)."""
+    if mean is not None:
+        f = f + mean
+    latents, start = {}, 0
+    for name, shape in layout:
+        stop = start + math.prod(shape)
+        latents[name] = f[..., start:stop].reshape(f.shape[:-1] + shape)
+        start = stop
+    return latents
 
 
 def as_mean(mean: Any, shape: tuple[int, ...]) -> np.ndarray | None:

@@ -43,6 +43,15 @@ class Diagonal(Prior):
             raise ValueError("variance is empty: a prior needs at least one value.")
         if (values < 0).any():
             raise ValueError(f"variance must not be negative, but its smallest value is {values.min():.6g}.")
+        if (
+            values.ndim == 2
+            and len(set(values.shape)) == 1 < len(values)
+            and not (values - np.diag(values.diagonal())).any()
+        ):
+            raise ValueError(
+                f"variance is a matrix of shape {values.shape} with zeros off its diagonal: a covariance? Pass its "
+                "diagonal, Diagonal(numpy.diag(covariance)), or the whole of it to Dense."
+            )
         mean = as_mean(mean, values.shape)
         set_fields(self, deviation=np.sqrt(values).ravel(), mean=mean, shape=values.shape)
 

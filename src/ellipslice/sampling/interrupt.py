@@ -11,8 +11,9 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Let what is inside finish before a Ctrl-C takes effect, so that no draw is recorded by half."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
-        yield  # Python delivers Ctrl-C to its main thread only
+    in_main = threading.current_thread() is threading.main_thread()  # Python delivers Ctrl-C to no other
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # the user has plans of his own for it
         return
     pressed = False
 

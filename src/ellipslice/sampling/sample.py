@@ -124,6 +124,7 @@ def sample(
 
     with jax_settings():
         runner, why, starts = _start(posterior, numbers, seed, initial, engine)
+        runner.check_look_ahead(move, look_ahead)
         record = Record(posterior.log_likelihood, keep, starts[0].f, numbers, draws, warmup, thin)
         check_names(record, dims, coords)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")

@@ -29,13 +29,7 @@ def warn_if_random(before: float, after: float, when: str) -> bool:
 
 
 def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
-    """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice.
-
-    Along a unit direction of the standard normals behind a draw, the log-prior is the parabola -z^2/2, however wide or
-    narrow the prior is there. What data say bends less the narrower the prior is, and not at all where the likelihood
-    has become flat. So directions of very different width that all bend by 1, or several that bend by exactly 1 about
-    the prior's mean, are the prior's own. Where the data speak loudly in every direction this cannot be seen.
-    """
+    """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice."""
     posterior = engine.posterior
     if isinstance(posterior.log_likelihood.callable, Likelihood):
         return  # ours do not
@@ -43,36 +37,55 @@ def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
         size = posterior.prior.noise_size
     except TypeError:
         return  # a prior that draws by itself does not say what its directions are
-    evaluate = _forgiving(engine.evaluate)
-    directions, steps = _directions(posterior, size)
+    if _bends_like_the_prior(engine, size, seconds):
+        warn(
+            "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
+            "bends exactly as the prior does. The prior would count twice. Pass the likelihood alone."
+        )
+
+
+def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
+    """Look along unit directions of the standard normals behind a draw.
+
+    There the log-prior is the parabola -z^2/2, however wide or narrow the prior is. What data say bends less the
+    narrower the prior is, and not at all where the likelihood has become flat. So directions of very different width
+    that all bend by 1, or several that bend by exactly 1 about the prior's mean, are the prior's own; and so are those
+    that bend by more than 1 near the mean and by exactly 1 far away from it. Where the data speak loudly in every
+    direction this cannot be seen. Only compiled functions are asked so far out: a simulator might never come back.
+    """
+    evaluate, rng, began = _forgiving(engine.evaluate), np.random.default_rng(0), time.perf_counter()
+    directions, steps = _directions(engine.posterior, size)
     widths = np.linalg.norm(steps, axis=1)
-    rng = np.random.default_rng(0)
-    began = time.perf_counter()
-    for scale in (0.0, 4.0, -4.0):  # far out, many likelihoods are flat
+    at_the_mean: dict[int, float] = {}
+    for scale in (0.0, 4.0, -4.0) + ((1000.0, -1000.0) if engine.name == "compiled" else ()):
         z = scale * rng.standard_normal(size)
-        base = _color(posterior, z[None])[0]
+        far = abs(scale) > 4
+        if far:
+            z = math.copysign(1.0, scale) * np.abs(z)  # all one way, where counts and rates become flat together
+        base = _color(engine.posterior, z[None])[0]
         middle = evaluate(base)
         if time.perf_counter() - began > 2 * seconds:
-            return  # too slow to ask so often
+            return False  # too slow to ask so often
         exactly, about = [], []
         for count, i in enumerate(np.argsort(widths), start=1):
             up, down = evaluate(base + steps[i]), evaluate(base - steps[i])
             slope, bend = (up - down) / 2, up - 2 * middle + down
             rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
-            centre = float(directions[i] @ z)
-            exactly.append(abs(bend + 1) < 1e-3 + rounding and abs(slope + centre) < 0.02)
-            if -1.1 < bend < -0.98:
-                about.append(widths[i])
+            by_one = abs(bend + 1) < 1e-3 + rounding
+            at_the_mean.setdefault(i, bend)
+            if far:
+                exactly.append(by_one and at_the_mean[i] < -1.01)
+            else:
+                exactly.append(by_one and abs(slope + float(directions[i] @ z)) < 0.02)
+                if -1.1 < bend < -0.98:
+                    about.append(widths[i])
             if count >= 3 and time.perf_counter() - began > seconds:
                 break
         if sum(exactly) >= min(3, len(exactly)) or (len(about) >= 3 and max(about) > 3 * min(about)):
-            warn(
-                "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
-                "bends exactly as the prior does. The prior would count twice. Pass the likelihood alone."
-            )
-            return
+            return True
         if time.perf_counter() - began > seconds:
-            return
+            return False
+    return False
 
 
 def _forgiving(evaluate: Evaluate) -> Evaluate:
