@@ -1,16 +1,21 @@
 """Everything random, as a pure function of (seed, chain, update).
 
 The noise of an update is drawn before its first likelihood evaluation, in blocks of `block_length` updates: the draw nu
-from the prior, the exponential that sets the level, and a key from which any number of uniforms follow. Block b of
-chain c depends on (seed, c, b) alone, so a chain has the same bits alone or among a thousand, run in one piece or in
-many.
+from the prior, the exponential that sets the level, and uniforms, any number of them. Block b of chain c depends on
+(seed, c, b) alone, so a chain has the same bits alone or among a thousand, run in one piece or in many.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import jax.numpy as jnp
 import numpy as np
+
+from ellipslice.pytree import pytree, set_fields
+
+FIRST = 33
+"""Uniforms drawn for each update. A search that wants more, one in 100,000 as a rule, makes them from a key."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -26,8 +31,40 @@ class Noise(NamedTuple):
     """A draw from N(0, Sigma), flat: step 1 of Figure 2."""
     level: Any
     """A standard exponential: log y = log L(f) - level, step 2."""
+    uniforms: Any
+    """`uniforms(k)` is the k-th uniform of this update."""
+
+
+@pytree
+class Uniforms:
+    """The uniforms on [0, 1) of an update, without end: the first few as drawn, the others from a key.
+
+    Those of many updates have leading axes, and are indexed as an array is.
+    """
+
+    first: Any
+    """Shape (..., FIRST)."""
     key: Any
-    """Two unsigned 32-bit words; `uniform(key, k)` is the k-th uniform of this update."""
+    """Two unsigned 32-bit words, shape (..., 2)."""
+
+    def __init__(self, first: Any, key: Any):
+        set_fields(self, first=first, key=key)
+
+    def __getitem__(self, index: Any) -> Uniforms:
+        return Uniforms(self.first[index], self.key[index])
+
+    def __call__(self, number: Any) -> Any:
+        """Uniform number `number`, counted from 0, of one update."""
+        if isinstance(number, int):
+            if number < FIRST:
+                return float(self.first[number]) if isinstance(self.first, np.ndarray) else self.first[number]
+            return float(self.beyond(np.array([number]))[0])
+        drawn = self.first[jnp.minimum(number, FIRST - 1)]
+        return jnp.where(number < FIRST, drawn, uniform(self.key, number.astype(np.uint32)))
+
+    def beyond(self, numbers: np.ndarray) -> np.ndarray:
+        """Some that are not among the first, of one update."""
+        return uniform(self.key[None], numbers.astype(np.uint32))
 
 
 class Draws(Protocol):
@@ -57,8 +94,9 @@ def draw_block(prior: Draws, seed: int, chain: int, block: int, length: int, par
     rng = generator(seed, chain, 1 + block)
     nu = prior.draw(rng, length * parts)
     level = rng.standard_exponential((length, parts))
+    first = rng.random((length, parts, FIRST))
     key = rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32)
-    return Noise(nu.reshape(length, parts, -1), level, key)
+    return Noise(nu.reshape(length, parts, -1), level, Uniforms(first, key))
 
 
 def start_generator(seed: int, chain: int) -> np.random.Generator:
@@ -67,7 +105,7 @@ def start_generator(seed: int, chain: int) -> np.random.Generator:
 
 
 def uniform(key: Any, index: Any) -> Any:
-    """The uniforms on [0, 1) number `index` of an update with this `key`, in double precision.
+    """Uniform number `index` on [0, 1) that follows from `key`, in double precision.
 
     Threefry-2x32 with 20 rounds (Salmon et al. 2011), the generator behind `jax.random`, written out so that NumPy, JAX
     and a GPU kernel give the same bits whatever the JAX configuration says.

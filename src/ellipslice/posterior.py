@@ -14,17 +14,6 @@ from ellipslice.priors.base import Layout, is_single, unpack
 from ellipslice.pytree import pytree, set_fields, static
 
 
-class Fresh:
-    """A function that compiled code has not met before, whatever it did in an earlier run.
-
-    Compiled code holds the data a function refers to as they were when it was traced. A user may have changed them
-    since, and passed the same function again; a new identity for every run makes sure that it is traced again.
-    """
-
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
-
-
 @pytree
 class CentredLikelihood:
     """The log-likelihood as a function of the flat, zero-mean vector that moves work with.
@@ -35,8 +24,8 @@ class CentredLikelihood:
 
     mean: Any
     data: Any
-    """The user's callable if it is a pytree, so that new data does not mean compiling again; else None."""
-    function: Fresh | None = static()
+    """The user's callable if it is a pytree, as ours are; else None."""
+    function: Callable[..., Any] | None = static()
     """The user's callable if it is any other Python object; else None."""
     layout: Layout = static()
     batches_only: bool = static()
@@ -48,7 +37,7 @@ class CentredLikelihood:
             self,
             mean=prior.mean,
             data=log_likelihood if is_pytree else None,
-            function=None if is_pytree else Fresh(log_likelihood),
+            function=None if is_pytree else log_likelihood,
             layout=prior.layout,
             batches_only=batches_only,
         )
@@ -61,10 +50,18 @@ class CentredLikelihood:
         """Values at a batch of centred flat vectors, shape (batch, size); only if the user's callable takes batches."""
         return self.apply(self.callable, f)
 
+    def with_function(self, function: Callable[..., Any]) -> CentredLikelihood:
+        """The same, of another function of the latents."""
+        other = object.__new__(CentredLikelihood)
+        set_fields(
+            other, mean=self.mean, data=None, function=function, layout=self.layout, batches_only=self.batches_only
+        )
+        return other
+
     @property
     def callable(self) -> Callable[..., Any]:
         """What the user wrote."""
-        return self.data if self.function is None else self.function.function
+        return self.data if self.function is None else self.function
 
     def apply(self, function: Callable[..., Any], f: Any) -> Any:
         """Call any function of the latents (the likelihood, `keep`) with what the user should see."""

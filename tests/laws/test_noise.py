@@ -106,13 +106,17 @@ def block(seed=0, chain=0, number=0, length=16, parts=1, prior=NORMALS):
 
 
 def equal(one, two):
-    return [np.array_equal(a, b) for a, b in zip(one, two, strict=True)]
+    return [np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True)]
 
 
 def test_shapes():
-    nu, level, key = block(parts=3, length=16)
-    assert (nu.shape, level.shape, key.shape) == ((16, 3, 7), (16, 3), (16, 3, 2))
+    nu, level, uniforms = block(parts=3, length=16)
+    first, key = uniforms.first, uniforms.key
+    assert (nu.shape, level.shape) == ((16, 3, 7), (16, 3))
+    assert (first.shape, key.shape) == ((16, 3, noise.FIRST), (16, 3, 2))
     assert key.dtype == np.uint32
+    assert first.dtype == np.float64
+    assert ((first >= 0) & (first < 1)).all()
     assert level.dtype == np.float64
     assert nu.dtype == np.float64
     assert (level >= 0).all()
@@ -133,9 +137,21 @@ def test_blocks_differ_between_seeds_chains_and_numbers():
     seeds = (0, 1, 2, 7, 2**31, 2**32, 2**63 + 1, 2**100, 10**40, 3)
     blocks = [block(*path) for path in itertools.product(seeds, range(10), range(10))]
     starts = [noise.start_generator(seed, chain).standard_normal((1, 7)) for seed in seeds for chain in range(10)]
-    for field, more in (("nu", starts), ("level", []), ("key", [])):
-        rows = np.concatenate([np.asarray(getattr(b, field)).reshape(16, -1) for b in blocks] + more)
+    for field, more in enumerate((starts, [], [], [])):
+        rows = np.concatenate([np.asarray(jax.tree.leaves(b)[field]).reshape(16, -1) for b in blocks] + more)
         assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def test_uniforms_go_on_without_end():
+    """The same numbers one by one, on the host, as a table and in compiled code."""
+    uniforms = block(seed=3, length=16).uniforms[5, 0]
+    numbers = [uniforms(k) for k in range(100)]
+    assert numbers[: noise.FIRST] == uniforms.first.tolist()
+    assert numbers[noise.FIRST :] == uniforms.beyond(np.arange(noise.FIRST, 100)).tolist()
+    assert len(set(numbers)) == 100
+    with jax.enable_x64(True):
+        compiled = jax.jit(lambda u, k: u(k))
+        assert [float(compiled(uniforms, np.int32(k))) for k in range(100)] == numbers
 
 
 @pytest.mark.statistical
@@ -155,9 +171,11 @@ def test_blocks_are_independent_of_each_other(seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_block_has_the_distributions_it_should(seed):
-    nu, level, key = block(seed=seed, length=4096, parts=2)
+    nu, level, uniforms = block(seed=seed, length=4096, parts=2)
+    first, key = uniforms.first, uniforms.key
     assert stats.kstest(np.ravel(nu), "norm").pvalue > LEAST
     assert stats.kstest(level.ravel(), "expon").pvalue > LEAST
+    assert stats.kstest(first.ravel(), "uniform").pvalue > LEAST
     assert stats.kstest(key.ravel() / 2.0**32, "uniform").pvalue > LEAST
     assert stats.kstest(noise.uniform(key, np.zeros((4096, 2), np.uint32)).ravel(), "uniform").pvalue > LEAST
 

@@ -370,9 +370,8 @@ def test_a_grossly_wrong_level_is_caught_by_check_move(factor, seed):
 class OtherwiseCompiled(EllipticalSlice):
     """Does something else when traced."""
 
-    def propose(self, theta_min, theta_max, u):
-        theta = super().propose(theta_min, theta_max, u)
-        return theta * (1 + 1e-6) if isinstance(theta, Tracer) else theta
+    def curve(self, f, nu, here):
+        return f, nu * (1 + 1e-6) if isinstance(nu, Tracer) else nu
 
 
 @EVERY_SEED

@@ -533,8 +533,67 @@ def test_new_data_of_the_same_shape_are_not_compiled_again(caplog):
             sampled(likelihood, draws=5)
         return sum("Finished XLA compilation" in record.message for record in caplog.records)
 
-    assert compiled(Poisson([1, 2, 3], offset=0.125)) > 0 or compiled(lambda f: -jnp.sum(f**2)) > 0  # it can be seen
+    def own(y: Any, jitted: bool) -> Any:
+        function = lambda f: -jnp.sum(jnp.cosh(y - f))  # noqa: E731
+        return jax.jit(function) if jitted else function
+
+    assert compiled(lambda f: -jnp.sum(jnp.cosh(0.7 * f))) > 0  # it can be seen
+    compiled(Poisson([1, 2, 3], offset=0.125))
     assert compiled(Poisson([4, 0, 1], offset=0.25)) == 0
+    for jitted in (False, True):
+        compiled(own(np.zeros(3), jitted))
+        assert compiled(own(np.arange(3.0), jitted)) == 0  # the same program, with other data
+
+
+def test_a_jitted_function_s_data_are_seen_when_they_change():
+    """JAX itself would go on with the data it first saw."""
+    y = np.zeros(3)
+    log_likelihood = jax.jit(lambda f: -200.0 * jnp.sum((y - f) ** 2))
+    sampled(log_likelihood)
+    y += 1.0
+    assert abs(float(sampled(log_likelihood, initial=np.ones(3), draws=200).posterior["f"].mean()) - 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda f: -(jnp.sort(f)[0] ** 2),
+        lambda f: -jnp.sum(jnp.linalg.solve(jnp.eye(3) + jnp.outer(f, f), f) ** 2),
+        lambda f: -jnp.sum(jnp.abs(jnp.fft.fft(f)) ** 2),
+        lambda f: -jnp.sum(jnp.convolve(f, jnp.ones(2)) ** 2),
+        lambda f: -jnp.sum(jax.lax.scan(lambda c, x: (c + x, c), 0.0, f)[1] ** 2),
+        lambda f: -jnp.sum(jnp.cumsum(f) ** 2),
+        lambda f: -jax.lax.cond(f[0] > 0, lambda f: jnp.sum(f**2), lambda f: jnp.sum(f**4), f),
+        lambda f: -jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + f @ f), (0, 0.0))[1],
+        lambda f: -jnp.sum((f[jnp.array([2, 0, 1])] - f) ** 2) - jnp.median(f) ** 2,
+        lambda f: -jnp.sum((np.ones((20_000, 1)) - f[0]) ** 2) / 20_000,
+        lambda f: -jnp.sum(f.astype(jnp.float32) ** 2),
+        lambda f: -(jax.scipy.special.logsumexp(f) ** 2) - jnp.sum(jax.nn.relu(f)),
+        lambda f: -jnp.sum(jnp.real((f + 1j) ** 2) ** 2),
+        lambda f: -jnp.sum(jax.random.normal(jax.random.key(0), (3,)) * f**2),
+    ],
+    ids=[
+        "sort",
+        "solve",
+        "fft",
+        "convolve",
+        "scan",
+        "cumsum",
+        "cond",
+        "while",
+        "gather",
+        "large",
+        "float32",
+        "logsumexp",
+        "complex",
+        "random",
+    ],
+)
+def test_whatever_jax_can_compute_runs_compiled(function):
+    """Loops are put into one function where XLA can; where it cannot, they run as they come."""
+    tree = sampled(function, engine="compiled", draws=20)
+    host = sampled(lambda f: float(function(jnp.asarray(f))), engine="host", draws=20)
+    np.testing.assert_allclose(tree.posterior["f"], host.posterior["f"], rtol=1e-5, atol=1e-5)
 
 
 # --- precision, and the user's own JAX settings ---------------------------------------------------------------------

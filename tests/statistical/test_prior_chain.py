@@ -16,7 +16,7 @@ from scipy import stats
 
 import ellipslice as es
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice
-from ellipslice.noise import block_length, draw_block, start_generator, uniform
+from ellipslice.noise import block_length, draw_block, start_generator
 from statistical.monte_carlo import P_LIMIT, SEED, compare, compare_gaussian
 
 pytestmark = pytest.mark.statistical
@@ -63,10 +63,10 @@ def test_the_paper_s_formula(engine):
     for chain in (0, 5):
         blocks = [draw_block(prior, SEED + 1, chain, block, length) for block in range(1 + draws // length)]
         nu = np.concatenate([np.asarray(block.nu)[:, 0] for block in blocks])
-        key = np.concatenate([np.asarray(block.key)[:, 0] for block in blocks])
+        uniforms = np.concatenate([block.uniforms.first[:, 0] for block in blocks])
         theta = tree.sample_stats["angle"].sel(chain=chain).to_numpy()
         # step 3: the first angle is 2 pi times the update's second uniform
-        np.testing.assert_allclose(theta, 2 * math.pi * uniform(key, np.uint32([1] * len(key)))[:draws], rtol=1e-15)
+        np.testing.assert_allclose(theta, 2 * math.pi * uniforms[:draws, 1], rtol=1e-15)
         f = np.asarray(prior.draw(start_generator(SEED + 1, chain), 1))[0]
         for n, drawn in enumerate(tree.posterior["f"].sel(chain=chain).to_numpy()):
             f = f * math.cos(theta[n]) + nu[n] * math.sin(theta[n])

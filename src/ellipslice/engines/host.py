@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.angles import AngleTable, UniformTable
+from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.call import Call
 from ellipslice.moves import Info, Move, Search, State
@@ -86,14 +86,14 @@ class HostEngine(Engine):
 
 
 class HostTarget:
-    """The posterior as moves see it on the host. Here a noise's `key` is a function that gives its uniforms."""
+    """The posterior as moves see it on the host."""
 
     def __init__(self, log_likelihood: Callable[[np.ndarray], float]):
         self.log_likelihood = log_likelihood
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """Run a slice search along the move's curve."""
-        return search(move, noise.nu, noise.level, noise.key, state, self.log_likelihood)
+        return search(move, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)
 
 
 class HostRun:
@@ -200,28 +200,25 @@ class _Chain:
         return Piece(self._position, first, f, log_likelihood, info)
 
     def noise(self) -> Noise:
-        """The noise of the next update; its keys are functions that give the uniforms."""
+        """The noise of the next update."""
         row = self._enter_block()
-        keys = [self._uniforms.row(row, part) for part in range(self._move.parts)]
-        return Noise(self._noise.nu[row], self._level[row], keys)
+        return Noise(self._noise.nu[row], self._level[row], self._noise.uniforms[row])
 
     def begin(self) -> _Curve:
         """The curve of the next update, if the move is a search."""
         row = self._enter_block()
-        here = self._angles.here[row]
-        self._vectors[0], self._vectors[1] = self._move.curve(self.state.f, self._noise.nu[row, 0], here)
-        return _Curve(self._vectors, self._angles, row, here, self.state.log_likelihood - self._level[row][0])
+        self._vectors[0], self._vectors[1] = self._move.curve(self.state.f, self._noise.nu[row, 0], self._here[row])
+        return _Curve(self._vectors, self._angles, row, self.group, self.state.log_likelihood - self._level[row][0])
 
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
         if block != self._block:
             noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
-            self._noise = Noise(np.asarray(noise.nu), noise.level, noise.key)
+            self._noise = noise._replace(nu=np.asarray(noise.nu))
             self._level = noise.level.tolist()
             if isinstance(self._move, Search):
-                self._angles = AngleTable(self._move, noise.key[:, 0], self.group)
-            else:
-                self._uniforms = UniformTable(noise.key)
+                self._angles = AngleTable(self._move, noise.uniforms[:, 0])
+                self._here = self._angles.here.tolist()
             self._block = block
         return row
 
@@ -240,19 +237,20 @@ def group_size(size: int) -> int:
 class _Curve:
     """The points that one update would try, in groups: a matrix product makes sixteen short ones as fast as one."""
 
-    def __init__(self, vectors: np.ndarray, angles: AngleTable, update: int, here: float, log_y: float):
-        self._vectors, self._angles, self._update, self._here, self.log_y = vectors, angles, update, here, log_y
+    def __init__(self, vectors: np.ndarray, angles: AngleTable, update: int, group: int, log_y: float):
+        self._vectors, self._angles, self._update, self._group, self.log_y = vectors, angles, update, group, log_y
 
-    def points(self, group: int) -> np.ndarray:
-        """A group of points, shape (points, size)."""
-        weights = self._angles.weights(self._update, group)
-        if len(weights) > 1:
-            return np.dot(weights, self._vectors)
-        return self._vectors[:1] * weights[0, 0] + self._vectors[1:] * weights[0, 1]
+    def points(self, number: int) -> np.ndarray:
+        """Group number `number`, counted from 0, shape (points, size)."""
+        sheet, start = divmod(number * self._group, WIDTH)
+        weights = self._angles.sheet(self._update, sheet).weights if sheet else self._angles.weights[self._update]
+        if self._group > 1:
+            return np.dot(weights[start : start + self._group], self._vectors)
+        return self._vectors[:1] * weights[start, 0] + self._vectors[1:] * weights[start, 1]
 
     def angle(self, tried: int) -> float:
         """How far the point tried last is from the current state."""
-        return self._angles.angle(self._update, tried - 1) - self._here
+        return self._angles.angle(self._update, tried - 1)
 
 
 def _search(chain: _Chain, call: Call) -> tuple[State, Info]:

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 
-from ellipslice.engines.angles import Uniforms
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine, HostTarget
 from ellipslice.moves import Move, Search, State
-from ellipslice.noise import Noise
+from ellipslice.noise import FIRST, Noise, Uniforms
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, Prior
 from ellipslice.settings import jax_settings
@@ -42,8 +41,9 @@ def check_move(move: Move, *, seed: int = 0) -> None:
 def _noise(move: Move, prior: Prior, rng: np.random.Generator) -> Noise:
     """Noise for one update on the host."""
     nu = np.asarray(prior.draw(rng, move.parts))
-    keys = [Uniforms(key, []) for key in rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)]
-    return Noise(nu, rng.standard_exponential(move.parts).tolist(), keys)
+    key = rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)
+    uniforms = Uniforms(rng.random((move.parts, FIRST)), key)
+    return Noise(nu, rng.standard_exponential(move.parts).tolist(), uniforms)
 
 
 def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:

@@ -1,0 +1,211 @@
+"""The loops that compiled chains run: `moves.search.search`, and any other move, for every update of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
+
+from ellipslice.engines.angles import WIDTH
+from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.noise import Noise
+
+
+class Block(NamedTuple):
+    """The noise of a block of updates of a search, worked out as far as the likelihood does not matter."""
+
+    nu: Any
+    level: Any
+    here: Any
+    """Position of the current state on each update's curve."""
+    weights: Any
+    """A sheet of angles for each update, as weights of its curve's two vectors, shape (updates, WIDTH, 2)."""
+    tried: Any
+    """How many angles came before that sheet: 0, but for updates that needed more than one."""
+
+
+class Progress(NamedTuple):
+    """Where a chain is inside a block: update `t` is next, and has tried `tried` angles in vain."""
+
+    t: Any
+    tried: Any
+    nans: Any
+    state: State
+
+
+class Trace(NamedTuple):
+    """The rows of a block: what each update left behind."""
+
+    f: Any
+    log_likelihood: Any
+    info: Info
+
+
+@jax.jit
+def evaluate(likelihood: Any, f: Any) -> Any:
+    """The log-likelihood of one centred flat vector."""
+    return jnp.asarray(likelihood(f), f.dtype)
+
+
+def search_block(
+    in_one: bool, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
+) -> tuple[Trace, Progress]:
+    """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
+    return _run(in_one, _search_block, (move, look_ahead), likelihood, start, block, stop)
+
+
+def step_block(
+    in_one: bool, move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any
+) -> tuple[Trace, Progress]:
+    """Updates of a block up to `stop`, by a move that is not a search."""
+    return _run(in_one, _step_block, (move,), likelihood, start, noise, stop)
+
+
+def _run(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
+    return (_as_one_function if in_one else _as_it_comes)(loop, static, *arguments)[0]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _as_it_comes(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> tuple[Any, None]:
+    return loop(*static, *arguments), None
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
+    """A loop that XLA compiles into one function.
+
+    As a rule XLA's CPU backend compiles each operation of a loop for itself and calls them one after the other, which
+    takes longer than they do. For loops that it thinks small it does better, by these two marks; so we set them.
+    """
+
+    @jax.jit
+    def call(*arguments: Any) -> tuple[Any, Any]:
+        # The compiler breaks down over an argument that is not used, so each is looked at, and what was seen returned.
+        looked_at = sum(jnp.ravel(leaf)[0].astype(float) for leaf in jax.tree.leaves(arguments))
+        return loop(*static, *arguments), looked_at
+
+    return set_xla_metadata(call(*arguments), xla_cpu_small_call="true", inlineable="false")
+
+
+def _search_block(
+    move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
+) -> tuple[Trace, Progress]:
+    def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
+        trace, (t, tried, nans, (f, log_l)) = carry
+        a, b = move.curve(f, block.nu[t], block.here[t])
+        log_y = log_l - block.level[t]
+        weights, before = block.weights[t], block.tried[t]
+        last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
+
+        def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            tried, nans, _, _ = carry
+            if look_ahead > 1:
+                tried, nans = _look_ahead(look_ahead, likelihood, a, b, weights, log_y, before, last, tried, nans)
+            w_a, w_b = weights[tried - before]
+            point, value = _judged(likelihood, a * w_a + b * w_b)
+            return tried + 1, nans + jnp.isnan(value), point, value
+
+        tried, nans, point, value = lax.while_loop(
+            lambda carry: ~(carry[3] > log_y) & (carry[0] < last),
+            one_try,
+            (tried, nans, f, jnp.full_like(log_l, -jnp.inf)),
+        )
+        accepted = value > log_y
+        ended = accepted | (tried >= MAX_EVALUATIONS)
+        state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
+        info = Info(tried, nans, ended & ~accepted, 0.0)
+        trace = _write(trace, t, state, info)
+        return trace, Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
+
+    def can_go_on(carry: tuple[Trace, Progress]) -> Any:
+        progress = carry[1]
+        return (progress.t < stop) & (progress.tried - block.tried[progress.t] < WIDTH)
+
+    return lax.while_loop(can_go_on, one_update, (_empty(block.nu), start))
+
+
+def _look_ahead(
+    count: int, likelihood: Any, a: Any, b: Any, weights: Any, log_y: Any, before: Any, last: Any, tried: Any, nans: Any
+) -> tuple[Any, Any]:
+    """Skip to the next angle that could be on the slice, evaluating `count` at once.
+
+    A batch may round differently from a single evaluation, so it only picks the angle that is judged. The chain is then
+    the same for any look-ahead.
+    """
+    ahead = tried + jnp.arange(count)
+    w = weights[jnp.minimum(ahead - before, WIDTH - 1)]
+    values = jax.vmap(lambda w: likelihood(a * w[0] + b * w[1]))(w)
+    hopeful = (values > log_y - 1e-8 * (1 + jnp.abs(log_y))) & (ahead < last)
+    pick = jnp.where(hopeful.any(), tried + jnp.argmax(hopeful), jnp.minimum(tried + count, last) - 1)
+    return pick.astype(tried.dtype), nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=nans.dtype)
+
+
+def _judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
+    """A point and its value. The barriers make XLA compute each once: twice, and two roundings would be about."""
+    point = lax.optimization_barrier(point)
+    return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
+
+
+def _step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any) -> tuple[Trace, Progress]:
+    target = CompiledTarget(likelihood)
+
+    def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
+        state, trace = carry
+        state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
+        return state, _write(trace, t, state, info)
+
+    state, trace = lax.fori_loop(start.t, stop, one, (start.state, _empty(noise.nu[:, 0])))
+    return trace, start._replace(t=jnp.asarray(stop, jnp.int32), state=state)
+
+
+def _empty(nu: Any) -> Trace:
+    length, size = nu.shape
+    whole, real = jnp.zeros(length, jnp.int32), jnp.zeros(length, nu.dtype)
+    return Trace(jnp.zeros((length, size), nu.dtype), real, Info(whole, whole, whole.astype(bool), real))
+
+
+def _write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
+    return jax.tree.map(lambda rows, value: rows.at[t].set(value), trace, Trace(*state, info))
+
+
+class CompiledTarget:
+    """The posterior as moves see it inside compiled code."""
+
+    def __init__(self, likelihood: Any):
+        self.log_likelihood = likelihood
+
+    def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
+        """`moves.search.search` as a compiled loop."""
+        nu, level, uniforms = noise
+        place = uniforms(0)
+        here = move.here(place)
+        a, b = move.curve(state.f, nu, here)
+        log_y = state.log_likelihood - level
+        start = (jnp.asarray(part, nu.dtype) for part in move.begin(here, place, uniforms(1)))
+
+        def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            tried, nans, _, _, theta, theta_min, theta_max = carry
+            w_a, w_b = move.weights(theta)
+            f, value = _judged(self.log_likelihood, a * w_a + b * w_b)
+            bracket = move.shrink(theta, theta_min, theta_max, here)
+            rejected = ~(value > log_y)
+            following = (move.propose(*bracket, uniforms(tried + 2)), *bracket)
+            angle = (
+                jnp.where(rejected, new, old) for new, old in zip(following, (theta, theta_min, theta_max), strict=True)
+            )
+            return tried + 1, nans + jnp.isnan(value), f, value, *angle
+
+        tried, nans, f, value, theta, *_ = lax.while_loop(
+            lambda carry: ~(carry[3] > log_y) & (carry[0] < MAX_EVALUATIONS),
+            one_try,
+            (jnp.int32(0), jnp.int32(0), state.f, jnp.asarray(-jnp.inf, nu.dtype), *start),
+        )
+        accepted = value > log_y
+        info = Info(tried, nans, ~accepted, jnp.where(accepted, theta - here, 0.0))
+        return State(jnp.where(accepted, f, state.f), jnp.where(accepted, value, state.log_likelihood)), info

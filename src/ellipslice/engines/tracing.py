@@ -1,0 +1,112 @@
+"""A user's function as a program and its data, so that compiled code is made once and the data never go stale."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+from ellipslice.likelihoods import Likelihood
+from ellipslice.posterior import CentredLikelihood
+from ellipslice.pytree import pytree, set_fields, static
+
+_JITTED = type(jax.jit(lambda x: x))
+
+
+class Program:
+    """What a function does, without its data. Equal programs share compiled code."""
+
+    def __init__(self, jaxpr: Jaxpr, identity: Any):
+        self.jaxpr, self._identity = jaxpr, identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+@pytree
+class TracedLikelihood:
+    """A log-likelihood of a centred flat vector, taken apart: its data are leaves, so compiled code takes new ones."""
+
+    data: Any
+    program: Program = static()
+
+    def __init__(self, data: Any, program: Program):
+        set_fields(self, data=data, program=program)
+
+    def __call__(self, f: Any) -> Any:
+        """Value at one centred flat vector."""
+        (value,) = jaxpr_as_fun(ClosedJaxpr(self.program.jaxpr, self.data))(f)
+        return value
+
+
+def compilable(centred: CentredLikelihood, size: int) -> Any:
+    """The likelihood as an argument of compiled code: a pytree, and a function of a centred flat vector.
+
+    Our own likelihoods are that already. Any other function is traced, every time, for the data it refers to may have
+    changed; but only a program that has not been met before is compiled.
+    """
+    if isinstance(centred.callable, Likelihood):
+        return jax.tree.map(jnp.asarray, centred)
+    function = centred.callable
+    if isinstance(function, _JITTED):
+        function = getattr(function, "__wrapped__", function)  # a jitted one would hide its data
+
+    def value(f: Any) -> Any:
+        return jnp.asarray(centred.with_function(function)(f), f.dtype)
+
+    traced = jax.make_jaxpr(value)(jax.ShapeDtypeStruct((size,), np.float64))
+    if traced.out_avals[0].shape != ():
+        raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
+    likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
+    if not any(_hidden_data(traced.jaxpr)):
+        text = jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(size)).as_text()
+        identity = hashlib.sha256(text.encode()).hexdigest()
+        likelihood = TracedLikelihood(likelihood.data, Program(traced.jaxpr, identity))
+    return likelihood
+
+
+def operations(likelihood: Any) -> set[str]:
+    """The names of the operations in a likelihood; nothing is known of those we have not traced."""
+    if not isinstance(likelihood, TracedLikelihood):
+        return set()
+    return {equation.primitive.name for equation in _equations(likelihood.program.jaxpr)}
+
+
+def largest_array(likelihood: Any) -> int:
+    """The number of values in the largest array that a likelihood works with, as far as is known."""
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(likelihood)]
+    if isinstance(likelihood, TracedLikelihood):
+        made = (made for equation in _equations(likelihood.program.jaxpr) for made in equation.outvars)
+        sizes += [math.prod(variable.aval.shape) for variable in made]
+    return max(sizes, default=0)
+
+
+def _hidden_data(jaxpr: Jaxpr) -> Iterator[bool]:
+    """Whether there are arrays inside a program that could not be taken out of it."""
+    for equation in _equations(jaxpr):
+        yield any(isinstance(variable, Literal) and np.ndim(variable.val) > 0 for variable in equation.invars)
+        yield any(isinstance(part, ClosedJaxpr) and bool(part.consts) for part in _parts(equation))
+
+
+def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
+    """All operations, those of inner programs too."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for part in _parts(equation):
+            yield from _equations(part.jaxpr if isinstance(part, ClosedJaxpr) else part)
+
+
+def _parts(equation: Any) -> list[Any]:
+    values = jax.tree.leaves(
+        list(equation.params.values()), is_leaf=lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
+    )
+    return [value for value in values if isinstance(value, ClosedJaxpr | Jaxpr)]
