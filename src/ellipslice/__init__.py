@@ -3,13 +3,17 @@
 >>> import ellipslice as es
 
 `es.sample` runs chains; `es.step` is one update by itself; priors are here, and the rest in `es.likelihoods`,
-`es.moves`, `es.diagnostics` and `es.testing`.
+`es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
 """
 
-from ellipslice import diagnostics, likelihoods, moves, testing
+import importlib.metadata
+
+from ellipslice import data, diagnostics, likelihoods, moves, testing
 from ellipslice.moves import step
 from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
 from ellipslice.sampling import sample
+
+__version__ = importlib.metadata.version("ellipslice")
 
 __all__ = [
     "Dense",
@@ -18,6 +22,7 @@ __all__ = [
     "LowRank",
     "Prior",
     "Stack",
+    "data",
     "diagnostics",
     "likelihoods",
     "moves",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,8 +27,8 @@ def verdict(tree: xarray.DataTree) -> str:
 
     Notes
     -----
-    Effective sizes (bulk) and R-hat (rank-normalised) are ArviZ's. The thresholds, R-hat 1.01 and 100 effective draws
-    per chain, are those of Vehtari et al. (2021).
+    Effective sizes (the smaller of bulk and tail) and R-hat (rank-normalised) are ArviZ's. The thresholds, R-hat 1.01
+    and 100 effective draws per chain, are those of Vehtari et al. (2021).
 
     Examples
     --------
@@ -34,8 +36,8 @@ def verdict(tree: xarray.DataTree) -> str:
     >>> import ellipslice as es
     >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=2000, seed=1)
     >>> print(es.diagnostics.verdict(tree))
-    4 chains of 2,000 draws, ... evaluations per update.
-    Effective size: log-likelihood ...
+    4 chains of 2,000 draws on the compiled engine, ... evaluations per update.
+    Effective size: at least ... (log_likelihood), log-likelihood ...
     R-hat: at most 1.0...
     The chains agree and have drawn enough to use.
     """
@@ -45,43 +47,68 @@ def verdict(tree: xarray.DataTree) -> str:
     statistics = xarray.Dataset({"log_likelihood": tree["sample_stats"]["log_likelihood"]})
     latents = tree["posterior"].to_dataset()
     chains, draws = latents.sizes["chain"], latents.sizes["draw"]
-    evaluations = tree.attrs["evaluations"] / tree.attrs["updates"]
-    lines = [
-        f"{chains} {'chain' if chains == 1 else 'chains'} of {draws:,} draws, {evaluations:.1f} evaluations per update."
-    ]
+    attrs = tree.attrs
+    cost = attrs["evaluations"] / attrs["updates"]
+    many = "chain" if chains == 1 else "chains"
+    lines = [f"{chains} {many} of {draws:,} draws on the {attrs['engine']} engine, {cost:.1f} evaluations per update."]
+    if attrs["interrupted"]:
+        lines.append("The run was interrupted: these are the draws it had made.")
     if draws < 4:
         return "\n".join([*lines, "Too few draws to judge: at least 4 per chain are needed."])
 
-    size_of_log_l = _values(ess(statistics))[0]
-    sizes = _values(ess(latents))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of dividing by the variance of what never changes
+        sizes = [ess(values, method=method) for values in (latents, statistics) for method in ("bulk", "tail")]
+        rhats = [rhat(values) for values in (latents, statistics)]
+    name, least = _extreme(sizes, np.nanmin)
     lines.append(
-        f"Effective size: log-likelihood {size_of_log_l:,.0f}, "
-        f"latent values {sizes.min():,.0f} (worst) to {sizes.max():,.0f}."
+        f"Effective size: at least {least:,.0f} ({name}), log-likelihood {_extreme(sizes[2:], np.nanmin)[1]:,.0f}."
     )
-    enough = min(size_of_log_l, sizes.min()) >= 100 * chains
-    agree = True
+    enough, agree = least >= 100 * chains, True
     if chains > 1:
-        worst = max(_values(rhat(latents)).max(), _values(rhat(statistics))[0])
-        agree = worst < 1.01
-        lines.append(f"R-hat: at most {worst:.3f}.")
+        name, worst = _extreme(rhats, np.nanmax)
+        agree = not worst >= 1.01
+        lines.append(f"R-hat: at most {worst:.3f}." if worst < 100 else f"R-hat: above 100 ({name}).")
     else:
         lines.append("R-hat: needs at least 2 chains.")
+    missing = [str(name) for name, values in latents.data_vars.items() if np.isnan(values).any()]
+    if missing:
+        lines.append(f"Not judged, because values are missing: {', '.join(missing)}.")
     if agree and enough:
         lines.append("The chains agree and have drawn enough to use." if chains > 1 else "Drawn enough to use.")
     elif agree:
         lines.append(f"Not enough draws yet: run longer, until every effective size exceeds {100 * chains}.")
     else:
+        lines.append("The chains do not agree yet (R-hat should be below 1.01): run longer, with more warm-up.")
+    if not (agree and enough) and least < SLOW * chains * draws * attrs["thin"]:
         lines.append(
-            "The chains do not agree yet (R-hat should be below 1.01): discard more as warm-up, and run longer."
+            "Each update moves little: the likelihood is much stronger than the prior, or the prior has a large "
+            "constant offset. Updates are cheap, so make many more and keep few, with thin."
         )
-    if tree.attrs["nan_evaluations"]:
-        lines.append(f"{tree.attrs['nan_evaluations']:,} evaluations gave NaN and were rejected.")
-    if tree.attrs["stuck_updates"]:
-        lines.append(f"{tree.attrs['stuck_updates']:,} updates found no acceptable point and stayed put.")
+    if attrs["nan_evaluations"]:
+        lines.append(f"{attrs['nan_evaluations']:,} evaluations gave NaN and were rejected.")
+    if attrs["stuck_updates"]:
+        lines.append(f"{attrs['stuck_updates']:,} updates found no acceptable point and stayed put.")
     return "\n".join(lines)
 
 
-def _values(dataset: xarray.Dataset) -> np.ndarray:
-    """All numbers of a dataset; those of constant values, which have no effective size, left out."""
-    values = np.concatenate([np.ravel(variable.values) for variable in dataset.data_vars.values()])
-    return values[np.isfinite(values)] if np.isfinite(values).any() else np.array([np.nan])
+SLOW = 1 / 300
+"""Effective draws per update below which updates are said to move little."""
+
+
+def _extreme(measures: list[xarray.Dataset], pick: Callable[..., Any]) -> tuple[str, float]:
+    """The smallest or largest of some measures, and the name and index of what it was measured on.
+
+    NaN is what is measured of values that never change, or are missing; infinity of chains that each have their own.
+    """
+    found: list[tuple[float, str]] = []
+    for measure in measures:
+        for name, values in measure.data_vars.items():
+            if not np.isnan(values.values).all():
+                extreme = pick(values.values)
+                index = np.argwhere(values.values == extreme)[0].tolist()
+                found.append((float(extreme), f"{name}{index}" if index else str(name)))
+    if not found:
+        return "none", np.nan
+    best = pick([value for value, _ in found])
+    return next(name for value, name in found if value == best), float(best)

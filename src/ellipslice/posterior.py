@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -131,9 +133,63 @@ class Posterior:
                 f"{log_likelihood!r} takes one latent, but the prior has {', '.join(names)}. Say how they enter, such "
                 f"as lambda {', '.join(names)}: likelihood({' + '.join(names)})."
             )
+        check_signature("log_likelihood", log_likelihood, prior)
         takes_batches = bool(getattr(log_likelihood, "vectorized", False))
         self.prior = prior
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         self.log_likelihood = CentredLikelihood(
             log_likelihood, prior, batches_only=self.vectorized and not takes_batches
         )
+
+
+def check_signature(what: str, function: Callable[..., Any], prior: Prior) -> None:
+    """Refuse a function that cannot be called with the prior's latents."""
+    names = [name for name, _ in prior.layout]
+    if is_single(prior.layout) or not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # some builtins do not say
+    try:
+        signature.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise TypeError(
+            f"{what} is called with the prior's latents by name, {', '.join(names)}, and cannot be: {error}. Name its "
+            f"arguments so: def log_likelihood({', '.join(names)})."
+        ) from None
+
+
+def as_log_likelihood(result: Any) -> float:
+    """What a log-likelihood returned, as a float; refused if it is not one real number."""
+    try:
+        array = np.asarray(result)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        what = f"complex numbers ({result})" if array.dtype.kind == "c" else f"a {type(result).__name__} ({result!r})"
+        raise TypeError(f"log_likelihood must return one real number, but it returned {what}.")
+    if array.shape != ():
+        advice = "Did you forget to sum over the observations?" if array.size > 1 else "Return its one element."
+        raise ValueError(
+            f"log_likelihood must return one number, but it returned an array of shape {array.shape}. {advice} If it "
+            "takes a batch of latents, say vectorized=True."
+        )
+    if array.dtype.kind == "b":
+        raise TypeError(
+            f"log_likelihood returned {result!r}, a bool. It must return the logarithm of the likelihood: 0.0 where a "
+            "condition holds and -inf where it does not."
+        )
+    return float(array)
+
+
+def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
+    """Attach to an exception the latents at which the likelihood raised it."""
+    with np.printoptions(threshold=8, edgeitems=3, precision=6):
+        shown = ", ".join(f"{name} = {value}, shape {np.shape(value)}" for name, value in latents.items())
+    note = f"raised by the log-likelihood at {shown}\n(the whole of it is in this exception's `latents`)"
+    if "read-only" in str(error):
+        note += "\nDoes it change its argument in place? Work on a copy: f = f.copy()."
+    with contextlib.suppress(Exception):  # an exception may have no room for it
+        error.add_note(note)
+        error.latents = latents  # type: ignore[attr-defined]

@@ -11,15 +11,19 @@ import pytest
 
 import ellipslice.moves as moves
 from catalogue import MOVES, SEEDS
+from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Cycle, Move, Search, State
-from ellipslice.noise import Noise
+from ellipslice.noise import Noise, draw_block
+from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move
-from search_laws import check_curve, check_level, fresh_noise
+from ellipslice.testing.search import check_curve, check_level, noise_of_an_update
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 EVERY = pytest.mark.parametrize("name", MOVES)
 SEARCHES = pytest.mark.parametrize("name", [name for name, make in MOVES.items() if isinstance(make(), Search)])
+
+NORMALS = Diagonal(np.ones(2))
 
 
 def test_the_catalogue_has_every_move():
@@ -57,7 +61,7 @@ def test_nans_are_counted_one_by_one(name):
     state, seen = State(np.array([0.5, 0.5]), -0.5), 0
     for _ in range(500):
         values.clear()
-        state, info = move.step(fresh_noise(move, rng), state, HostTarget(log_likelihood))
+        state, info = move.step(noise_of_an_update(move, NORMALS, rng), state, HostTarget(log_likelihood))
         assert info.nans == sum(value != value for value in values)
         assert info.evaluations == len(values)
         assert not info.stuck
@@ -106,7 +110,7 @@ def test_a_cycle_makes_its_moves_in_turn():
     target = HostTarget(lambda f: -8 * float((f - 1) @ (f - 1)))
     state = State(np.zeros(2), -16.0)
     for _ in range(20):
-        noise = fresh_noise(cycle, rng)
+        noise = noise_of_an_update(cycle, NORMALS, rng)
         expected, evaluations, info = state, 0, None
         for i, move in enumerate((one, two, one)):
             expected, info = move.step(Noise(*(field[i : i + 1] for field in noise)), expected, target)
@@ -122,7 +126,7 @@ def test_a_cycle_is_stuck_if_one_of_its_moves_is():
     calls = iter(range(10**6))
     target = HostTarget(lambda f: -math.inf if next(calls) < 1000 else 0.0)
     cycle = Cycle(MOVES["EllipticalSlice"](), MOVES["EllipticalSlice"]())
-    noise = fresh_noise(cycle, np.random.default_rng(0))
+    noise = noise_of_an_update(cycle, NORMALS, np.random.default_rng(0))
     state, info = cycle.step(noise, State(np.ones(2), 0.0), target)
     assert (info.stuck, info.evaluations, info.nans) == (True, 1001, 0)
     assert info.angle != 0
@@ -145,3 +149,21 @@ def test_a_cycle_is_stuck_if_one_of_its_moves_is():
 def test_settings_that_make_no_move_are_refused(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+@pytest.mark.parametrize("name", [name for name in MOVES if isinstance(MOVES[name](), Search)])
+def test_tabled_angles_are_those_of_the_loop_however_many(name):
+    """To the bit, and over several sheets: the bracket goes on where the last sheet left it."""
+    move = MOVES[name]()
+    uniforms = draw_block(NORMALS, 3, 0, 0, 16).uniforms[:, 0]
+    table = AngleTable(move, uniforms)
+    for update in range(16):
+        u = uniforms[update]
+        here = move.here(u(0))
+        theta, theta_min, theta_max = move.begin(here, u(0), u(1))
+        for number in range(150):
+            assert table.angle(update, number) == theta - here
+            sheet, column = divmod(number, WIDTH)
+            assert table.sheet(update, sheet).weights[column] == pytest.approx(move.weights(theta), abs=1e-15)
+            theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
+            theta = move.propose(theta_min, theta_max, u(number + 2))

@@ -170,6 +170,23 @@ def test_blocks_are_independent_of_each_other(seed):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
+def test_the_parts_of_an_update_s_noise_are_independent(seed):
+    """Of each other, and of those of the next update."""
+    one = block(seed=seed, length=8192)
+    uniforms = np.concatenate([one.uniforms.first[:, 0, :8], one.uniforms.key[:, 0] / 2.0**32], axis=1)
+    columns = np.concatenate(
+        [np.asarray(one.nu)[:, 0], stats.norm.ppf(stats.expon.cdf(one.level)), uniforms - 0.5], axis=1
+    )
+    columns /= columns.std(axis=0)
+    for a, b in ((columns, columns), (columns[1:], columns[:-1]), (columns**2 - 1, columns)):
+        z = (a - a.mean(axis=0)).T @ (b - b.mean(axis=0)) / np.sqrt((a**2).T @ (b**2))
+        if a is b:
+            z = z[np.triu_indices(len(z), 1)]
+        assert 2 * stats.norm.sf(np.abs(z).max()) * z.size > LEAST
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_block_has_the_distributions_it_should(seed):
     nu, level, uniforms = block(seed=seed, length=4096, parts=2)
     first, key = uniforms.first, uniforms.key

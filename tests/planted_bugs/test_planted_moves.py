@@ -21,7 +21,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move, check_reversible
 from ellipslice.testing import move as testing_move
-from search_laws import check_curve, check_level
+from ellipslice.testing.search import check_curve, check_level
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 import scipy.stats
 
@@ -78,7 +79,7 @@ OPTIONS = [
     ({"engine": "Host"}, ValueError, "engine & compiled & host & 'Host'"),
     ({"engine": 1}, ValueError, "engine & compiled & host & 1"),
     ({"engine": "compiled"}, ValueError, "compiled & cannot trace & jax.numpy & host"),
-    ({"move": moves.EllipticalSlice}, TypeError, "move & EllipticalSlice()"),
+    ({"move": moves.EllipticalSlice}, TypeError, "move & EllipticalSlice() & instance"),
     ({"move": "elliptical"}, TypeError, "move & ellipslice.moves & 'elliptical'"),
     ({"move": [moves.EllipticalSlice()]}, TypeError, "move & ellipslice.moves"),
     ({"tune": 10}, TypeError, "unexpected keyword & tune"),
@@ -240,7 +241,7 @@ def test_arguments_that_are_not_the_stack_s_names(function):
     prior = es.Stack({"f": PRIOR, "b": es.Diagonal(1.0)})
     with pytest.raises(TypeError) as error:
         es.sample(function, prior, **LONG)
-    check(error, "argument & log-likelihood & f = & b =")
+    check(error, "log_likelihood & f, b & argument & def log_likelihood(f, b)")
 
 
 STARTS = [
@@ -359,6 +360,7 @@ CONSTRUCTORS = [
     ("variance word", lambda: es.Diagonal("one"), TypeError, "variance & real numbers"),
     ("a covariance", lambda: es.Diagonal(np.eye(3)), ValueError, "variance & (3, 3) & numpy.diag & Dense"),
     ("variance's mean", lambda: es.Diagonal(np.ones(2), np.ones(3)), ValueError, "mean & (3,) & (2,)"),
+    ("wide factor", lambda: es.LowRank(np.ones((3, 9))), ValueError, "factor & (3, 9) & factor.T"),
     ("flat factor", lambda: es.LowRank(np.ones(3)), ValueError, "factor & (3,) & (N, M)"),
     ("no columns", lambda: es.LowRank(np.ones((3, 0))), ValueError, "factor & (3, 0)"),
     # Stack
@@ -423,6 +425,38 @@ def test_constructors(what, build, kind, words):
     check(error, words)
 
 
+def test_the_other_cholesky_factor_is_said_so():
+    """SciPy's is upper triangular unless told otherwise."""
+    covariance = np.array([[1.0, 0.9], [0.9, 4.0]])
+    with pytest.warns(UserWarning, match=r"upper triangular.*factor\.T"):
+        es.Dense(factor=scipy.linalg.cholesky(covariance))
+    es.Dense(factor=scipy.linalg.cholesky(covariance, lower=True))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: es.testing.check_prior(es.Dense), "check_prior & instance & pytree"),
+        (lambda: es.testing.check_move(moves.EllipticalSlice), "check_move & instance & EllipticalSlice()"),
+        (lambda: PRIOR.simulate(500), "rng & Generator & default_rng & 500"),
+    ],
+)
+def test_the_proof_kit_and_simulate(call, words):
+    with pytest.raises(TypeError) as error:
+        call()
+    check(error, words)
+
+
+def test_an_exception_in_step_carries_its_f():
+    def broken(f: np.ndarray) -> float:
+        raise ArithmeticError("did not converge")
+
+    with pytest.raises(ArithmeticError) as error:
+        es.step(np.ones(2), np.zeros(2), broken, rng=np.random.default_rng(0))
+    assert error.value.latents["f"].tolist() == [1.0, 1.0]
+    assert "shape (2,)" in "".join(error.value.__notes__)
+
+
 def test_labels_0_and_1_are_read_and_said_so():
     with pytest.warns(UserWarning, match="0/1 were read as -1/\\+1"):
         assert "0/1" in repr(likelihoods.Logistic([0, 1, 1]))
@@ -458,6 +492,8 @@ STEPS = [
     ("nu has NaN", {"nu": NAN}, ValueError, "nu & finite"),
     ("f has NaN", {"f": NAN}, ValueError, "f & finite"),
     ("f complex", {"f": np.array([1j, 1])}, (TypeError, ValueError), "f & real"),
+    ("f named", {"f": {"a": [1.0]}}, TypeError, "f must & mapping & one array"),
+    ("cache a word", {"log_likelihood_f": "-1"}, TypeError, "log_likelihood_f & real numbers"),
     ("f a word", {"f": "ab"}, (TypeError, ValueError), "f must|f is|f has"),
     ("nu a prior", {"nu": PRIOR}, TypeError, "nu must|nu is|nu has & Diagonal|draw"),
 ]

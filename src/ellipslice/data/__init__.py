@@ -9,7 +9,7 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoalMining", "coal_mining"]
+__all__ = ["BIN_WIDTH", "DAYS_PER_YEAR", "CoalMining", "coal_mining"]
 
 BIN_WIDTH = 50  # days; the paper's choice
 LAST_DAY = 40550  # when the first event is on day 1; exactly 811 bins

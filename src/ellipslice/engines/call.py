@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import warnings
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.posterior import Posterior
+from ellipslice.posterior import Posterior, as_log_likelihood, explain
 
 IN_PLACE = "log_likelihood changes its argument in place. Work on a copy: f = f.copy()."
 
@@ -50,7 +49,7 @@ class Call:
             if "destination is read-only" in str(error) or "output array is read-only" in str(error):
                 raise ValueError(IN_PLACE) from error
             result = self._call_writable(f)
-        return _as_log_likelihood(result)
+        return as_log_likelihood(result)
 
     def _call_writable(self, f: np.ndarray) -> Any:
         given = f.copy()
@@ -131,37 +130,3 @@ class Call:
                 f"with vectorized=True, log_likelihood must treat the latents of a batch independently, but the first "
                 f"of 2 got {values[0]:.8g} and alone it got {alone:.8g}."
             )
-
-
-def _as_log_likelihood(result: Any) -> float:
-    try:
-        array = np.asarray(result)
-    except (TypeError, ValueError):
-        array = np.asarray(None)
-    if array.dtype.kind not in "fiub":
-        what = f"complex numbers ({result})" if array.dtype.kind == "c" else f"a {type(result).__name__} ({result!r})"
-        raise TypeError(f"log_likelihood must return one real number, but it returned {what}.")
-    if array.shape != ():
-        advice = "Did you forget to sum over the observations?" if array.size > 1 else "Return its one element."
-        raise ValueError(
-            f"log_likelihood must return one number, but it returned an array of shape {array.shape}. {advice} If it "
-            "takes a batch of latents, say vectorized=True."
-        )
-    if array.dtype.kind == "b":
-        raise TypeError(
-            f"log_likelihood returned {result!r}, a bool. It must return the logarithm of the likelihood: 0.0 where a "
-            "condition holds and -inf where it does not."
-        )
-    return float(array)
-
-
-def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
-    """Attach to an exception the latents at which the likelihood raised it."""
-    with np.printoptions(threshold=8, edgeitems=3, precision=6):
-        shown = ", ".join(f"{name} = {value}" for name, value in latents.items())
-    note = f"raised by the log-likelihood at {shown}\n(the whole of it is in this exception's `latents`)"
-    if "read-only" in str(error):
-        note += "\nDoes it change its argument in place? Work on a copy: f = f.copy()."
-    with contextlib.suppress(Exception):  # an exception may have no room for it
-        error.add_note(note)
-        error.latents = latents  # type: ignore[attr-defined]

@@ -39,7 +39,13 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
         traced = compiled.evaluate(f)
     except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
         first_line = (str(error).splitlines() or [""])[0][:120]
-        return f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line})"
+        return (
+            f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line}); "
+            "written with jax.numpy it would be compiled"
+        )
+    callbacks = sorted(name for name in compiled.operations if name.endswith("callback"))
+    if callbacks:
+        return f"the log-likelihood calls back into Python ({callbacks[0]})"
     if not _agree(traced, value):
         return f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
     # A function that gave up when it met the tracer returned a constant, which may agree with it here by chance.

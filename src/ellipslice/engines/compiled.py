@@ -129,6 +129,11 @@ class CompiledEngine(Engine):
         with jax_settings():
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size)
 
+    @property
+    def operations(self) -> set[str]:
+        """The names of the operations in the log-likelihood, as far as we have traced it."""
+        return operations(self._likelihood)
+
     def evaluate(self, f: np.ndarray) -> float:
         return float(loops.evaluate(self._likelihood, f))
 
@@ -145,7 +150,7 @@ class CompiledEngine(Engine):
             prior = jax.tree.map(jnp.asarray, self.posterior.prior)
             in_one = (
                 jax.default_backend() == "cpu"
-                and operations(self._likelihood) <= ONE_FUNCTION
+                and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
             updater = (

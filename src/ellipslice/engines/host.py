@@ -21,7 +21,7 @@ from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
 
 TURN = 0.05
-"""Seconds a chain runs, about, before the next one's turn."""
+"""Seconds between two looks at the clock, about, for all chains together."""
 
 AHEAD = 16
 """Angles evaluated at once, of all chains together, by a likelihood that takes batches."""
@@ -128,7 +128,7 @@ class _InTurns(HostRun):
         for chain in self._chains:
             for _ in range(min(self._stretch, chain.remaining)):
                 chain.record(*self._update(chain))
-        turns = (time.perf_counter() - began) / (len(self._chains) * TURN)
+        turns = (time.perf_counter() - began) / TURN
         if turns < 0.5:
             self._stretch *= 2
         elif turns > 2:
@@ -284,7 +284,7 @@ class _LookAhead:
 
     def __init__(self, chain: _Chain, count: int, alone: Callable[[np.ndarray], float] | None):
         self.chain, self._count, self._alone = chain, count, alone
-        self._groups = max(1, count // chain.group)
+        self._groups = -(-count // chain.group)
         self._curve: _Curve | None = None
         self._ready: Any = ()
 

@@ -7,7 +7,8 @@ name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` te
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
 from ellipslice.moves.cycle import Cycle
-from ellipslice.moves.elliptical import EllipticalSlice, step
+from ellipslice.moves.elliptical import EllipticalSlice
 from ellipslice.moves.search import Search
+from ellipslice.moves.step import step
 
 __all__ = ["AuxiliaryEllipse", "Cycle", "EllipticalSlice", "Info", "Move", "Search", "State", "step"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -25,13 +26,16 @@ class Prior(abc.ABC):
     Attributes
     ----------
     mean : array, shape (size,), or None
-        None stands for zero. Only `Posterior` reads it: everything below works with zero-mean vectors.
+        None stands for zero. `draw` and `color` leave it out: the sampler works with zero-mean vectors.
     shape : tuple of int
         Shape of the latent as the likelihood receives it. Inside the sampler it is flat, in C order.
     """
 
     mean: Any
     shape: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape {self.shape})"
 
     @property
     def size(self) -> int:
@@ -57,21 +61,27 @@ class Prior(abc.ABC):
         with jax_settings():
             return _color(self, rng.standard_normal((count, self.noise_size)))
 
-    def simulate(self, rng: np.random.Generator, count: int | None = None) -> Any:
-        """Draws as the likelihood would receive them, for prior predictive checks: mean included, in their shape.
+    def simulate(self, rng: np.random.Generator, count: int | None = None, *, mean: bool = True) -> Any:
+        """Draws as the likelihood would receive them, for prior predictive checks.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         count : int, optional
             How many, along a leading axis; one without that axis unless given.
+        mean : bool
+            Whether to add the prior's mean. Without it a draw is the nu that `step` takes.
 
         Returns
         -------
         array, or for a `Stack` a dict of arrays
         """
-        draws = np.asarray(self.draw(rng, 1 if count is None else count))
-        latents = unpack(draws[0] if count is None else draws, self.mean, self.layout)
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"rng must be a numpy Generator, numpy.random.default_rng(seed), but it is {rng!r}.")
+        if count is not None and (not isinstance(count, int | np.integer) or count < 0):
+            raise ValueError(f"count must be a whole number, 0 or more, but it is {count!r}.")
+        draws = np.asarray(self.draw(rng, 1 if count is None else int(count)))
+        latents = unpack(draws[0] if count is None else draws, self.mean if mean else None, self.layout)
         return latents["f"] if is_single(self.layout) else latents
 
 
@@ -107,14 +117,16 @@ def as_mean(mean: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.broadcast_to(array, shape).ravel().copy()
 
 
-def as_numbers(values: Any, name: str) -> np.ndarray:
-    """A float64 copy of `values`, refused if anything in it is not a finite real number."""
+def as_numbers(values: Any, name: str, *, finite: bool = True) -> np.ndarray:
+    """A float64 copy of `values`, refused if anything in it is not a (finite) real number."""
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray().")
     if np.ma.is_masked(values):
         raise ValueError(f"{name} has masked values. Leave them out, or fill them in.")
     if isinstance(values, Prior):
         raise TypeError(f"{name} must be numbers, but it is a prior, {values!r}. Did you mean a draw from it?")
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} must be an array, but it is a mapping. Put its parts into one array.")
     if callable(values):
         raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass what it returns.")
     try:
@@ -124,7 +136,7 @@ def as_numbers(values: Any, name: str) -> np.ndarray:
     if given.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, but its dtype is {given.dtype}.")
     array = given.astype(np.float64)
-    if not np.isfinite(array).all():
+    if finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         place = f"{name}[{', '.join(map(str, where))}]" if where else name
         raise ValueError(f"{name} must be finite, but {place} is {array[where]}.")

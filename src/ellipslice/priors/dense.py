@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,12 @@ def as_factor(factor: Any) -> np.ndarray:
     matrix = as_numbers(factor, "factor")
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"factor has shape {matrix.shape}; expected (N, M), with covariance = factor @ factor.T.")
+    if len(matrix) == matrix.shape[1] > 1 and not np.tril(matrix, -1).any() and np.triu(matrix, 1).any():
+        warnings.warn(
+            "factor is upper triangular, and covariance = factor @ factor.T is taken from it. SciPy's cholesky gives "
+            "the transpose of that factor: pass factor.T, or lower=True to cholesky.",
+            stacklevel=3,
+        )
     return np.ascontiguousarray(matrix.T)
 
 

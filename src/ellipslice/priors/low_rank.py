@@ -39,6 +39,11 @@ class LowRank(Prior):
 
     def __init__(self, factor: Any, mean: Any = 0.0):
         rows = as_factor(factor)
+        if len(rows) > rows.shape[1]:
+            raise ValueError(
+                f"factor has shape {rows.T.shape}, more columns than rows: its rank is not low. Did you mean factor.T? "
+                "For any other factor use Dense(factor=...)."
+            )
         shape = (rows.shape[1],)
         set_fields(self, rows=rows, mean=as_mean(mean, shape), shape=shape)
 

@@ -10,7 +10,7 @@ Show = Callable[[int, int, int, int], None]
 
 
 @contextlib.contextmanager
-def progress_bar(enabled: bool, chains: int, draws: int, warmup: int, thin: int) -> Iterator[Show]:
+def progress_bar(enabled: bool, engine: str, chains: int, draws: int, warmup: int, thin: int) -> Iterator[Show]:
     """Yield a function to call with (kept draws, updates, evaluations, NaNs) so far."""
     console = _console() if enabled else None
     if console is None:
@@ -26,12 +26,16 @@ def progress_bar(enabled: bool, chains: int, draws: int, warmup: int, thin: int)
         TextColumn("left"),
     )
     total = chains * (warmup + draws * thin)
-    began = time.perf_counter()
     with Progress(*columns, console=console, expand=True) as bar:
-        task = bar.add_task("compiling", total=total, what="")
+        task = bar.add_task("compiling" if engine == "compiled" else "warm-up", total=total, what="")
+        began: list[tuple[float, int]] = []
 
         def show(kept: int, updates: int, evaluations: int, nans: int) -> None:
-            rate = updates / (time.perf_counter() - began) / thin
+            now = time.perf_counter()
+            if not began and updates:
+                began.append((now, updates))  # from the first updates on, for before them comes the compiler
+            since, before = began[0] if began else (now, updates)
+            rate = (updates - before) / max(now - since, 1e-9) / thin
             cost = evaluations / max(updates, 1)
             what = f"{kept:,}/{chains * draws:,} · {rate:,.0f} draws/s · {cost:.1f} evaluations/update"
             if nans:

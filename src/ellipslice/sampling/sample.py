@@ -119,7 +119,8 @@ def sample(
     seed = secrets.randbits(32) if seed is None else _count("seed", seed, 0)
     move = EllipticalSlice() if move is None else move
     if not isinstance(move, Move):
-        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.")
+        hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
+        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
 
     with jax_settings():
@@ -130,7 +131,7 @@ def sample(
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
         run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead)
-        with progress_bar(progress, len(numbers), draws, warmup, thin) as show:
+        with progress_bar(progress, runner.name, len(numbers), draws, warmup, thin) as show:
             interrupted = _drive(run, record, show)
         if interrupted and not record.draws:
             raise KeyboardInterrupt(f"stopped during warm-up, after {record.updates:,} updates: no draw to return")

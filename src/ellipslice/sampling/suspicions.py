@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +41,22 @@ def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
     if _bends_like_the_prior(engine, size, seconds):
         warn(
             "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
-            "bends exactly as the prior does. The prior would count twice. Pass the likelihood alone."
+            "bends as the prior does. The prior would count twice. Pass the likelihood alone. (If it is alone, your "
+            "data tell exactly as much as the prior does, and all is well.)"
         )
+
+
+class _Bend(NamedTuple):
+    """How a log-likelihood runs along one direction: up - 2 middle + down, and half of up - down."""
+
+    bend: float
+    slope: float
+    rounding: float
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it bends as a log-prior does, by 1 to the digit. Where values are huge nobody can say."""
+        return self.rounding < 0.01 and abs(self.bend + 1) < 1e-3 + self.rounding
 
 
 def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
@@ -49,43 +64,63 @@ def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
 
     There the log-prior is the parabola -z^2/2, however wide or narrow the prior is. What data say bends less the
     narrower the prior is, and not at all where the likelihood has become flat. So directions of very different width
-    that all bend by 1, or several that bend by exactly 1 about the prior's mean, are the prior's own; and so are those
-    that bend by more than 1 near the mean and by exactly 1 far away from it. Where the data speak loudly in every
-    direction this cannot be seen. Only compiled functions are asked so far out: a simulator might never come back.
+    that all bend by about 1, or several that bend by exactly 1 about the prior's mean, are the prior's own; and so are
+    those that bend by more than 1 near the mean and by exactly 1 far away from it. Where the data speak loudly in every
+    direction this cannot be seen, nor can the prior of one latent among several; and data that tell just as much as the
+    prior in every direction look like it. Only compiled functions are asked so far out: a simulator might never come
+    back.
     """
-    evaluate, rng, began = _forgiving(engine.evaluate), np.random.default_rng(0), time.perf_counter()
     directions, steps = _directions(engine.posterior, size)
+    order = np.argsort(np.linalg.norm(steps, axis=1))  # the narrowest first
+    directions, steps = directions[order], steps[order]
     widths = np.linalg.norm(steps, axis=1)
-    at_the_mean: dict[int, float] = {}
-    for scale in (0.0, 4.0, -4.0) + ((1000.0, -1000.0) if engine.name == "compiled" else ()):
+    look = _Look(engine, steps, seconds)
+    rng = np.random.default_rng(0)
+    at_the_mean: list[_Bend] = []
+    for scale in (0.0, 4.0, -4.0):
         z = scale * rng.standard_normal(size)
-        far = abs(scale) > 4
-        if far:
-            z = math.copysign(1.0, scale) * np.abs(z)  # all one way, where counts and rates become flat together
-        base = _color(engine.posterior, z[None])[0]
-        middle = evaluate(base)
-        if time.perf_counter() - began > 2 * seconds:
-            return False  # too slow to ask so often
-        exactly, about = [], []
-        for count, i in enumerate(np.argsort(widths), start=1):
-            up, down = evaluate(base + steps[i]), evaluate(base - steps[i])
-            slope, bend = (up - down) / 2, up - 2 * middle + down
-            rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
-            by_one = abs(bend + 1) < 1e-3 + rounding
-            at_the_mean.setdefault(i, bend)
-            if far:
-                exactly.append(by_one and at_the_mean[i] < -1.01)
-            else:
-                exactly.append(by_one and abs(slope + float(directions[i] @ z)) < 0.02)
-                if -1.1 < bend < -0.98:
-                    about.append(widths[i])
-            if count >= 3 and time.perf_counter() - began > seconds:
-                break
-        if sum(exactly) >= min(3, len(exactly)) or (len(about) >= 3 and max(about) > 3 * min(about)):
+        bends = look(z)
+        at_the_mean = at_the_mean or bends
+        centred = [abs(bend.slope + directions[i] @ z) for i, bend in enumerate(bends)]
+        exact = [bend.is_one and off < 0.02 for bend, off in zip(bends, centred, strict=True)]
+        about = [width for bend, width in zip(bends, widths, strict=False) if -1.1 < bend.bend < -0.98]
+        if bends and sum(exact) >= min(3, len(bends)):
             return True
-        if time.perf_counter() - began > seconds:
-            return False
+        if len(about) >= 3 and max(about) > 3 * min(about):
+            return True
+    for scale in (1000.0, -1000.0) if engine.name == "compiled" else ():
+        bends = look(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
+        only_far_out = [far.is_one and near.bend < -1.01 for far, near in zip(bends, at_the_mean, strict=False)]
+        if bends and sum(only_far_out) >= min(3, len(bends)):
+            return True
     return False
+
+
+class _Look:
+    """Looks along the directions around a point, as many as there is time for."""
+
+    def __init__(self, engine: Engine, steps: np.ndarray, seconds: float):
+        self._posterior, self._evaluate, self._steps = engine.posterior, _forgiving(engine.evaluate), steps
+        self._seconds, self._began = seconds, time.perf_counter()
+
+    def __call__(self, z: np.ndarray) -> list[_Bend]:
+        bends: list[_Bend] = []
+        if self._late(1):
+            return bends
+        base = _color(self._posterior, z[None])[0]
+        middle = self._evaluate(base)
+        if self._late(2):
+            return bends  # too slow to ask so often
+        for step in self._steps:
+            up, down = self._evaluate(base + step), self._evaluate(base - step)
+            rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
+            bends.append(_Bend(up - 2 * middle + down, (up - down) / 2, rounding))
+            if len(bends) >= 3 and self._late(1):
+                break
+        return bends
+
+    def _late(self, times: int) -> bool:
+        return time.perf_counter() - self._began > times * self._seconds
 
 
 def _forgiving(evaluate: Evaluate) -> Evaluate:
@@ -109,8 +144,8 @@ def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray
         directions = left.T[np.unique(np.linspace(0, len(left.T) - 1, 24).astype(int))]
     else:
         axes = np.unique(np.linspace(0, size - 1, 24).astype(int))
-        directions = np.eye(1, size)[[0] * len(axes)]
-        directions = np.stack([np.roll(row, axis) for row, axis in zip(directions, axes, strict=True)])
+        directions = np.zeros((len(axes), size))
+        directions[np.arange(len(axes)), axes] = 1.0
     return directions, _color(posterior, directions)
 
 

@@ -23,9 +23,14 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     ----------
     prior : Prior
     covariance : array, shape (size, size), optional
-        The covariance it should have. Compared to rounding.
+        The covariance it should have. Compared to rounding, or with the draws' if the prior draws by itself.
     seed : int
     """
+    if not isinstance(prior, Prior) or jax.tree_util.all_leaves([prior]):
+        raise TypeError(
+            f"check_prior takes an instance of a Prior that is a pytree, but it was given {prior!r}. Derive its class "
+            "from Prior and decorate it with ellipslice.pytree.pytree, as priors/diagonal.py does."
+        )
     size = prior.size
     law(size >= 1, f"size is {size}; a prior needs at least one value")
     law(
@@ -44,10 +49,15 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
         with jax_settings():
             factor = _check_color(prior, np.random.default_rng(seed))
     if covariance is not None:
-        if factor is None:
-            raise TypeError("a prior that draws by itself has no covariance to compare with.")
-        close(factor.T @ factor, covariance, "color does not have the covariance given")
-    _check_draws(prior, factor, seed)
+        covariance = np.asarray(covariance, dtype=np.float64)
+        law(
+            covariance.shape == (size, size), f"the covariance given has shape {covariance.shape}, not ({size}, {size})"
+        )
+        if factor is not None:
+            close(factor.T @ factor, covariance, "color does not have the covariance given")
+    elif factor is not None:
+        covariance = factor.T @ factor
+    _check_draws(prior, covariance, seed)
 
 
 def _has_color(prior: Prior) -> bool:
@@ -73,7 +83,7 @@ def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(prior.color(np.eye(noise)))
 
 
-def _check_draws(prior: Prior, factor: np.ndarray | None, seed: int, count: int = 2000) -> None:
+def _check_draws(prior: Prior, covariance: np.ndarray | None, seed: int, count: int = 2000) -> None:
     from scipy import stats  # slow to import, and needed only here
 
     rng = np.random.default_rng(seed)
@@ -89,11 +99,11 @@ def _check_draws(prior: Prior, factor: np.ndarray | None, seed: int, count: int 
     weights[:, :2] = np.eye(prior.size)[:, [0, -1]]  # single values too, whose variance a sum could hide
     values = draws @ weights
     for j in range(8):
-        variance = values[:, j].var() if factor is None else float(np.sum((factor @ weights[:, j]) ** 2))
+        variance = values[:, j].var() if covariance is None else float(weights[:, j] @ covariance @ weights[:, j])
         if variance <= 1e-20 * float(np.sum(weights[:, j] ** 2)) * (draws**2).mean():
             continue  # a direction in which the prior is constant
         scaled = values[:, j] / math.sqrt(variance)
         likely(2 * float(stats.norm.sf(abs(scaled.mean()) * math.sqrt(count))), "draws do not have mean zero")
         spread = stats.chi2(count).cdf(float(np.sum(scaled**2)))
-        likely(2 * min(spread, 1 - spread), "draws do not have the covariance that color says")
+        likely(2 * min(spread, 1 - spread), "draws do not have the covariance they should")
         likely(float(stats.kstest(scaled, "norm").pvalue), "draws are not Gaussian")

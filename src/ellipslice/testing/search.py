@@ -1,4 +1,4 @@
-"""Exact laws of searches, which the laws' tests keep and the planted bugs break."""
+"""The laws of slice searches that hold without any tolerance but rounding."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import numpy as np
 
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Move, Search, State
-from ellipslice.noise import Noise
+from ellipslice.noise import FIRST, Noise, Uniforms
+from ellipslice.priors import Diagonal, Prior
+from ellipslice.testing.laws import law
 
 
-def fresh_noise(move: Move, rng: np.random.Generator) -> Noise:
-    """Noise of one update for a standard normal prior of two values, as the host hands it to a move."""
-    keys = [rng.random(1100).tolist().__getitem__ for _ in range(move.parts)]
-    return Noise(rng.standard_normal((move.parts, 2)), rng.standard_exponential(move.parts).tolist(), keys)
+def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator) -> Noise:
+    """Noise for one update on the host."""
+    nu = np.asarray(prior.draw(rng, move.parts))
+    key = rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)
+    uniforms = Uniforms(rng.random((move.parts, FIRST)), key)
+    return Noise(nu, rng.standard_exponential(move.parts).tolist(), uniforms)
 
 
 def check_curve(move: Search, seed: int = 0) -> None:
@@ -35,11 +39,11 @@ def check_curve(move: Search, seed: int = 0) -> None:
             return a * w_a + b * w_b
 
         theta = here + 7 * turn
-        assert np.abs(at(here) - f).max() < 1e-14, "the curve does not go through the current state"
+        law(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not go through the current state")
         new, quarter = at(theta), at(theta + math.pi / 2)
         kept = np.outer(new, new) + np.outer(quarter, quarter) - np.outer(f, f) - np.outer(nu, nu)
-        assert np.abs(kept).max() < 1e-13, "the curve is not an ellipse that keeps the prior"
-        assert np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, "the curve does not close"
+        law(np.abs(kept).max() < 1e-13, f"{move!r}: the curve is not an ellipse that keeps the prior")
+        law(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve does not close")
 
 
 def check_level(move: Search, seed: int = 0, updates: int = 400) -> None:
@@ -50,14 +54,12 @@ def check_level(move: Search, seed: int = 0, updates: int = 400) -> None:
         values.append(-60 * float((f - 0.5) @ (f - 0.5)))
         return values[-1]
 
+    prior = Diagonal(np.ones(2))
     state = State(np.zeros(2), log_likelihood(np.zeros(2)))
-    tried = 0
     for _ in range(updates):
         values.clear()
-        noise = fresh_noise(move, rng)
+        noise = noise_of_an_update(move, prior, rng)
         log_y = state.log_likelihood - noise.level[0]
         state, _ = move.step(noise, state, HostTarget(log_likelihood))
-        assert all(not value > log_y for value in values[:-1]), "a point above the level was rejected"
-        assert values[-1] > log_y, "a point below the level was accepted"
-        tried += len(values)
-    assert tried > updates
+        law(all(not value > log_y for value in values[:-1]), f"{move!r}: a point above the level was rejected")
+        law(values[-1] > log_y, f"{move!r}: a point below the level was accepted")
