@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ellipslice.moves.search import Search
 from ellipslice.noise import FIRST, Uniforms
@@ -13,66 +17,83 @@ WIDTH = FIRST - 1
 """Angles on a sheet: the first uniform of an update places the bracket, each other one an angle."""
 
 
-class Sheet(NamedTuple):
-    """Some angles that an update would try, one after the other."""
-
-    theta: np.ndarray
-    """Shape (WIDTH,)."""
-    weights: np.ndarray
-    """The same as weights of the curve's two vectors, shape (WIDTH, 2)."""
-
-
 class AngleTable:
     """The first sheet of angles for each update of a block, and more on demand.
 
-    The same arithmetic in the same order as `moves.search.search`: the same angles, to the bit.
+    The same arithmetic in the same order as `moves.search.search`.
+
+    Parameters
+    ----------
+    move : Search
+    uniforms : Uniforms, shape (updates,)
+    compiled : bool
+        Have JAX work out the first sheets, which is faster, and rounds some angles differently.
 
     Attributes
     ----------
     here : array, shape (updates,)
         The position of the current state on each update's curve.
-    theta, weights : array, shape (updates, WIDTH) and (updates, WIDTH, 2)
+    theta : array, shape (updates, WIDTH)
         The first sheet of every update.
     """
 
-    def __init__(self, move: Search, uniforms: Uniforms):
+    def __init__(self, move: Search, uniforms: Uniforms, *, compiled: bool = False):
         self._move, self._uniforms = move, uniforms
-        columns = np.ascontiguousarray(uniforms.first.T)
-        self.here = np.broadcast_to(move.here(columns[0]), columns[0].shape)
-        theta, theta_min, theta_max = np.broadcast_arrays(*move.begin(self.here, columns[0], columns[1]))
-        angles = [theta]
-        for u in columns[2:]:
-            theta_min, theta_max = move.shrink(theta, theta_min, theta_max, self.here)
-            theta = move.propose(theta_min, theta_max, u)
-            angles.append(theta)
-        self.theta = np.stack(angles, axis=1)
-        self.weights = _weights(move, self.theta)
-        self._brackets = np.stack([theta_min, theta_max], axis=1)
-        self._more: dict[int, list[Sheet]] = {}
+        sheets = _compiled_first_sheets if compiled else _first_sheets
+        self.here, self.theta, brackets = (np.asarray(part) for part in sheets(move, uniforms.first))
+        self._brackets = np.array(brackets)
+        self._more: dict[int, list[np.ndarray]] = {}
 
-    def sheet(self, update: int, number: int) -> Sheet:
-        """An update's sheet number `number`, counted from 0."""
-        sheets = self._more.setdefault(update, [Sheet(self.theta[update], self.weights[update])])
+    def sheet(self, update: int, number: int) -> np.ndarray:
+        """An update's angles on sheet number `number`, counted from 0."""
+        sheets = self._more.setdefault(update, [self.theta[update]])
         while len(sheets) <= number:
-            sheets.append(self._next_sheet(update, len(sheets), float(sheets[-1].theta[-1])))
+            sheets.append(self._next_sheet(update, len(sheets), float(sheets[-1][-1])))
         return sheets[number]
 
     def angle(self, update: int, number: int) -> float:
         """The angle that an update tries `number`-th, counted from 0, measured from the current state."""
         sheet, column = divmod(number, WIDTH)
-        theta = self.sheet(update, sheet).theta[column] if sheet else self.theta[update, column]
+        theta = self.sheet(update, sheet)[column] if sheet else self.theta[update, column]
         return float(theta - self.here[update])
 
-    def _next_sheet(self, update: int, number: int, theta: float) -> Sheet:
-        here, angles = float(self.here[update]), []
-        theta_min, theta_max = self._brackets[update].tolist()
+    def _next_sheet(self, update: int, number: int, theta: float) -> np.ndarray:
+        last, angles = (theta, *self._brackets[update].tolist()), []
         for u in self._uniforms[update].beyond(1 + number * WIDTH + np.arange(WIDTH)).tolist():
-            theta_min, theta_max = self._move.shrink(theta, theta_min, theta_max, here)
-            theta = self._move.propose(theta_min, theta_max, u)
-            angles.append(theta)
-        self._brackets[update] = theta_min, theta_max
-        return Sheet(np.array(angles), _weights(self._move, np.array(angles)))
+            last = _next(self._move, float(self.here[update]), last, u)
+            angles.append(last[0])
+        self._brackets[update] = last[1:]
+        return np.array(angles)
 
 
-def _weights(move: Search, theta: np.ndarray) -> np.ndarray:
-    return np.stack(move.weights(theta), axis=-1)
+def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
+    """Positions, first angles and the last one's brackets of many updates, from their uniforms (updates, FIRST)."""
+    columns = np.ascontiguousarray(first.T)
+    here = np.broadcast_to(move.here(columns[0]), columns[0].shape)
+    last = np.broadcast_arrays(*move.begin(here, columns[0], columns[1]))
+    angles = [last[0]]
+    for u in columns[2:]:
+        last = _next(move, here, last, u)
+        angles.append(last[0])
+    return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled_first_sheets(move: Search, first: Any) -> tuple[Any, Any, Any]:
+    columns = first.T
+    here = jnp.broadcast_to(move.here(columns[0]), columns[0].shape)
+    start = tuple(jnp.broadcast_arrays(*move.begin(here, columns[0], columns[1])))
+
+    def one(last: tuple[Any, ...], u: Any) -> tuple[tuple[Any, ...], Any]:
+        following = _next(move, here, last, u)
+        return following, following[0]
+
+    last, angles = lax.scan(one, start, columns[2:])
+    return here, jnp.concatenate([start[0][None], angles]).T, jnp.stack(last[1:], axis=1)
+
+
+def _next(move: Search, here: Any, last: tuple[Any, ...], u: Any) -> tuple[Any, Any, Any]:
+    """The angle after one that was rejected, and the bracket it was drawn from."""
+    theta, theta_min, theta_max = last
+    theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
+    return move.propose(theta_min, theta_max, u), theta_min, theta_max

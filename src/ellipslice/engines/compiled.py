@@ -252,9 +252,9 @@ class _Searches:
         self.move, self._look_ahead, self._likelihood, self._in_one = move, look_ahead, likelihood, in_one
 
     def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
-        table = AngleTable(self.move, noise.uniforms[:, 0])
+        table = AngleTable(self.move, noise.uniforms[:, 0], compiled=True)
         tried = np.zeros(len(noise.level), np.int32)
-        return Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.weights, tried), table
+        return Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried), table
 
     def run(self, progress: Progress, noise: tuple[Block, AngleTable], stop: int) -> tuple[Trace, Progress]:
         arguments = self.move, self._look_ahead, self._likelihood, progress, noise[0], stop
@@ -278,9 +278,9 @@ class _Searches:
     def more_angles(self, noise: tuple[Block, AngleTable], t: int, tried: int) -> tuple[Block, AngleTable]:
         """The next sheet for update `t`, which has tried all it had."""
         block, table = noise
-        weights, before = np.array(block.weights), np.array(block.tried)
-        weights[t], before[t] = table.sheet(t, tried // WIDTH).weights, tried
-        return block._replace(weights=weights, tried=before), table
+        theta, before = block.theta.copy(), block.tried.copy()
+        theta[t], before[t] = table.sheet(t, tried // WIDTH), tried
+        return block._replace(theta=theta, tried=before), table
 
 
 class _Steps:

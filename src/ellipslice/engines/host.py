@@ -208,7 +208,8 @@ class _Chain:
         """The curve of the next update, if the move is a search."""
         row = self._enter_block()
         self._vectors[0], self._vectors[1] = self._move.curve(self.state.f, self._noise.nu[row, 0], self._here[row])
-        return _Curve(self._vectors, self._angles, row, self.group, self.state.log_likelihood - self._level[row][0])
+        log_y = self.state.log_likelihood - self._level[row][0]
+        return _Curve(self._move, self._vectors, self._angles, row, self._weights[row], self.group, log_y)
 
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
@@ -218,6 +219,7 @@ class _Chain:
             self._level = noise.level.tolist()
             if isinstance(self._move, Search):
                 self._angles = AngleTable(self._move, noise.uniforms[:, 0])
+                self._weights = np.stack(self._move.weights(self._angles.theta), axis=-1)
                 self._here = self._angles.here.tolist()
             self._block = block
         return row
@@ -237,13 +239,25 @@ def group_size(size: int) -> int:
 class _Curve:
     """The points that one update would try, in groups: a matrix product makes sixteen short ones as fast as one."""
 
-    def __init__(self, vectors: np.ndarray, angles: AngleTable, update: int, group: int, log_y: float):
-        self._vectors, self._angles, self._update, self._group, self.log_y = vectors, angles, update, group, log_y
+    def __init__(
+        self,
+        move: Search,
+        vectors: np.ndarray,
+        angles: AngleTable,
+        update: int,
+        weights: np.ndarray,
+        group: int,
+        log_y: float,
+    ):
+        self._move, self._vectors, self._angles, self._update = move, vectors, angles, update
+        self._weights, self._group, self.log_y = weights, group, log_y
 
     def points(self, number: int) -> np.ndarray:
         """Group number `number`, counted from 0, shape (points, size)."""
         sheet, start = divmod(number * self._group, WIDTH)
-        weights = self._angles.sheet(self._update, sheet).weights if sheet else self._angles.weights[self._update]
+        weights = self._weights
+        if sheet:
+            weights = np.stack(self._move.weights(self._angles.sheet(self._update, sheet)), axis=-1)
         if self._group > 1:
             return np.dot(weights[start : start + self._group], self._vectors)
         return self._vectors[:1] * weights[start, 0] + self._vectors[1:] * weights[start, 1]

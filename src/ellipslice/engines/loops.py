@@ -24,8 +24,8 @@ class Block(NamedTuple):
     level: Any
     here: Any
     """Position of the current state on each update's curve."""
-    weights: Any
-    """A sheet of angles for each update, as weights of its curve's two vectors, shape (updates, WIDTH, 2)."""
+    theta: Any
+    """A sheet of angles for each update, shape (updates, WIDTH)."""
     tried: Any
     """How many angles came before that sheet: 0, but for updates that needed more than one."""
 
@@ -100,15 +100,18 @@ def _search_block(
         trace, (t, tried, nans, (f, log_l)) = carry
         a, b = move.curve(f, block.nu[t], block.here[t])
         log_y = log_l - block.level[t]
-        weights, before = block.weights[t], block.tried[t]
+        theta, before = block.theta[t], block.tried[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
+
+        def point_at(theta: Any) -> Any:
+            w_a, w_b = lax.optimization_barrier(move.weights(theta))
+            return a * w_a + b * w_b
 
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             tried, nans, _, _ = carry
             if look_ahead > 1:
-                tried, nans = _look_ahead(look_ahead, likelihood, a, b, weights, log_y, before, last, tried, nans)
-            w_a, w_b = weights[tried - before]
-            point, value = _judged(likelihood, a * w_a + b * w_b)
+                tried, nans = _look_ahead(look_ahead, point_at, likelihood, theta, log_y, before, last, tried, nans)
+            point, value = _judged(likelihood, point_at(theta[tried - before]))
             return tried + 1, nans + jnp.isnan(value), point, value
 
         tried, nans, point, value = lax.while_loop(
@@ -131,7 +134,15 @@ def _search_block(
 
 
 def _look_ahead(
-    count: int, likelihood: Any, a: Any, b: Any, weights: Any, log_y: Any, before: Any, last: Any, tried: Any, nans: Any
+    count: int,
+    point_at: Callable[[Any], Any],
+    likelihood: Any,
+    theta: Any,
+    log_y: Any,
+    before: Any,
+    last: Any,
+    tried: Any,
+    nans: Any,
 ) -> tuple[Any, Any]:
     """Skip to the next angle that could be on the slice, evaluating `count` at once.
 
@@ -139,8 +150,7 @@ def _look_ahead(
     the same for any look-ahead.
     """
     ahead = tried + jnp.arange(count)
-    w = weights[jnp.minimum(ahead - before, WIDTH - 1)]
-    values = jax.vmap(lambda w: likelihood(a * w[0] + b * w[1]))(w)
+    values = jax.vmap(lambda theta: likelihood(point_at(theta)))(theta[jnp.minimum(ahead - before, WIDTH - 1)])
     hopeful = (values > log_y - 1e-8 * (1 + jnp.abs(log_y))) & (ahead < last)
     pick = jnp.where(hopeful.any(), tried + jnp.argmax(hopeful), jnp.minimum(tried + count, last) - 1)
     return pick.astype(tried.dtype), nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=nans.dtype)
