@@ -57,17 +57,17 @@ def search_block(
     in_one: bool, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
 ) -> tuple[Trace, Progress]:
     """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
-    return _run(in_one, _search_block, (move, look_ahead), likelihood, start, block, stop)
+    return run_loop(in_one, _search_block, (move, look_ahead), likelihood, start, block, stop)
 
 
 def step_block(
     in_one: bool, move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any
 ) -> tuple[Trace, Progress]:
     """Updates of a block up to `stop`, by a move that is not a search."""
-    return _run(in_one, _step_block, (move,), likelihood, start, noise, stop)
+    return run_loop(in_one, _step_block, (move,), likelihood, start, noise, stop)
 
 
-def _run(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
+def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
     return (_as_one_function if in_one else _as_it_comes)(loop, static, *arguments)[0]
 
 
@@ -111,7 +111,7 @@ def _search_block(
             tried, nans, _, _ = carry
             if look_ahead > 1:
                 tried, nans = _look_ahead(look_ahead, point_at, likelihood, theta, log_y, before, last, tried, nans)
-            point, value = _judged(likelihood, point_at(theta[tried - before]))
+            point, value = judged(likelihood, point_at(theta[tried - before]))
             return tried + 1, nans + jnp.isnan(value), point, value
 
         tried, nans, point, value = lax.while_loop(
@@ -123,14 +123,14 @@ def _search_block(
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
         info = Info(tried, nans, ended & ~accepted, 0.0)
-        trace = _write(trace, t, state, info)
+        trace = write(trace, t, state, info)
         return trace, Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
 
     def can_go_on(carry: tuple[Trace, Progress]) -> Any:
         progress = carry[1]
         return (progress.t < stop) & (progress.tried - block.tried[progress.t] < WIDTH)
 
-    return lax.while_loop(can_go_on, one_update, (_empty(block.nu), start))
+    return lax.while_loop(can_go_on, one_update, (empty_trace(block.nu), start))
 
 
 def _look_ahead(
@@ -156,7 +156,7 @@ def _look_ahead(
     return pick.astype(tried.dtype), nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=nans.dtype)
 
 
-def _judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
+def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
     """A point and its value. The barriers make XLA compute each once: twice, and two roundings would be about."""
     point = lax.optimization_barrier(point)
     return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
@@ -168,19 +168,21 @@ def _step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
         state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
-        return state, _write(trace, t, state, info)
+        return state, write(trace, t, state, info)
 
-    state, trace = lax.fori_loop(start.t, stop, one, (start.state, _empty(noise.nu[:, 0])))
+    state, trace = lax.fori_loop(start.t, stop, one, (start.state, empty_trace(noise.nu[:, 0])))
     return trace, start._replace(t=jnp.asarray(stop, jnp.int32), state=state)
 
 
-def _empty(nu: Any) -> Trace:
+def empty_trace(nu: Any) -> Trace:
+    """Rows that no update has written to yet."""
     length, size = nu.shape
     whole, real = jnp.zeros(length, jnp.int32), jnp.zeros(length, nu.dtype)
     return Trace(jnp.zeros((length, size), nu.dtype), real, Info(whole, whole, whole.astype(bool), real))
 
 
-def _write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
+def write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
+    """The trace with the row of update `t`."""
     return jax.tree.map(lambda rows, value: rows.at[t].set(value), trace, Trace(*state, info))
 
 
@@ -202,7 +204,7 @@ class CompiledTarget:
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             tried, nans, _, _, theta, theta_min, theta_max = carry
             w_a, w_b = move.weights(theta)
-            f, value = _judged(self.log_likelihood, a * w_a + b * w_b)
+            f, value = judged(self.log_likelihood, a * w_a + b * w_b)
             bracket = move.shrink(theta, theta_min, theta_max, here)
             rejected = ~(value > log_y)
             following = (move.propose(*bracket, uniforms(tried + 2)), *bracket)

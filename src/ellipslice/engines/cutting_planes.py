@@ -1,0 +1,139 @@
+"""The search loop for log-concave likelihoods, which rejects most angles without evaluating them.
+
+Over the plane of an ellipse, g(c, s) = log L(c a + s b) is a concave function. Each evaluation gives its value and its
+gradient at one point, and so a plane that lies above it everywhere; an angle whose point on some plane is not above the
+level cannot be on the slice. The first plane, at the current state, is known before the search begins. The chain is
+the same to the bit as without planes: what they let pass is judged by an evaluation.
+
+Where the second derivatives of log L have an upper bound below zero, as those of Gaussian observations, planes become
+paraboloids that lie closer; for Gaussian observations they are the function itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.loops import Block, Progress, Trace, empty_trace, judged, write
+from ellipslice.moves import Info, Search, State
+from ellipslice.moves.search import MAX_EVALUATIONS
+
+PLANES = 8
+"""Planes remembered during a search; if there are more, the last is replaced."""
+
+ROUNDING = 1e-11
+"""An angle is rejected only if its bound is below the level by more than this, relative to the numbers in it."""
+
+
+class BoundedProgress(NamedTuple):
+    """Where a chain is inside a block, and what its search has learned."""
+
+    search: Progress
+    evaluations: Any
+    """Evaluations made for update `t` so far."""
+    gradient: Any
+    """Of the log-likelihood, at the current state."""
+    above: Any
+    """How often a value was above a plane, which a concave function never is."""
+
+
+class Planes(NamedTuple):
+    """Upper bounds of g: height + c x + s z for weights (c, s), less the curvature from where they touch g."""
+
+    height: Any
+    x: Any
+    z: Any
+    c: Any
+    s: Any
+
+
+def bounded_block(
+    move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, stop: Any
+) -> tuple[tuple[Trace, Any], BoundedProgress]:
+    """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not.
+
+    `curvature`, shape (size,) or None, is minus an upper bound of the second derivatives.
+    """
+    gradient_at = jax.grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
+
+    def one_update(carry: Any) -> Any:
+        (trace, proposals), progress = carry
+        (t, tried, nans, (f, log_l)), evaluations, gradient, above = progress
+        a, b = move.curve(f, block.nu[t], block.here[t])
+        log_y = log_l - block.level[t]
+        theta, before = block.theta[t], block.tried[t]
+        last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
+        bend = None if curvature is None else tuple(jnp.sum(curvature * p * q) for p, q in ((a, a), (a, b), (b, b)))
+        planes = Planes(*(jnp.full(PLANES, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0, 0.0, 0.0)))
+        planes = _add(planes, 0, log_l, gradient, a, b, *move.weights(block.here[t]))
+
+        def is_hopeless(tried: Any) -> Any:
+            bound, size = _bound(planes_now[0], bend, *move.weights(theta[tried - before]))
+            return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
+
+        planes_now = [planes]
+
+        def one_try(carry: Any) -> Any:
+            tried, evaluations, nans, above, planes, *_ = carry
+            planes_now[0] = planes
+            tried = lax.while_loop(
+                lambda tried: (tried < last) & is_hopeless(jnp.minimum(tried, last - 1)), lambda tried: tried + 1, tried
+            )
+            exhausted = tried >= last
+            w_a, w_b = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
+            point, value = judged(likelihood, a * w_a + b * w_b)
+            slope = gradient_at(point)
+            bound, size = _bound(planes, bend, w_a, w_b)
+            above = above + (~exhausted & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
+            made = jnp.where(exhausted, 0, 1)
+            evaluations = evaluations + made
+            planes = _add(planes, jnp.minimum(evaluations, PLANES - 1), value, slope, a, b, w_a, w_b)
+            nans = nans + (~exhausted & jnp.isnan(value))
+            value = jnp.where(exhausted, -jnp.inf, value)
+            return tried + made, evaluations, nans, above, planes, point, value, slope
+
+        tried, evaluations, nans, above, _, point, value, slope = lax.while_loop(
+            lambda carry: ~(carry[6] > log_y) & (carry[0] < last),
+            one_try,
+            (tried, evaluations, nans, above, planes, f, jnp.full_like(log_l, -jnp.inf), gradient),
+        )
+        accepted = value > log_y
+        ended = accepted | (tried >= MAX_EVALUATIONS)
+        state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
+        trace = write(trace, t, state, Info(evaluations, nans, ended & ~accepted, 0.0))
+        proposals = proposals.at[t].set(tried)
+        progress = Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
+        gradient = jnp.where(accepted, slope, gradient)
+        return (trace, proposals), BoundedProgress(progress, jnp.where(ended, 0, evaluations), gradient, above)
+
+    def can_go_on(carry: Any) -> Any:
+        t, tried, *_ = carry[1].search
+        return (t < stop) & (tried - block.tried[t] < WIDTH)
+
+    nothing = empty_trace(block.nu), jnp.zeros(len(block.level), jnp.int32)
+    return lax.while_loop(can_go_on, one_update, (nothing, start))
+
+
+def _add(planes: Planes, slot: Any, value: Any, gradient: Any, a: Any, b: Any, c: Any, s: Any) -> Planes:
+    """The plane that touches g at (c, s), put into a slot; none if the gradient is not finite."""
+    x, z = jnp.sum(gradient * a), jnp.sum(gradient * b)
+    height = value - c * x - s * z
+    usable = jnp.isfinite(height)
+    new = Planes(jnp.where(usable, height, jnp.inf), *(jnp.where(usable, part, 0.0) for part in (x, z)), c, s)
+    return Planes(*(old.at[slot].set(part) for old, part in zip(planes, new, strict=True)))
+
+
+def _bound(planes: Planes, bend: tuple[Any, Any, Any] | None, c: Any, s: Any) -> tuple[Any, Any]:
+    """The least upper bound at (c, s), and the size of the numbers it was computed from."""
+    heights = planes.height + c * planes.x + s * planes.z
+    sizes = jnp.where(jnp.isfinite(planes.height), jnp.abs(planes.height) + jnp.abs(planes.x) + jnp.abs(planes.z), 0.0)
+    if bend is not None:
+        aa, ab, bb = bend
+        dc, ds = c - planes.c, s - planes.s
+        heights = heights - 0.5 * (dc * dc * aa + 2 * dc * ds * ab + ds * ds * bb)
+        sizes = sizes + aa + bb
+    return jnp.min(heights), jnp.max(sizes)
