@@ -8,16 +8,33 @@
 
 from ellipslice import diagnostics, likelihoods, moves, testing
 from ellipslice.moves import step
-from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
+from ellipslice.priors import (
+    Dense,
+    Diagonal,
+    FromDraws,
+    Kronecker,
+    LowRank,
+    Markov,
+    Prior,
+    SparsePrecision,
+    Stack,
+    Stationary,
+    Sum,
+)
 from ellipslice.sampling import sample
 
 __all__ = [
     "Dense",
     "Diagonal",
     "FromDraws",
+    "Kronecker",
     "LowRank",
+    "Markov",
     "Prior",
+    "SparsePrecision",
     "Stack",
+    "Stationary",
+    "Sum",
     "diagnostics",
     "likelihoods",
     "moves",
