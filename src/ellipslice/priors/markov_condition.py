@@ -52,9 +52,7 @@ class _Stretch(Conditional):
         inside[first:last] = 1.0
         set_fields(self, block=np.arange(first, last), whole=whole, inside=inside)
         with jax.enable_x64(True):
-            # The closed loop: how the future's innovations see the state.
-            left, loop = (np.asarray(part)[last:] for part in _closed_loop(whole))
-            heard = np.asarray(_squares(left, loop))
+            heard = np.asarray(_squares(whole, last - 1))
             values, states = (np.asarray(part) for part in _responses(whole, np.arange(first, last)))
         precision = np.eye(last - first) + states @ heard @ states.T
         lower = np.linalg.cholesky((precision + precision.T) / 2)
@@ -96,14 +94,16 @@ def _closed_loop(whole: Markov) -> tuple[Any, Any]:
 
 
 @jax.jit
-def _squares(left: Any, loop: Any) -> Any:
-    """The sum over rows n of the outer square of left[n] @ loop[n - 1] ... loop[0]."""
+def _squares(whole: Markov, last: Any) -> Any:
+    """T' T: how well the innovations after the stretch know the state at its end, shape (state, state)."""
 
-    def backward(later: Any, now: tuple[Any, Any]) -> tuple[Any, None]:
-        left_n, loop_n = now
-        return loop_n.T @ later @ loop_n + jnp.outer(left_n, left_n), None
+    def backward(later: Any, now: tuple[Any, Any, Any]) -> tuple[Any, None]:
+        left, loop, after = now
+        return jnp.where(after, loop.T @ later @ loop + jnp.outer(left, left), later), None
 
-    return jax.lax.scan(backward, jnp.zeros(loop.shape[1:], loop.dtype), (left, loop), reverse=True)[0]
+    left, loop = _closed_loop(whole)
+    after = jnp.arange(whole.size) > last
+    return jax.lax.scan(backward, jnp.zeros(loop.shape[1:], loop.dtype), (left, loop, after), reverse=True)[0]
 
 
 @jax.jit
