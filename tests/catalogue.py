@@ -201,8 +201,8 @@ _STRUCTURED: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
     "Kronecker": (lambda mean: Kronecker(CORRELATED, ROUGH[:4, :4], mean=mean), np.kron(CORRELATED, ROUGH[:4, :4])),
     "Kronecker, singular": (lambda mean: Kronecker(SINGULAR, CORRELATED, mean=mean), np.kron(SINGULAR, CORRELATED)),
     "Kronecker, structured": (
-        lambda mean: Kronecker(Diagonal([1.0, 4.0]), LowRank(FACTOR, diagonal=SPREADS), CORRELATED, mean=mean),
-        np.kron(np.kron(np.diag([1.0, 4.0]), FACTOR @ FACTOR.T + np.diag(SPREADS)), CORRELATED),
+        lambda mean: Kronecker(Diagonal([1.0, 4.0]), LowRank(FACTOR, diagonal=SPREADS), mean=mean),
+        np.kron(np.diag([1.0, 4.0]), FACTOR @ FACTOR.T + np.diag(SPREADS)),
     ),
     "Kronecker with a grid": (
         lambda mean: Kronecker(CORRELATED, Stationary(slanted, (2, 3), 1.0), mean=mean),

@@ -17,7 +17,7 @@ from tinygp import kernels as tinygp_kernels
 from tinygp.kernels import quasisep
 
 import ellipslice as es
-from catalogue import CORRELATED, SEEDS, constrained, grid_covariance, laplacian, smooth
+from catalogue import CORRELATED, COVARIANCES, PRIORS, SEEDS, constrained, grid_covariance, laplacian, smooth
 from ellipslice.priors import Dense, Diagonal, Kronecker, LowRank, Markov, SparsePrecision, Stationary, Sum
 from ellipslice.priors.dense import regress
 
@@ -141,7 +141,7 @@ def test_kernels_of_other_packages_on_two_axes():
 def test_draws_in_pieces_are_the_same_draws(monkeypatch):
     prior = Stationary(smooth, (5, 4), 1.0)
     whole = np.asarray(prior.draw(np.random.default_rng(3), 7))
-    monkeypatch.setattr("ellipslice.priors.stationary._PIECE", 2 * prior.noise_size)
+    monkeypatch.setattr(sys.modules[Stationary.__module__], "_PIECE", 2 * prior.noise_size)
     np.testing.assert_allclose(prior.draw(np.random.default_rng(3), 7), whole, rtol=1e-12)
 
 
@@ -344,7 +344,7 @@ def test_fourier_features_approximate_the_kernel(smoothness, seed):
     kernel = 2.0 * (np.exp(-0.5 * distance**2) if kind is None else KERNELS[kind][1](distance))
     count = 4000
     prior = LowRank.fourier_features(x, [0.8, 1.5], smoothness=smoothness, variance=2.0, count=count, seed=seed)
-    got = covariance_of(prior)
+    got = prior.rows.T @ prior.rows
     np.testing.assert_allclose(got.diagonal(), 2.0, rtol=1e-12)
     assert np.abs(got - kernel).max() < 6 * 2.0 / np.sqrt(2 * count)
 
@@ -382,6 +382,22 @@ def test_any_product_of_covariances(sizes, seed):
     prior = Kronecker(*(Dense(factor=factor) for factor in factors))
     assert prior.shape == tuple(sizes)
     assert_same(covariance_of(prior), product, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Dense, singular",
+        "Diagonal, a value without variance",
+        "LowRank, a column repeated",
+        "Stack",
+        "Kronecker, singular",
+        "SparsePrecision, islands",
+        "Markov, sum",
+    ],
+)
+def test_the_rank_is_that_of_the_covariance(name):
+    assert PRIORS[name]().rank == np.linalg.matrix_rank(COVARIANCES[name], hermitian=True)
 
 
 def test_what_a_prior_can_do():

@@ -188,11 +188,10 @@ def _state_space(kernel: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
             hint = " tinygp.kernels.quasisep has Exp, Matern32 and Matern52 under the same names." + hint
         raise TypeError(f"kernel must be an instance of a kernel of tinygp.kernels.quasisep, but it is {given}.{hint}")
 
-    from equinox import filter_jit  # tinygp is built on it
-
-    return filter_jit(_evaluate)(kernel, jnp.asarray(times))
+    return _evaluate(kernel, jnp.asarray(times))
 
 
+@jax.jit
 def _evaluate(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
     def dense(matrix: Any) -> Any:
         return jnp.asarray(matrix.to_dense() if hasattr(matrix, "to_dense") else matrix, dtype=jnp.float64)

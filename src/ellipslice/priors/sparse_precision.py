@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from scipy.linalg import cho_factor, cho_solve
 
 from ellipslice.priors.base import Prior, as_mean, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block, outside
@@ -15,7 +14,7 @@ from ellipslice.priors.dense import Dense
 from ellipslice.priors.intrinsic import Constraints, as_constraints, find_null_space, pin, solve_constraints, what
 from ellipslice.priors.precisions import as_precision, autoregression, matern, random_walk
 from ellipslice.priors.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
-from ellipslice.priors.through_precision import check_small
+from ellipslice.priors.through_precision import check_small, inverse_factor
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -257,7 +256,8 @@ class _ThroughNeighbours(Conditional):
         touching = np.unique(beyond.indices)
         matrix = None if whole.constraints is None else whole.constraints.matrix
         if matrix is None:
-            covariance, lift = cho_solve(cho_factor(precision), np.eye(len(block))), None
+            factor = inverse_factor(precision)
+            covariance, lift, prior = factor @ factor.T, None, Dense(factor=factor)
         else:
             left, values, right = np.linalg.svd(matrix[:, block])
             rank = int(np.sum(values > 1e-10))  # of rows of unit length in all
@@ -265,8 +265,8 @@ class _ThroughNeighbours(Conditional):
             covariance = plane @ np.linalg.solve(plane.T @ precision @ plane, plane.T)
             particular = (right[:rank].T / values[:rank]) @ left[:, :rank].T
             lift = particular - covariance @ (precision @ particular)
-        covariance = (covariance + covariance.T) / 2
-        set_fields(self, block=block, neighbours=others[touching], matrix=matrix, lift=lift, prior=Dense(covariance))
+            prior = Dense((covariance + covariance.T) / 2)
+        set_fields(self, block=block, neighbours=others[touching], matrix=matrix, lift=lift, prior=prior)
         set_fields(self, weights=-(beyond[:, touching].toarray().T @ covariance))
 
     def mean(self, f: Any) -> Any:

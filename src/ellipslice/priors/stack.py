@@ -72,6 +72,10 @@ class Stack(Prior):
         return sum(prior.noise_size for prior in self.priors)
 
     @property
+    def rank(self) -> int:
+        return sum(prior.rank for prior in self.priors)
+
+    @property
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.priors)
 

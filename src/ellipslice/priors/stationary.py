@@ -150,7 +150,8 @@ def _embed(
         variance = values.mean()
         if variance <= 0:
             raise ValueError(f"kernel is {variance:.6g} at lag 0: a variance must be positive.")
-        error = float(-values[values < 0].sum() / values.size / variance)
+        negative = float(-values[values < 0].sum() / values.size / variance)
+        error = max(negative, float(np.finfo(float).eps))  # no transform is more exact
         if error <= tolerance:
             return np.sqrt(np.maximum(values, 0.0) / values.size), error
         best = min(best, error)

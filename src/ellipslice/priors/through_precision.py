@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from ellipslice.priors.base import Prior
 from ellipslice.priors.conditional import Conditional
@@ -32,18 +32,23 @@ class ThroughPrecision(Conditional):
 
     def __init__(self, block: np.ndarray, whole: Prior, precision: np.ndarray):
         try:
-            covariance = cho_solve(cho_factor(precision), np.eye(len(precision)))
+            factor = inverse_factor(precision)
         except LinAlgError:
             raise ValueError(
                 f"{whole!r} has no precision to double precision: its covariance is singular, or nearly. Use Dense "
                 "below 5,000 values, which can condition such a one."
             ) from None
-        covariance = (covariance + covariance.T) / 2
-        set_fields(self, block=block, whole=whole, covariance=covariance, prior=Dense(covariance))
+        set_fields(self, block=block, whole=whole, covariance=factor @ factor.T, prior=Dense(factor=factor))
 
     def mean(self, f: Any) -> Any:
         rest = jnp.asarray(f).at[..., self.block].set(0.0)
         return -precision_times(self.whole, rest)[..., self.block] @ self.covariance
+
+
+def inverse_factor(precision: np.ndarray) -> np.ndarray:
+    """The lower triangular F with F @ F.T the inverse of a precision; LinAlgError if there is none."""
+    lower = cholesky(precision[::-1, ::-1], lower=True)  # backwards, so that the inverse is lower triangular again
+    return solve_triangular(lower, np.eye(len(lower)), lower=True).T[::-1, ::-1]
 
 
 def precision_times(prior: Prior, f: Any) -> Any:
