@@ -12,9 +12,23 @@ from math import pi
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from tinygp.kernels import quasisep
 
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Move
-from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
+from ellipslice.priors import (
+    Dense,
+    Diagonal,
+    FromDraws,
+    Kronecker,
+    LowRank,
+    Markov,
+    Prior,
+    SparsePrecision,
+    Stack,
+    Stationary,
+    Sum,
+)
 
 # --- priors ---------------------------------------------------------------------------------------------------------
 
@@ -40,6 +54,68 @@ def blocks(*covariances: Any) -> np.ndarray:
         whole[start : start + len(c), start : start + len(c)] = c
         start += len(c)
     return whole
+
+
+def grid_covariance(kernel: Callable[[Any], Any], shape: tuple[int, ...], spacing: Any) -> np.ndarray:
+    """Of a stationary kernel on a regular grid, pair by pair."""
+    points = np.array(list(np.ndindex(shape))) * spacing
+    return np.array([[float(kernel(a - b)) for b in points] for a in points])
+
+
+def exponential(lag: Any) -> Any:
+    return 2.0 * np.exp(-np.linalg.norm(lag, axis=-1) / 3)
+
+
+def slanted(lag: Any) -> Any:
+    """Longer along one diagonal than along the other: even, but not in each axis by itself."""
+    return np.exp(-np.sqrt((lag[..., 0] - lag[..., 1]) ** 2 + 0.3 * (lag[..., 0] + lag[..., 1]) ** 2) / 2)
+
+
+def smooth(lag: Any) -> Any:
+    """Decays so slowly that the smallest embedding of 9 points is not positive."""
+    return 0.5 * np.exp(-0.5 * np.sum(lag**2, axis=-1) / 6**2)
+
+
+MOMENTS = np.array([0.0, 0.1, 0.5, 0.55, 1.7, 2.0, 4.5])  # irregular times
+GAPS = np.abs(MOMENTS[:, None] - MOMENTS)
+EARLIER = np.minimum(MOMENTS[:, None], MOMENTS)
+CLOSE = np.array([0.0, 1e-9, 2e-9, 1e-3, 0.5, 0.5 + 1e-12, 2.0])  # to a smooth kernel some of these are the same
+MATERN_32 = 2.25 * (1 + np.sqrt(3) * GAPS / 0.8) * np.exp(-np.sqrt(3) * GAPS / 0.8)
+
+
+def matern_52(gaps: np.ndarray, scale: float) -> np.ndarray:
+    x = np.sqrt(5) * gaps / scale
+    return (1 + x + x**2 / 3) * np.exp(-x)
+
+
+CHAIN = np.diag(np.full(6, 2.5)) - np.eye(6, k=1) - np.eye(6, k=-1)  # a precision
+GRAPH = np.array([[0, 1, 1, 0, 0], [1, 0, 2, 0, 0], [1, 2, 0, 1, 0], [0, 0, 1, 0, 1], [0, 0, 0, 1, 0]], dtype=float)
+ISLANDS = np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))  # two triangles
+TWO_CONSTRAINTS = np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 0.0, -2.0, 0.0, 0.5, 0.0]])
+
+
+def constrained(precision: np.ndarray, constraints: np.ndarray) -> np.ndarray:
+    """The covariance of exp(-f'Qf / 2) on the plane where constraints @ f = 0, in coordinates of that plane."""
+    plane = np.linalg.svd(constraints)[2][np.linalg.matrix_rank(constraints) :].T
+    return plane @ np.linalg.inv(plane.T @ precision @ plane) @ plane.T
+
+
+def differences(size: int, order: int) -> np.ndarray:
+    step = np.diff(np.eye(size), n=order, axis=0)
+    return step.T @ step
+
+
+def laplacian(graph: np.ndarray) -> np.ndarray:
+    return np.diag(graph.sum(axis=0)) - graph
+
+
+def matern_precision(shape: tuple[int, int], spacing: float, length_scale: float) -> np.ndarray:
+    """Of smoothness 1 and variance 1.7, neighbour by neighbour."""
+    points = list(np.ndindex(shape))
+    near = np.array([[abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1 for b in points] for a in points], dtype=float)
+    kappa = np.sqrt(2) / length_scale
+    operator = kappa**2 * np.eye(len(points)) + laplacian(near) / spacing**2
+    return operator @ operator * spacing**2 / (4 * np.pi * kappa**2 * 1.7)
 
 
 def walk(rng: np.random.Generator) -> np.ndarray:
@@ -92,12 +168,151 @@ _PRIORS: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
     "Stack with a routine": (lambda mean: Stack({"f": FromDraws(walk, 5), "b": Diagonal(4.0, mean)}), None),
 }
 
+# The same for priors with structure. The first of each class has a mean too; more would only take longer.
+_STRUCTURED: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
+    "LowRank, more columns than values": (lambda mean: LowRank(WIDE_FACTOR, mean), WIDE_FACTOR @ WIDE_FACTOR.T),
+    "LowRank, a column repeated": (
+        lambda mean: LowRank(FACTOR[:, [0, 1, 0]], mean),
+        FACTOR[:, [0, 1, 0]] @ FACTOR[:, [0, 1, 0]].T,
+    ),
+    "LowRank plus a diagonal": (
+        lambda mean: LowRank(FACTOR, mean, diagonal=SPREADS),
+        FACTOR @ FACTOR.T + np.diag(SPREADS),
+    ),
+    "LowRank plus a diagonal with a 0": (
+        lambda mean: LowRank(FACTOR, mean, diagonal=[1.0, 0.0, 2.0, 1.0]),
+        FACTOR @ FACTOR.T + np.diag([1.0, 0.0, 2.0, 1.0]),
+    ),
+    "Stationary": (lambda mean: Stationary(exponential, 8, 0.5, mean), grid_covariance(exponential, (8,), 0.5)),
+    "Stationary, one value": (lambda mean: Stationary(exponential, 1, 0.5, mean), np.array([[2.0]])),
+    "Stationary, an axis of one": (
+        lambda mean: Stationary(exponential, (3, 1), 1.0, mean),
+        grid_covariance(exponential, (3, 1), 1.0),
+    ),
+    "Stationary, grown": (lambda mean: Stationary(smooth, 9, 1.0, mean), grid_covariance(smooth, (9,), 1.0)),
+    "Stationary, two axes": (
+        lambda mean: Stationary(slanted, (4, 3), (1.0, 0.5), mean),
+        grid_covariance(slanted, (4, 3), (1.0, 0.5)),
+    ),
+    "Stationary, three axes": (
+        lambda mean: Stationary(exponential, (2, 3, 2), 0.7, mean),
+        grid_covariance(exponential, (2, 3, 2), 0.7),
+    ),
+    "Kronecker": (lambda mean: Kronecker(CORRELATED, ROUGH[:4, :4], mean=mean), np.kron(CORRELATED, ROUGH[:4, :4])),
+    "Kronecker, singular": (lambda mean: Kronecker(SINGULAR, CORRELATED, mean=mean), np.kron(SINGULAR, CORRELATED)),
+    "Kronecker, structured": (
+        lambda mean: Kronecker(Diagonal([1.0, 4.0]), LowRank(FACTOR, diagonal=SPREADS), mean=mean),
+        np.kron(np.diag([1.0, 4.0]), FACTOR @ FACTOR.T + np.diag(SPREADS)),
+    ),
+    "Kronecker with a grid": (
+        lambda mean: Kronecker(CORRELATED, Stationary(slanted, (2, 3), 1.0), mean=mean),
+        np.kron(CORRELATED, grid_covariance(slanted, (2, 3), 1.0)),
+    ),
+    "Markov, Matérn-1/2": (
+        lambda mean: Markov(quasisep.Exp(scale=0.7, sigma=2.0), MOMENTS, mean),
+        4 * np.exp(-GAPS / 0.7),
+    ),
+    "Markov, Matérn-3/2": (lambda mean: Markov(quasisep.Matern32(scale=0.8, sigma=1.5), MOMENTS, mean), MATERN_32),
+    "Markov, Matérn-5/2": (
+        lambda mean: Markov(quasisep.Matern52(scale=1.3), MOMENTS, mean),
+        matern_52(GAPS, 1.3),
+    ),
+    "Markov, one time": (lambda mean: Markov(quasisep.Matern52(scale=1.3), [3.0], mean), np.array([[1.0]])),
+    "Markov, close times": (
+        lambda mean: Markov(quasisep.Matern52(scale=1.3), CLOSE, mean),
+        matern_52(np.abs(CLOSE[:, None] - CLOSE), 1.3),
+    ),
+    "Markov, walk": (
+        lambda mean: Markov(Markov.walk(0.5, start=2.0, origin=-1.0), MOMENTS, mean),
+        4.0 + 0.25 * (EARLIER + 1.0),
+    ),
+    "Markov, walk from 0": (lambda mean: Markov(Markov.walk(3.0), MOMENTS + 0.5, mean), 9.0 * (EARLIER + 0.5)),
+    "Markov, sum": (
+        lambda mean: Markov(quasisep.Matern32(scale=0.8, sigma=1.5) + 0.3 * Markov.walk(), MOMENTS, mean),
+        MATERN_32 + 0.3 * EARLIER,
+    ),
+    "Markov, product": (
+        lambda mean: Markov(quasisep.Matern32(scale=0.8, sigma=1.5) * quasisep.Exp(scale=2.0), MOMENTS, mean),
+        MATERN_32 * np.exp(-GAPS / 2.0),
+    ),
+    "Kronecker of Markov": (
+        lambda mean: Kronecker(Markov(quasisep.Exp(scale=0.7), MOMENTS[:3]), CORRELATED, mean=mean),
+        np.kron(np.exp(-GAPS[:3, :3] / 0.7), CORRELATED),
+    ),
+    "SparsePrecision": (lambda mean: SparsePrecision(csr_array(CHAIN), mean), np.linalg.inv(CHAIN)),
+    "SparsePrecision, one value": (lambda mean: SparsePrecision(csr_array([[4.0]]), mean), np.array([[0.25]])),
+    "SparsePrecision, not sparse": (lambda mean: SparsePrecision(CHAIN, mean, shape=(2, 3)), np.linalg.inv(CHAIN)),
+    "SparsePrecision, by CHOLMOD": (
+        lambda mean: SparsePrecision(csr_array(CHAIN), mean, cholesky="cholmod"),
+        np.linalg.inv(CHAIN),
+    ),
+    "SparsePrecision, constrained": (
+        lambda mean: SparsePrecision(csr_array(CHAIN), mean, constraints=TWO_CONSTRAINTS),
+        constrained(CHAIN, TWO_CONSTRAINTS),
+    ),
+    "SparsePrecision, random walk": (
+        lambda mean: SparsePrecision.random_walk(7, precision=3.0, mean=mean),
+        constrained(3.0 * differences(7, 1), np.ones((1, 7))),
+    ),
+    "SparsePrecision, smooth walk": (
+        lambda mean: SparsePrecision.random_walk(6, order=2, precision=0.1, mean=mean),
+        constrained(0.1 * differences(6, 2), np.stack([np.ones(6), np.arange(6.0)])),
+    ),
+    "SparsePrecision, another constraint": (
+        lambda mean: SparsePrecision(differences(6, 1), mean, constraints=TWO_CONSTRAINTS[1:]),
+        constrained(differences(6, 1), TWO_CONSTRAINTS[1:]),
+    ),
+    "SparsePrecision, one constraint more": (
+        lambda mean: SparsePrecision(differences(6, 1), mean, constraints=TWO_CONSTRAINTS),
+        constrained(differences(6, 1), TWO_CONSTRAINTS),
+    ),
+    "SparsePrecision, autoregression": (
+        lambda mean: SparsePrecision.autoregression(GRAPH, 0.9, precision=2.0, mean=mean),
+        np.linalg.inv(2.0 * (np.diag(GRAPH.sum(axis=0)) - 0.9 * GRAPH)),
+    ),
+    "SparsePrecision, intrinsic": (
+        lambda mean: SparsePrecision.autoregression(csr_array(GRAPH), mean=mean),
+        constrained(laplacian(GRAPH), np.ones((1, 5))),
+    ),
+    "SparsePrecision, islands": (
+        lambda mean: SparsePrecision.autoregression(ISLANDS, mean=mean),
+        constrained(laplacian(ISLANDS), np.kron(np.eye(2), np.ones((1, 3)))),
+    ),
+    "SparsePrecision, Matérn": (
+        lambda mean: SparsePrecision.matern((3, 4), 0.5, 1.2, smoothness=1, variance=1.7, mean=mean),
+        np.linalg.inv(matern_precision((3, 4), 0.5, 1.2)),
+    ),
+    "Kronecker of sparse": (
+        lambda mean: Kronecker(CORRELATED, SparsePrecision(CHAIN), mean=mean),
+        np.kron(CORRELATED, np.linalg.inv(CHAIN)),
+    ),
+    "Sum": (
+        lambda mean: Sum(Dense(CORRELATED, mean), Diagonal([1.0, 0.5, 2.0])),
+        CORRELATED + np.diag([1.0, 0.5, 2.0]),
+    ),
+    "Sum of three": (
+        lambda mean: Sum(
+            Diagonal(SPREADS, 3.0 if mean else 0.0), LowRank(FACTOR, mean), Stationary(exponential, 4, 1.0)
+        ),
+        np.diag(SPREADS) + FACTOR @ FACTOR.T + grid_covariance(exponential, (4,), 1.0),
+    ),
+    "Sum with a routine": (lambda mean: Sum(FromDraws(walk, 5), Diagonal(np.ones(5), mean)), None),
+    "Stack of structures": (
+        lambda mean: Stack({"f": Stationary(exponential, 3, 1.0, mean), "g": Kronecker(CORRELATED, CORRELATED)}),
+        blocks(grid_covariance(exponential, (3,), 1.0), np.kron(CORRELATED, CORRELATED)),
+    ),
+}
+
 
 def _with_and_without_mean() -> tuple[dict[str, Callable[[], Prior]], dict[str, np.ndarray]]:
     priors: dict[str, Callable[[], Prior]] = {}
     covariances: dict[str, np.ndarray] = {}
-    for name, (make, covariance) in _PRIORS.items():
-        for suffix, mean in (("", 0.0), (", mean 1.5", 1.5)):
+    met: set[str] = set()
+    for name, (make, covariance) in (_PRIORS | _STRUCTURED).items():
+        word = name.split()[0].strip(",")
+        means = {"": 0.0} if name in _STRUCTURED and word in met else {"": 0.0, ", mean 1.5": 1.5}
+        met.add(word)
+        for suffix, mean in means.items():
             priors[name + suffix] = lambda make=make, mean=mean: make(mean)
             if covariance is not None:
                 covariances[name + suffix] = covariance

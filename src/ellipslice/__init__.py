@@ -10,7 +10,19 @@ import importlib.metadata
 
 from ellipslice import data, diagnostics, likelihoods, moves, testing
 from ellipslice.moves import step
-from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
+from ellipslice.priors import (
+    Dense,
+    Diagonal,
+    FromDraws,
+    Kronecker,
+    LowRank,
+    Markov,
+    Prior,
+    SparsePrecision,
+    Stack,
+    Stationary,
+    Sum,
+)
 from ellipslice.sampling import sample
 
 __version__ = importlib.metadata.version("ellipslice")
@@ -19,9 +31,14 @@ __all__ = [
     "Dense",
     "Diagonal",
     "FromDraws",
+    "Kronecker",
     "LowRank",
+    "Markov",
     "Prior",
+    "SparsePrecision",
     "Stack",
+    "Stationary",
+    "Sum",
     "data",
     "diagnostics",
     "likelihoods",

@@ -92,7 +92,7 @@ def block_length(size: int) -> int:
 def draw_block(prior: Draws, seed: int, chain: int, block: int, length: int, parts: int = 1) -> Noise:
     """The noise of `length` updates of one chain, fields shaped (length, parts, ...)."""
     rng = generator(seed, chain, 1 + block)
-    nu = prior.draw(rng, length * parts)
+    nu = np.asarray(prior.draw(rng, length * parts))
     level = rng.standard_exponential((length, parts))
     first = rng.random((length, parts, FIRST))
     key = rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32)

@@ -147,7 +147,7 @@ class CompiledEngine(Engine):
         look_ahead: int | None = None,
     ) -> CompiledRun:
         with jax_settings():
-            prior = jax.tree.map(jnp.asarray, self.posterior.prior)
+            prior = self.posterior.prior
             in_one = (
                 jax.default_backend() == "cpu"
                 and self.operations <= ONE_FUNCTION

@@ -67,7 +67,7 @@ def bounded_block(
         log_y = log_l - block.level[t]
         theta, before = block.theta[t], block.tried[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
-        bend = None if curvature is None else tuple(jnp.sum(curvature * p * q) for p, q in ((a, a), (a, b), (b, b)))
+        bend = None if curvature is None else _bend(curvature, a, b)
         planes = Planes(*(jnp.full(PLANES, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0, 0.0, 0.0)))
         planes = _add(planes, 0, log_l, gradient, a, b, *move.weights(block.here[t]))
 
@@ -118,12 +118,16 @@ def bounded_block(
     return lax.while_loop(can_go_on, one_update, (nothing, start))
 
 
+def _bend(curvature: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    return jnp.sum(curvature * a * a), jnp.sum(curvature * a * b), jnp.sum(curvature * b * b)
+
+
 def _add(planes: Planes, slot: Any, value: Any, gradient: Any, a: Any, b: Any, c: Any, s: Any) -> Planes:
     """The plane that touches g at (c, s), put into a slot; none if the gradient is not finite."""
     x, z = jnp.sum(gradient * a), jnp.sum(gradient * b)
     height = value - c * x - s * z
     usable = jnp.isfinite(height)
-    new = Planes(jnp.where(usable, height, jnp.inf), *(jnp.where(usable, part, 0.0) for part in (x, z)), c, s)
+    new = Planes(jnp.where(usable, height, jnp.inf), jnp.where(usable, x, 0.0), jnp.where(usable, z, 0.0), c, s)
     return Planes(*(old.at[slot].set(part) for old, part in zip(planes, new, strict=True)))
 
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.angles import WIDTH, AngleTable
@@ -18,7 +16,6 @@ from ellipslice.moves.search import MAX_EVALUATIONS, search
 from ellipslice.noise import Noise, block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.settings import jax_settings
 
 TURN = 0.05
 """Seconds between two looks at the clock, about, for all chains together."""
@@ -54,10 +51,8 @@ class HostEngine(Engine):
         updates: int,
         look_ahead: int | None = None,
     ) -> HostRun:
-        with jax_settings():
-            prior = jax.tree.map(jnp.asarray, self.posterior.prior)
         under_way = [
-            _Chain(i, number, state, updates, prior, move, seed)
+            _Chain(i, number, state, updates, self.posterior.prior, move, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))
         ]
         call = self.call

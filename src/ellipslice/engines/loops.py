@@ -68,6 +68,7 @@ def step_block(
 
 
 def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
+    """Run a compiled loop, in one function if asked for; `static` are its first arguments, which are not arrays."""
     return (_as_one_function if in_one else _as_it_comes)(loop, static, *arguments)[0]
 
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.settings import jax_settings
+
+if TYPE_CHECKING:
+    from ellipslice.priors.conditional import Conditional
+
+ABILITIES = ("whiten", "log_density", "condition")
+"""What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""
 
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """The named latents inside the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
@@ -23,6 +30,9 @@ class Prior(abc.ABC):
     linear map from standard normals to a zero-mean draw. The sampler needs nothing else. Check it with
     `ellipslice.testing.check_prior`.
 
+    Where its mathematics allows, a prior has abilities besides: `whiten`, `log_density` and `condition`, each optional.
+    One that is missing raises a TypeError that names the alternative; nothing becomes a dense matrix in silence.
+
     Attributes
     ----------
     mean : array, shape (size,), or None
@@ -33,6 +43,9 @@ class Prior(abc.ABC):
 
     mean: Any
     shape: tuple[int, ...]
+
+    instead = "its class does not write one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+    """Why an ability is missing, and what to use: the end of the error's sentence."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape {self.shape})"
@@ -56,10 +69,57 @@ class Prior(abc.ABC):
     def color(self, z: Any) -> Any:
         """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
 
+    by_numpy = False
+    """Whether `color` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
+
+    @property
+    def traceable(self) -> bool:
+        """Whether `color` and `whiten` can be compiled. If not, they work on arrays, on the host."""
+        return True
+
     def draw(self, rng: np.random.Generator, count: int) -> Any:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        z = rng.standard_normal((count, self.noise_size))
+        if self.by_numpy:
+            return self.color(z)
         with jax_settings():
-            return _color(self, rng.standard_normal((count, self.noise_size)))
+            return _color(self, z) if self.traceable else self.color(z)
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the span of its draws: less than `size` if the covariance is singular."""
+        return min(self.size, self.noise_size)
+
+    @property
+    def abilities(self) -> frozenset[str]:
+        """Which of `whiten`, `log_density` and `condition` this prior has."""
+        return frozenset(name for name in ABILITIES if getattr(type(self), name) is not getattr(Prior, name))
+
+    def whiten(self, f: Any) -> Any:
+        """The smallest z (..., noise_size) with color(z) = f, for centred flat f (..., size) that `color` can reach.
+
+        Linear, and traceable by JAX.
+        """
+        raise self.lacks("whiten")
+
+    def log_density(self, f: Any) -> Any:
+        """The logarithm of N(f; 0, Sigma) at centred flat vectors (..., size), shape (...); traceable by JAX.
+
+        If Sigma is singular, the density on the span of its draws (with the pseudo-determinant), and minus infinity
+        for an f that is not a draw to about six digits.
+        """
+        raise self.lacks("log_density")
+
+    def condition(self, block: Any) -> Conditional:
+        """The distribution of the values at the indices `block` of the flat vector given all others, factorised once.
+
+        The conditional has `block` (sorted), `mean(f)` and `prior`, the Gaussian around that mean.
+        """
+        raise self.lacks("condition")
+
+    def lacks(self, ability: str) -> TypeError:
+        """The error of a missing ability."""
+        return TypeError(f"{type(self).__name__} has no `{ability}`: {self.instead}")
 
     def simulate(self, rng: np.random.Generator, count: int | None = None, *, mean: bool = True) -> Any:
         """Draws as the likelihood would receive them, for prior predictive checks.
@@ -105,12 +165,23 @@ def unpack(f: Any, mean: Any, layout: Layout) -> dict[str, Any]:
     return latents
 
 
-def as_mean(mean: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Validate a mean and flatten it; None when it is zero everywhere."""
-    array = as_numbers(mean, "mean")
+def log_normal(z: Any, log_determinant: Any, rank: int) -> Any:
+    """The log density of a Gaussian at a vector whose whitened form is z; `rank` is the dimension of its span."""
+    return -0.5 * (jnp.sum(z**2, -1) + log_determinant + rank * math.log(2 * math.pi))
+
+
+def on_span(log_density: Any, f: Any, nearest: Any) -> Any:
+    """Minus infinity where f is not its nearest draw: a singular Gaussian has no mass there."""
+    gap, size = jnp.abs(f - nearest).max(-1), jnp.abs(f).max(-1)
+    return jnp.where(gap <= 1e-6 * size, log_density, -jnp.inf)
+
+
+def as_mean(mean: Any, shape: tuple[int, ...], name: str = "mean") -> np.ndarray | None:
+    """Validate a mean (or another value per latent) and flatten it; None when it is zero everywhere."""
+    array = as_numbers(mean, name)
     if array.shape not in ((), shape):
         raise ValueError(
-            f"mean has shape {array.shape}, but the latent has shape {shape}. Give a number or that shape."
+            f"{name} has shape {array.shape}, but the latent has shape {shape}. Give a number or that shape."
         )
     if not array.any():
         return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers
+from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.priors.conditional import Conditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -24,7 +26,7 @@ class Diagonal(Prior):
 
     Notes
     -----
-    A draw costs O(N).
+    A draw costs O(N), and so does everything else.
 
     Examples
     --------
@@ -36,6 +38,8 @@ class Diagonal(Prior):
     deviation: Any
     mean: Any
     shape: tuple[int, ...] = static()
+
+    by_numpy = True
 
     def __init__(self, variance: Any, mean: Any = 0.0):
         values = as_numbers(variance, "variance")
@@ -61,6 +65,23 @@ class Diagonal(Prior):
 
     def color(self, z: Any) -> Any:
         return z * self.deviation
+
+    @property
+    def rank(self) -> int:
+        return int(np.count_nonzero(self.deviation))
+
+    def whiten(self, f: Any) -> Any:
+        return jnp.where(self.deviation > 0, f / jnp.where(self.deviation > 0, self.deviation, 1.0), 0.0)
+
+    def log_density(self, f: Any) -> Any:
+        z, varies = self.whiten(f), self.deviation > 0
+        log_determinant = 2 * jnp.sum(jnp.log(jnp.where(varies, self.deviation, 1.0)))
+        return on_span(log_normal(z, log_determinant, varies.sum()), f, self.color(z))
+
+    def condition(self, block: Any) -> Conditional:
+        block = as_block(block, self.size)
+        nothing = np.zeros((0, len(block)))
+        return Regression(block, np.zeros(0, dtype=np.int64), nothing, Diagonal(self.deviation[block] ** 2))
 
     def __repr__(self) -> str:
         return f"Diagonal(shape {self.shape})"

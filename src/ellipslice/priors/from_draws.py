@@ -44,6 +44,10 @@ class FromDraws(Prior):
     shape: tuple[int, ...] = static()
     batched: bool = static()
 
+    instead = (
+        "it is known only through its routine. Use EllipticalSlice, which needs only draws, or a prior that has it."
+    )
+
     def __init__(
         self, routine: Callable[..., Any], size: int | tuple[int, ...], mean: Any = 0.0, *, batched: bool = False
     ):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.priors.base import Layout, Prior
+from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -70,6 +71,14 @@ class Stack(Prior):
     def noise_size(self) -> int:
         return sum(prior.noise_size for prior in self.priors)
 
+    @property
+    def rank(self) -> int:
+        return sum(prior.rank for prior in self.priors)
+
+    @property
+    def traceable(self) -> bool:
+        return all(prior.traceable for prior in self.priors)
+
     def color(self, z: Any) -> Any:
         ends = np.cumsum([prior.noise_size for prior in self.priors])[:-1]
         return jnp.concatenate([p.color(part) for p, part in zip(self.priors, jnp.split(z, ends, -1), strict=True)], -1)
@@ -78,5 +87,52 @@ class Stack(Prior):
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         return np.concatenate([np.asarray(prior.draw(rng, count)) for prior in self.priors], axis=1)
 
+    @property
+    def abilities(self) -> frozenset[str]:
+        """What all of them can do."""
+        return frozenset.intersection(*(prior.abilities for prior in self.priors))
+
+    def whiten(self, f: Any) -> Any:
+        return jnp.concatenate([prior.whiten(part) for prior, part in self._parts(f)], -1)
+
+    def log_density(self, f: Any) -> Any:
+        return sum(prior.log_density(part) for prior, part in self._parts(f))
+
+    def condition(self, block: Any) -> Conditional:
+        block = as_block(block, self.size)
+        names, parts, starts, start = [], [], [], 0
+        for name, prior in zip(self.names, self.priors, strict=True):
+            mine = block[(block >= start) & (block < start + prior.size)]
+            if len(mine):
+                names.append(name)
+                parts.append(prior.condition(mine - start))
+                starts.append((start, start + prior.size))
+            start += prior.size
+        members = Stack({name: part.prior for name, part in zip(names, parts, strict=True)})
+        return _EachAlone(block, tuple(parts), members, tuple(starts))
+
+    def _parts(self, f: Any) -> list[tuple[Prior, Any]]:
+        ends = np.cumsum([prior.size for prior in self.priors])[:-1]
+        return list(zip(self.priors, jnp.split(f, ends, -1), strict=True))
+
     def __repr__(self) -> str:
         return f"Stack({', '.join(f'{n}: {p!r}' for n, p in zip(self.names, self.priors, strict=True))})"
+
+
+@pytree
+class _EachAlone(Conditional):
+    """Independent latents: each given the rest of itself."""
+
+    block: Any
+    parts: tuple[Conditional, ...]
+    prior: Prior
+    spans: tuple[tuple[int, int], ...] = static()
+
+    def __init__(
+        self, block: np.ndarray, parts: tuple[Conditional, ...], prior: Prior, spans: tuple[tuple[int, int], ...]
+    ):
+        set_fields(self, block=block, parts=parts, prior=prior, spans=spans)
+
+    def mean(self, f: Any) -> Any:
+        each = zip(self.parts, self.spans, strict=True)
+        return jnp.concatenate([part.mean(f[..., start:stop]) for part, (start, stop) in each], -1)

@@ -9,15 +9,20 @@ import jax
 import numpy as np
 
 from ellipslice.priors import Prior
+from ellipslice.priors.base import ABILITIES
 from ellipslice.settings import jax_settings
+from ellipslice.testing.abilities import check_abilities
 from ellipslice.testing.laws import close, law, likely
 
 
 def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     """Check that a prior is what the sampler takes it for.
 
-    The laws: shapes and layout agree; `color` is linear, takes batches, can be traced and compiled; `draw` is a
-    function of its generator; draws have mean zero, are Gaussian, and have the covariance that `color` says.
+    The laws: shapes and layout agree; `color` is linear, takes batches, and can be compiled unless the prior says that
+    it is not traceable; `draw` is a function of its generator; draws have mean zero, are Gaussian, and have the
+    covariance that `color` says. And the abilities it has: `whiten` inverts `color`, `log_density` is that of the
+    covariance, `condition` is the formula for dense matrices. One that it has not raises a TypeError that names an
+    alternative.
 
     Parameters
     ----------
@@ -58,6 +63,14 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     elif factor is not None:
         covariance = factor.T @ factor
     _check_draws(prior, covariance, seed)
+    for ability in ABILITIES:
+        if ability not in prior.abilities:
+            _check_missing(prior, ability)
+        elif factor is None:
+            raise AssertionError(f"a prior with `{ability}` needs `color` too")
+    if factor is not None and prior.abilities:
+        with jax_settings():
+            check_abilities(prior, factor, seed)
 
 
 def _has_color(prior: Prior) -> bool:
@@ -65,6 +78,19 @@ def _has_color(prior: Prior) -> bool:
         return prior.noise_size >= 1
     except TypeError:
         return False
+
+
+def _check_missing(prior: Prior, ability: str) -> None:
+    argument = [0] if ability == "condition" else np.zeros(prior.size)
+    try:
+        getattr(prior, ability)(argument)
+    except TypeError as error:
+        law(
+            f"no `{ability}`" in str(error) and "use " in str(error).lower(),
+            f"the error of a missing ability does not say so or names no alternative: {error}",
+        )
+    else:
+        raise AssertionError(f"`{ability}` is not among the prior's abilities, but it did not raise a TypeError")
 
 
 def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
@@ -76,7 +102,8 @@ def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
     close(prior.color(np.zeros(noise)), np.zeros(size), "color does not map 0 to 0")
     close(np.stack([prior.color(row) for row in x]), drawn, "color treats a batch differently from its rows")
     close(prior.color(np.stack([x, y]))[1], prior.color(y), "color does not take several leading axes")
-    close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
+    if prior.traceable:
+        close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
     leaves, structure = jax.tree.flatten(prior)
     again = jax.tree.unflatten(structure, leaves)
     close(again.color(x), drawn, "the prior does not survive being taken apart as a pytree")

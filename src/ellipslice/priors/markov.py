@@ -1,0 +1,233 @@
+"""Time series at irregular times, in linear time, through tinygp's quasi-separable kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal
+from ellipslice.priors.conditional import Conditional, as_block
+from ellipslice.priors.kernels import comes_from
+from ellipslice.priors.markov_condition import condition
+from ellipslice.pytree import pytree, set_fields, static
+from ellipslice.settings import jax_settings
+
+if TYPE_CHECKING:
+    from tinygp.kernels.quasisep import Quasisep
+
+
+@pytree
+class Markov(Prior):
+    """A Gaussian process in time whose past and future are independent given a small state.
+
+    Use it for time series of any length, at any times: the kernels Matérn-1/2, -3/2 and -5/2, random walks, damped and
+    undamped oscillations, and sums and products of these, are all of this kind. Needs tinygp.
+
+    Parameters
+    ----------
+    kernel : tinygp.kernels.quasisep.Quasisep
+        Such as `tinygp.kernels.quasisep.Matern32(scale=1.5)`, or `Markov.walk(...)`.
+    times : array, shape (N,)
+        Strictly increasing. For times that are not, `times, where = np.unique(times, return_inverse=True)`, and use
+        f[where] in the likelihood.
+    mean : float or array, shape (N,)
+
+    Notes
+    -----
+    Everything costs O(N S^2) with a state of S numbers (1, 2 and 3 for the Matérn kernels; a sum adds, a product
+    multiplies); `condition` besides costs O(B^3) once for a block that spans B values. The covariance is the kernel's
+    to rounding: where times are so close that it is singular to double precision, a variance is raised by a unit in the
+    last place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tinygp.kernels import quasisep
+    >>> times = np.sort(np.random.default_rng(0).uniform(0, 100, 1000))
+    >>> Markov(quasisep.Matern32(scale=5.0) + quasisep.Exp(scale=0.5, sigma=0.3), times)
+    Markov(1000 values, state of 3)
+    """
+
+    diagonal: Any
+    left: Any
+    right: Any
+    transition: Any
+    """The Cholesky factor L: L[n, n] = diagonal[n], L[n, k] = left[n] @ transition[n - 1] ... [k + 1] @ right[k]."""
+    mean: Any
+    shape: tuple[int, ...] = static()
+
+    def __init__(self, kernel: Quasisep, times: Any, mean: Any = 0.0):
+        times = _as_times(times)
+        with jax_settings():
+            start, observed, transition = (np.asarray(part) for part in _state_space(kernel, times))
+            if not all(np.isfinite(part).all() for part in (start, observed, transition)):
+                raise ValueError("kernel is not finite at these times. Check its parameters; a walk has no past.")
+            variance = np.einsum("ni,ij,nj->n", observed, start, observed)
+            if not (variance > 0).all():
+                n = int(np.argmin(variance))
+                raise ValueError(
+                    f"kernel has the variance {variance[n]:.6g} at times[{n}] = {times[n]:.6g}; expected a positive "
+                    "one. A walk is 0 where it starts: leave that time out, or give it start=..."
+                )
+            noise = _positive(start - np.einsum("nij,jk,nlk->nil", transition, start, transition))
+            diagonal, right = (np.asarray(part) for part in _filter(start, observed, transition, noise, variance))
+        if not np.isfinite(diagonal).all() or not np.isfinite(right).all():
+            raise ValueError("kernel is not positive definite at these times. Check its parameters.")
+        left = np.einsum("ni,nij->nj", observed, transition)
+        set_fields(self, diagonal=diagonal, left=left, right=right, transition=transition)
+        set_fields(self, mean=as_mean(mean, times.shape), shape=times.shape)
+
+    @staticmethod
+    def walk(scale: float = 1.0, *, start: float = 0.0, origin: float = 0.0) -> Quasisep:
+        """The kernel of a random walk (Brownian motion), to use by itself, in sums and in products.
+
+        Its variance is start^2 + scale^2 (time - origin), for times after the origin.
+
+        Parameters
+        ----------
+        scale : float
+            Standard deviation of an increment over a unit of time.
+        start : float
+            Standard deviation at the origin.
+        origin : float
+            Time at which it starts.
+
+        Examples
+        --------
+        >>> Markov(Markov.walk(0.5, start=2.0), [0.0, 1.0, 4.0])
+        Markov(3 values, state of 1)
+        """
+        _import_tinygp()
+        from ellipslice.priors.walk import Walk
+
+        for name, value, least in (("scale", scale, "positive"), ("start", start, "not negative")):
+            number = as_numbers(value, name)
+            if number.ndim or number < 0 or (least == "positive" and number == 0):
+                raise ValueError(f"{name} must be one number, {least}, but it is {value!r}.")
+        return Walk(scale=float(scale), start=float(start), origin=float(origin))
+
+    @property
+    def noise_size(self) -> int:
+        return self.size
+
+    def color(self, z: Any) -> Any:
+        return _along_time(self._factor.matmul, z)
+
+    def whiten(self, f: Any) -> Any:
+        return _along_time(self._factor.solve, f)
+
+    def log_density(self, f: Any) -> Any:
+        return log_normal(self.whiten(f), 2 * jnp.sum(jnp.log(self.diagonal)), self.size)
+
+    def condition(self, block: Any) -> Conditional:
+        return condition(self, as_block(block, self.size))
+
+    @property
+    def _factor(self) -> Any:
+        from tinygp.solvers.quasisep.core import DiagQSM, LowerTriQSM, StrictLowerTriQSM
+
+        lower = StrictLowerTriQSM(p=jnp.asarray(self.left), q=jnp.asarray(self.right), a=jnp.asarray(self.transition))
+        return LowerTriQSM(diag=DiagQSM(jnp.asarray(self.diagonal)), lower=lower)
+
+    def __repr__(self) -> str:
+        return f"Markov({self.size} values, state of {self.left.shape[1]})"
+
+
+def _along_time(apply: Any, values: Any) -> Any:
+    """Tinygp's matrices act on columns: all vectors go through time together."""
+    columns = values.reshape(-1, values.shape[-1]).T
+    return apply(columns).T.reshape(values.shape)
+
+
+@jax.jit
+def _filter(start: Any, observed: Any, transition: Any, noise: Any, variance: Any) -> tuple[Any, Any]:
+    """The diagonal of the Cholesky factor and its right vectors, by the Kalman filter.
+
+    tinygp's `SymmQSM.cholesky` takes what is known of the state from what there is to know, and where times are close
+    little is left of the digits: it breaks down. The filter carries what is not known. Where that is below rounding for
+    the value itself, it is raised to the last place of the value's variance; no other entry of the covariance changes.
+    """
+
+    def forward(unknown: Any, now: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any]]:
+        observed_n, transition_n, noise_n, variance_n = now
+        unknown = transition_n @ unknown @ transition_n.T + noise_n
+        toward = unknown @ observed_n
+        seen = observed_n @ toward
+        remaining = jnp.maximum(seen, jnp.finfo(seen.dtype).eps * variance_n)
+        gain = toward / remaining
+        # Joseph's form, which stays symmetric and positive.
+        left_over = jnp.eye(len(gain), dtype=gain.dtype) - jnp.outer(gain, observed_n)
+        unknown = left_over @ unknown @ left_over.T + (remaining - seen) * jnp.outer(gain, gain)
+        return unknown, (jnp.sqrt(remaining), toward / jnp.sqrt(remaining))
+
+    return jax.lax.scan(forward, start, (observed, transition, noise, variance))[1]
+
+
+def _positive(noise: np.ndarray) -> np.ndarray:
+    """Covariances (N, S, S) less their negative eigenvalues, which are rounding: the filter would divide by them."""
+    values, vectors = np.linalg.eigh(noise)
+    values = np.maximum(values, 0.0) + 4 * np.finfo(float).eps * np.abs(values[:, -1:])
+    return np.einsum("nij,nj,nkj->nik", vectors, values, vectors)
+
+
+def _state_space(kernel: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
+    """The kernel as f = observed[n] @ state, a state with covariance `start` and transitions from time n - 1 to n.
+
+    tinygp keeps transitions A with cov(state[n], state[k]) = start @ A; here they are start @ A @ inv(start), in units
+    in which all parts of the state have variance 1.
+    """
+    _import_tinygp()
+    from tinygp.kernels.quasisep import Quasisep
+
+    if not isinstance(kernel, Quasisep):
+        given = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
+        hint = " For any other kernel use Stationary at regular times, LowRank.inducing_points, or Dense."
+        if comes_from(kernel, "tinygp"):
+            hint = " tinygp.kernels.quasisep has Exp, Matern32 and Matern52 under the same names." + hint
+        raise TypeError(f"kernel must be an instance of a kernel of tinygp.kernels.quasisep, but it is {given}.{hint}")
+
+    return _evaluate(kernel, jnp.asarray(times))
+
+
+@jax.jit
+def _evaluate(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
+    def dense(matrix: Any) -> Any:
+        return jnp.asarray(matrix.to_dense() if hasattr(matrix, "to_dense") else matrix, dtype=jnp.float64)
+
+    start = dense(kernel.stationary_covariance())
+    observed = jnp.asarray(jax.vmap(kernel.observation_model)(now), dtype=jnp.float64)
+    before = jnp.concatenate([now[:1], now[:-1]])
+    dual = jax.vmap(lambda s, t: dense(kernel.transition_matrix(s, t)))(before, now)
+    scale = jnp.sqrt(start.diagonal())
+    start = start / scale[:, None] / scale
+    transition = start @ (scale[:, None] * dual / scale) @ jnp.linalg.inv(start)
+    return start, observed * scale, transition
+
+
+def _as_times(times: Any) -> np.ndarray:
+    array = as_numbers(times, "times")
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"times has shape {array.shape}; expected (N,).")
+    steps = np.diff(array)
+    advice = "Use `times, where = np.unique(times, return_inverse=True)`, and f[where] in the likelihood."
+    if (steps < 0).any():
+        n = int(np.argmax(steps < 0))
+        raise ValueError(
+            f"times must increase, but times[{n}] is {array[n]:.6g} and times[{n + 1}] is {array[n + 1]:.6g}. {advice}"
+        )
+    if (steps == 0).any():
+        n = int(np.argmax(steps == 0))
+        raise ValueError(
+            f"times[{n}] and times[{n + 1}] are both {array[n]:.6g}: at one time there is one value. {advice}"
+        )
+    return array
+
+
+def _import_tinygp() -> None:
+    try:
+        import tinygp  # noqa: F401
+    except ImportError:
+        raise ImportError('Markov needs tinygp, for its kernels: pip install "ellipslice[gp]".') from None
