@@ -62,11 +62,6 @@ class LowRank(Prior):
 
     def __init__(self, factor: Any, mean: Any = 0.0, *, diagonal: Any = 0.0):
         rows = as_factor(factor)
-        if len(rows) > rows.shape[1]:
-            raise ValueError(
-                f"factor has shape {rows.T.shape}, more columns than rows: its rank is not low. Did you mean factor.T? "
-                "For any other factor use Dense(factor=...)."
-            )
         shape = (rows.shape[1],)
         variance = as_mean(_as_diagonal(diagonal), shape, "diagonal")  # None if it is 0 everywhere
         deviation = None if variance is None else np.sqrt(variance)
