@@ -170,7 +170,7 @@ def _start(
         trial = first_draw(posterior.prior, start_generator(seed, numbers[0]))
         runner, why = choose_engine(posterior, engine, trial)
         return runner, why, prior_starts(runner, seed, numbers)
-    points = given_points(posterior.log_likelihood, initial, numbers)
+    points = given_points(posterior, initial, numbers)
     runner, why = choose_engine(posterior, engine, points[0])
     return runner, why, given_starts(runner, points, numbers)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.moves import State
 from ellipslice.noise import start_generator
-from ellipslice.posterior import CentredLikelihood
+from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.priors.base import as_numbers
 
@@ -44,8 +44,9 @@ def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State
     return states
 
 
-def given_points(centred: CentredLikelihood, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
+def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
     """The centred flat starts in `initial`: one point for all chains, or one for each along a leading axis."""
+    centred = posterior.log_likelihood
     names = {name for name, _ in centred.layout}
     if not isinstance(initial, Mapping) and not centred.single:
         raise TypeError(f"initial must be a dict with the prior's latents, {sorted(names)}, but it is an array.")
@@ -61,7 +62,22 @@ def given_points(centred: CentredLikelihood, initial: Any, chains: Sequence[int]
                 "point for each chain."
             )
         columns[name] = np.broadcast_to(values, (len(chains), *shape))
-    return [centred.pack({name: column[i] for name, column in columns.items()}) for i in range(len(chains))]
+    points = [centred.pack({name: column[i] for name, column in columns.items()}) for i in range(len(chains))]
+    _check_reachable(posterior.prior, np.stack(points))
+    return points
+
+
+def _check_reachable(prior: Prior, f: np.ndarray) -> None:
+    """Refuse points that a singular prior gives no draws like: a chain would never quite get away from them."""
+    if prior.rank == prior.size or "whiten" not in prior.abilities:
+        return
+    gap = np.abs(f - np.asarray(prior.color(prior.whiten(f)))).max()
+    if gap > 1e-6 * np.abs(f).max():
+        raise ValueError(
+            f"initial is not a point that this prior can draw: its covariance has rank {prior.rank} for {prior.size} "
+            f"values, and initial, less the mean, is off its span by {gap:.3g}. Start from a draw, "
+            "prior.simulate(rng), or leave initial out."
+        )
 
 
 def given_starts(engine: Engine, points: Sequence[np.ndarray], chains: Sequence[int]) -> list[State]:
