@@ -69,7 +69,7 @@ def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> l
 
 def _check_reachable(prior: Prior, f: np.ndarray) -> None:
     """Refuse points that a singular prior gives no draws like: a chain would never quite get away from them."""
-    if prior.rank == prior.size or "whiten" not in prior.abilities:
+    if "whiten" not in prior.abilities or prior.rank == prior.size:
         return
     gap = np.abs(f - np.asarray(prior.color(prior.whiten(f)))).max()
     if gap > 1e-6 * np.abs(f).max():
