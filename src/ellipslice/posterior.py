@@ -106,9 +106,18 @@ class Posterior:
         Takes zero-mean flat vectors, as `prior.draw` makes them.
     vectorized : bool
         Whether `log_likelihood.batch` may be called: said by the user, or by the likelihood's own `vectorized`.
+    concave : bool
+        Whether the log-likelihood is a concave function: said by the user, or by the likelihood's own `log_concave`.
     """
 
-    def __init__(self, prior: Prior, log_likelihood: Callable[..., Any], *, vectorized: bool | None = None):
+    def __init__(
+        self,
+        prior: Prior,
+        log_likelihood: Callable[..., Any],
+        *,
+        vectorized: bool | None = None,
+        concave: bool | None = None,
+    ):
         if isinstance(log_likelihood, Prior):
             raise TypeError("the prior was given first. The order is sample(log_likelihood, prior).")
         if not isinstance(prior, Prior):
@@ -136,6 +145,8 @@ class Posterior:
         check_signature("log_likelihood", log_likelihood, prior)
         takes_batches = bool(getattr(log_likelihood, "vectorized", False))
         self.prior = prior
+        known = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
+        self.concave = known if concave is None else bool(concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         self.log_likelihood = CentredLikelihood(
             log_likelihood, prior, batches_only=self.vectorized and not takes_batches

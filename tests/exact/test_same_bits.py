@@ -17,7 +17,7 @@ from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
 from ellipslice.engines import compiled, host
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine
-from ellipslice.likelihoods import Gaussian, Logistic, Poisson, StudentT
+from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
 from ellipslice.noise import FIRST, block_length, draw_block, uniform
 from ellipslice.posterior import Posterior
@@ -74,7 +74,8 @@ PROBLEMS = {
 def sample(name, engine, **options):
     """`es.sample`, vectorised; every field of every chain as one dict of arrays (chain, draw, ...)."""
     prior, log_likelihood = PROBLEMS[name]
-    options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, **options}
+    # Tangent planes change how many evaluations are made, and nothing else: see the test of their own.
+    options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, "concave": False, **options}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*gave NaN")
         tree = es.sample(log_likelihood, prior, engine=engine, progress=False, **options)
@@ -232,6 +233,62 @@ def test_keep_does_not_change_the_chain():
         np.testing.assert_array_equal(part["log_likelihood"], whole["log_likelihood"])
 
 
+# --- tangent planes --------------------------------------------------------------------------------------------------
+
+LABELS = np.where(np.arange(767) % 3 > 0, 1, -1)
+CONCAVE = {
+    "Gaussian": (lambda: Gaussian(np.sin(np.arange(200)), 0.3), Diagonal(np.ones(200))),
+    "Gaussian, noise per value": (lambda: Gaussian(np.ones(9), np.linspace(0.1, 2, 9)), Dense(np.eye(9) + 0.5, 1.0)),
+    "Poisson": (lambda: Poisson(np.arange(767) % 4), Diagonal(np.full(767, 0.3), mean=0.4)),
+    "Logistic": (lambda: Logistic(LABELS), Diagonal(np.full(767, 4.0))),
+    "Probit": (lambda: Probit(LABELS), Diagonal(np.full(767, 2.0))),
+    "Binomial": (lambda: Binomial(np.arange(60) % 5, 6), Diagonal(np.full(60, 2.0))),
+    "NegativeBinomial": (lambda: NegativeBinomial(np.arange(60) % 5, 2.0), Diagonal(np.full(60, 2.0))),
+    "two axes": (lambda: Poisson(np.arange(6).reshape(2, 3)), Diagonal(np.ones((2, 3)))),
+    "one value": (lambda: Gaussian([3.0], 0.01), Diagonal([1.0])),
+    "a function": (lambda: lambda f: -jnp.sum(jnp.cosh(f - 1.0)), Diagonal(np.full(5, 3.0))),
+    "an interval": (
+        lambda: lambda f: jnp.where(jnp.all(jnp.abs(f) < 1), -jnp.sum(f**2), -jnp.inf),
+        Diagonal(np.ones(3)),
+    ),
+    "sharp": (lambda: lambda f: -1e9 * jnp.sum((f - 0.3) ** 2), Diagonal(np.ones(3))),
+    "a matrix product": (lambda: lambda f: linear(DESIGN, OBSERVED, f), Diagonal(np.ones(8))),
+    "named latents": (
+        lambda: lambda f, b: -jnp.sum((f - b) ** 2),
+        Stack({"f": Diagonal(np.ones(4)), "b": Diagonal(2.0)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("move", ["EllipticalSlice", "AuxiliaryEllipse", "EllipticalSlice, narrow, halve"])
+@pytest.mark.parametrize("name", CONCAVE)
+def test_tangent_planes_change_no_bit(name, move):
+    """They only spare evaluations."""
+    make, prior = CONCAVE[name]
+    options = {"move": MOVES[move](), "draws": 600, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
+    plain, planes = (es.sample(make(), prior, engine="compiled", concave=on, **options) for on in (False, True))
+    for key in plain.posterior.data_vars:
+        np.testing.assert_array_equal(plain.posterior[key], planes.posterior[key])
+    for key in ("log_likelihood", "proposals", "angle", "stuck"):
+        np.testing.assert_array_equal(plain.sample_stats[key], planes.sample_stats[key], err_msg=key)
+    assert (plain.sample_stats["evaluations"] == plain.sample_stats["proposals"]).all()
+    spared = planes.attrs["evaluations"] / planes.attrs["proposals"]
+    assert spared <= 1 if name == "an interval" else spared < 0.9
+    if name.startswith("Gaussian"):
+        assert (planes.sample_stats["evaluations"] == 1).all()
+
+
+def test_what_is_declared_concave_and_is_not():
+    """Seen before the run where it is plain, and during it where it shows only there."""
+    options = {"draws": 2000, "chains": 1, "seed": 1, "progress": False, "concave": True}
+    with pytest.raises(ValueError, match=r"not concave.*Leave concave out"):
+        es.sample(lambda f: jnp.sum(f**2) / 4, Diagonal(np.ones(3)), **options)
+    with pytest.raises(ValueError, match="not concave: a value was above a tangent plane"):
+        es.sample(lambda f: -jnp.sum(f**2) + 3 * jnp.exp(-50 * jnp.sum((f - 1) ** 2)), Diagonal(np.ones(2)), **options)
+    with pytest.raises(ValueError, match=r"concave=True.*host engine.*jax\.numpy"):
+        es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), Diagonal(np.ones(3)), **options)
+
+
 # --- through the engines, cut into pieces ---------------------------------------------------------------------------
 
 
@@ -257,7 +314,7 @@ def run(
         for module in (host, compiled):
             monkeypatch.setattr(module, "time", Clock(tick * module.TURN))
     prior, log_likelihood = PROBLEMS[name]
-    posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=False)
     start = np.full(prior.size, 0.1)
     with jax.enable_x64(True):
         states = [State(start, float(posterior.log_likelihood(start))) for _ in chains]
@@ -395,7 +452,7 @@ def test_both_engines_give_the_same_chain(name):
     move = more[0] if more else "EllipticalSlice"
     prior, log_likelihood = PRIORS[prior_name](), make()
     scale = np.sqrt(np.concatenate([np.asarray(prior.draw(np.random.default_rng(0), 200)).var(axis=0)]))
-    posterior = Posterior(prior, log_likelihood, vectorized=False)
+    posterior = Posterior(prior, log_likelihood, vectorized=False, concave=False)
     start = np.asarray(prior.draw(np.random.default_rng(4), 1))[0]
     state = State(start, float(posterior.log_likelihood(start)))
     chains = []

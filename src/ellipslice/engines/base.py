@@ -72,6 +72,8 @@ class Piece(NamedTuple):
     """The states after each update, centred and flat, shape (updates, size)."""
     log_likelihood: np.ndarray
     info: Info
+    proposals: np.ndarray
+    """Angles tried by each update, the paper's count; more than its evaluations if some were ruled out without one."""
 
 
 class Run(Protocol):

@@ -16,8 +16,10 @@ import numpy as np
 from ellipslice.engines import loops
 from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.loops import Block, Progress, Trace
+from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
+from ellipslice.engines.loops import Block, Progress
 from ellipslice.engines.tracing import compilable, largest_array, operations
+from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise, block_length, draw_block
 from ellipslice.priors import Prior
@@ -153,17 +155,23 @@ class CompiledEngine(Engine):
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
-            updater = (
-                _Searches(in_one and look_ahead in (None, 1), move, look_ahead or 1, self._likelihood)
-                if isinstance(move, Search)
-                else _Steps(in_one, move, self._likelihood)
-            )
+            if not isinstance(move, Search):
+                updater = _Steps(in_one, move, self._likelihood)
+            elif self.posterior.concave and look_ahead in (None, 1):
+                updater = _BoundedSearches(in_one, move, self._likelihood, self._curvature())
+            else:
+                updater = _Searches(in_one and look_ahead in (None, 1), move, look_ahead or 1, self._likelihood)
             return CompiledRun(
                 [
                     _Chain(i, number, state, updates, prior, updater, seed)
                     for i, (number, state) in enumerate(zip(chains, starts, strict=True))
                 ]
             )
+
+    def _curvature(self) -> Any:
+        function = self.posterior.log_likelihood.callable
+        curvature = function.curvature() if isinstance(function, Likelihood) else None
+        return None if curvature is None else jnp.asarray(curvature).ravel()
 
 
 class CompiledRun:
@@ -194,7 +202,7 @@ class _Chain:
     def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, updater: Any, seed: int):
         self._position, self._number, self._prior, self._updater, self._seed = position, number, prior, updater, seed
         self._length = block_length(prior.size)
-        self._progress = Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), jax.tree.map(jnp.asarray, state))
+        self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
         self._stretch = 1  # then twice as many as long as a turn has room for them
         self._block: int = -1
@@ -224,19 +232,19 @@ class _Chain:
         if block != self._block:
             self._noise, self._next = (self._next or self._draw(block)), None
             self._block = block
-            self._progress = self._progress._replace(t=jnp.int32(0))
+            self._progress = self._updater.enter(self._progress)
         stop = min(self._length, first + self._stretch, first + self._updates - self._done)
         began = time.perf_counter()
         trace, self._progress = self._updater.run(self._progress, self._noise, stop)
         if self._next is None and (block + 1) * self._length < self._updates:
             self._next = self._draw(block + 1)
-        reached = int(self._progress.t)
+        reached, tried = self._updater.reached(self._progress)
         if reached > first:
             rows = slice(first, reached)
             self._drawn.append(Piece(self._position, self._done, *self._updater.read(trace, self._noise, rows)))
             self._done += reached - first
         if reached < stop:
-            self._noise = self._updater.more_angles(self._noise, reached, int(self._progress.tried))
+            self._noise = self._updater.more_angles(self._noise, reached, tried)
         if time.perf_counter() - began < TURN / 2:
             self._stretch = min(2 * self._stretch, self._length)
 
@@ -245,35 +253,77 @@ class _Chain:
         return self._updater.prepare(draw_block(self._prior, self._seed, self._number, block, self._length, parts))
 
 
-class _Searches:
-    """How the updates of a search are run: its angles are worked out ahead, and looked up."""
+class _Updater:
+    """How the updates of a block are run, and what they leave behind is read."""
+
+    def __init__(self, in_one: bool, move: Any, likelihood: Any):
+        self.move, self._likelihood, self._in_one = move, likelihood, in_one
+
+    def begin(self, state: State) -> Any:
+        """The progress of a chain before its first update."""
+        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), state)
+
+    def enter(self, progress: Any) -> Any:
+        """The progress of a chain that enters a new block."""
+        return progress._replace(t=jnp.int32(0))
+
+    def reached(self, progress: Any) -> tuple[int, int]:
+        """The update that is next, and the angles it has tried in vain."""
+        return int(progress.t), int(progress.tried)
+
+    def prepare(self, noise: Noise) -> Any:
+        """The noise of a block in the form that `run` takes."""
+        return noise
+
+    def run(self, progress: Any, noise: Any, stop: int) -> tuple[Any, Any]:
+        """Updates up to `stop`, or to one that runs out of angles: a trace and the chain's progress."""
+        arguments = *self._arguments(progress, noise), stop
+        try:
+            return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
+        except jax.errors.JaxRuntimeError:
+            if not self._in_one:
+                raise
+            self._in_one = False  # XLA could not, so as it comes
+            return loops.run_loop(False, self._loop, self._static, *arguments)
+
+    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
+        """States, log-likelihoods, info and proposals of some rows."""
+        raise NotImplementedError
+
+    _loop: Any
+    _static: tuple[Any, ...]
+
+    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
+        return self._likelihood, progress, noise
+
+
+class _Steps(_Updater):
+    """Any move that is not a search."""
+
+    def __init__(self, in_one: bool, move: Move, likelihood: Any):
+        super().__init__(in_one, move, likelihood)
+        self._loop, self._static = loops.step_block, (move,)
+
+    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
+        f, log_likelihood, info = _rows(trace, rows)
+        return f, log_likelihood, info, info.evaluations
+
+
+class _Searches(_Updater):
+    """A search: its angles are worked out ahead, and looked up."""
 
     def __init__(self, in_one: bool, move: Search, look_ahead: int, likelihood: Any):
-        self.move, self._look_ahead, self._likelihood, self._in_one = move, look_ahead, likelihood, in_one
+        super().__init__(in_one, move, likelihood)
+        self._loop, self._static = loops.search_block, (move, look_ahead)
 
     def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
         table = AngleTable(self.move, noise.uniforms[:, 0], compiled=True)
         tried = np.zeros(len(noise.level), np.int32)
         return Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried), table
 
-    def run(self, progress: Progress, noise: tuple[Block, AngleTable], stop: int) -> tuple[Trace, Progress]:
-        arguments = self.move, self._look_ahead, self._likelihood, progress, noise[0], stop
-        try:
-            return loops.search_block(self._in_one, *arguments)
-        except jax.errors.JaxRuntimeError:
-            if not self._in_one:
-                raise
-            self._in_one = False  # XLA could not, so as it comes
-            return loops.search_block(False, *arguments)
-
-    def read(self, trace: Trace, noise: tuple[Block, AngleTable], rows: slice) -> tuple[np.ndarray, np.ndarray, Info]:
-        f, log_likelihood, info = jax.tree.map(lambda part: np.asarray(part)[rows], trace)
-        table = noise[1]
-        column = info.evaluations - 1
-        angle = table.theta[rows][np.arange(len(column)), column % WIDTH] - table.here[rows]
-        for row in np.flatnonzero(column >= WIDTH):
-            angle[row] = table.angle(rows.start + int(row), int(column[row]))
-        return f, log_likelihood, info._replace(angle=np.where(info.stuck, 0.0, angle))
+    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
+        f, log_likelihood, info = _rows(trace, rows)
+        return f, log_likelihood, self._with_angles(info, info.evaluations, noise[1], rows), info.evaluations
 
     def more_angles(self, noise: tuple[Block, AngleTable], t: int, tried: int) -> tuple[Block, AngleTable]:
         """The next sheet for update `t`, which has tried all it had."""
@@ -282,18 +332,47 @@ class _Searches:
         theta[t], before[t] = table.sheet(t, tried // WIDTH), tried
         return block._replace(theta=theta, tried=before), table
 
+    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
+        return self._likelihood, progress, noise[0]
 
-class _Steps:
-    """How the updates of any other move are run."""
+    def _with_angles(self, info: Info, proposals: np.ndarray, table: AngleTable, rows: slice) -> Info:
+        column = proposals - 1
+        angle = table.theta[rows][np.arange(len(column)), column % WIDTH] - table.here[rows]
+        for row in np.flatnonzero(column >= WIDTH):
+            angle[row] = table.angle(rows.start + int(row), int(column[row]))
+        return info._replace(angle=np.where(info.stuck, 0.0, angle))
 
-    def __init__(self, in_one: bool, move: Move, likelihood: Any):
-        self.move, self._likelihood, self._in_one = move, likelihood, in_one
 
-    def prepare(self, noise: Noise) -> Noise:
-        return noise
+class _BoundedSearches(_Searches):
+    """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
-    def run(self, progress: Progress, noise: Noise, stop: int) -> tuple[Trace, Progress]:
-        return loops.step_block(self._in_one, self.move, self._likelihood, progress, noise, stop)
+    def __init__(self, in_one: bool, move: Search, likelihood: Any, curvature: Any):
+        super().__init__(in_one, move, 1, likelihood)
+        self._loop, self._static, self._curvature = bounded_block, (move,), curvature
 
-    def read(self, trace: Trace, noise: Noise, rows: slice) -> tuple[np.ndarray, np.ndarray, Info]:
-        return tuple(jax.tree.map(lambda part: np.asarray(part)[rows], trace))
+    def begin(self, state: State) -> BoundedProgress:
+        gradient = loops.gradient(self._likelihood, state.f)
+        return BoundedProgress(super().begin(state), jnp.int32(0), gradient, jnp.int32(0))
+
+    def enter(self, progress: BoundedProgress) -> BoundedProgress:
+        return progress._replace(search=super().enter(progress.search))
+
+    def reached(self, progress: BoundedProgress) -> tuple[int, int]:
+        if int(progress.above):
+            raise ValueError(
+                "the log-likelihood is not concave: a value was above a tangent plane. Leave out concave=True."
+            )
+        return super().reached(progress.search)
+
+    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
+        trace, proposals = trace
+        proposals = np.asarray(proposals)[rows]
+        f, log_likelihood, info = _rows(trace, rows)
+        return f, log_likelihood, self._with_angles(info, proposals, noise[1], rows), proposals
+
+    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
+        return self._likelihood, self._curvature, progress, noise[0]
+
+
+def _rows(trace: Any, rows: slice) -> Any:
+    return jax.tree.map(lambda part: np.asarray(part)[rows], trace)

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from ellipslice.engines.angles import WIDTH
-from ellipslice.engines.loops import Block, Progress, Trace, empty_trace, judged, write
+from ellipslice.engines.loops import Block, Progress, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 
-PLANES = 8
+PLANES = 6
 """Planes remembered during a search; if there are more, the last is replaced."""
 
 ROUNDING = 1e-11
@@ -58,7 +58,8 @@ def bounded_block(
 
     `curvature`, shape (size,) or None, is minus an upper bound of the second derivatives.
     """
-    gradient_at = jax.grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
+    value_and_gradient = jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
+    slots = PLANES if curvature is None else 1  # one paraboloid is all there is to know
 
     def one_update(carry: Any) -> Any:
         (trace, proposals), progress = carry
@@ -68,39 +69,46 @@ def bounded_block(
         theta, before = block.theta[t], block.tried[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
         bend = None if curvature is None else _bend(curvature, a, b)
-        planes = Planes(*(jnp.full(PLANES, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0, 0.0, 0.0)))
-        planes = _add(planes, 0, log_l, gradient, a, b, *move.weights(block.here[t]))
+        planes = Planes(*(jnp.full(slots, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0, 0.0, 0.0)))
 
-        def is_hopeless(tried: Any) -> Any:
-            bound, size = _bound(planes_now[0], bend, *move.weights(theta[tried - before]))
+        def is_hopeless(planes: Planes, tried: Any) -> Any:
+            bound, size = _bound(planes, bend, *move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
-        planes_now = [planes]
-
         def one_try(carry: Any) -> Any:
-            tried, evaluations, nans, above, planes, *_ = carry
-            planes_now[0] = planes
+            tried, evaluations, nans, above, planes, _, value, slope, w_a, w_b = carry
+            planes = _add(planes, jnp.minimum(evaluations - made_before, slots - 1), value, slope, a, b, w_a, w_b)
             tried = lax.while_loop(
-                lambda tried: (tried < last) & is_hopeless(jnp.minimum(tried, last - 1)), lambda tried: tried + 1, tried
+                lambda tried: (tried < last) & is_hopeless(planes, tried), lambda tried: tried + 1, tried
             )
             exhausted = tried >= last
             w_a, w_b = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
-            point, value = judged(likelihood, a * w_a + b * w_b)
-            slope = gradient_at(point)
+            point = lax.optimization_barrier(a * w_a + b * w_b)
+            value, slope = value_and_gradient(point)
+            value = lax.optimization_barrier(value)
             bound, size = _bound(planes, bend, w_a, w_b)
             above = above + (~exhausted & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
-            made = jnp.where(exhausted, 0, 1)
-            evaluations = evaluations + made
-            planes = _add(planes, jnp.minimum(evaluations, PLANES - 1), value, slope, a, b, w_a, w_b)
             nans = nans + (~exhausted & jnp.isnan(value))
             value = jnp.where(exhausted, -jnp.inf, value)
-            return tried + made, evaluations, nans, above, planes, point, value, slope
+            return tried + ~exhausted, evaluations + ~exhausted, nans, above, planes, point, value, slope, w_a, w_b
 
-        tried, evaluations, nans, above, _, point, value, slope = lax.while_loop(
-            lambda carry: ~(carry[6] > log_y) & (carry[0] < last),
-            one_try,
-            (tried, evaluations, nans, above, planes, f, jnp.full_like(log_l, -jnp.inf), gradient),
+        made_before = evaluations
+        here = move.weights(block.here[t])
+        at_here = (
+            tried,
+            evaluations,
+            nans,
+            above,
+            planes,
+            f,
+            log_l,
+            gradient,
+            *(jnp.asarray(w, f.dtype) for w in here),
         )
+        tried, evaluations, nans, above, _, point, value, slope, _, _ = lax.while_loop(
+            lambda carry: (~(carry[6] > log_y) | (carry[1] == made_before)) & (carry[0] < last), one_try, at_here
+        )
+        value = jnp.where(evaluations == made_before, -jnp.inf, value)
         accepted = value > log_y
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))

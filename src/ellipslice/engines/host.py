@@ -192,7 +192,7 @@ class _Chain:
         f, log_likelihood = np.array(self._f[:count]), np.array(self._log_likelihood[:count])
         first, self._taken = self._taken, self._done
         self._f, self._log_likelihood, self._info = [], [], []
-        return Piece(self._position, first, f, log_likelihood, info)
+        return Piece(self._position, first, f, log_likelihood, info, info.evaluations)
 
     def noise(self) -> Noise:
         """The noise of the next update."""

@@ -53,18 +53,10 @@ def evaluate(likelihood: Any, f: Any) -> Any:
     return jnp.asarray(likelihood(f), f.dtype)
 
 
-def search_block(
-    in_one: bool, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
-) -> tuple[Trace, Progress]:
-    """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
-    return run_loop(in_one, _search_block, (move, look_ahead), likelihood, start, block, stop)
-
-
-def step_block(
-    in_one: bool, move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any
-) -> tuple[Trace, Progress]:
-    """Updates of a block up to `stop`, by a move that is not a search."""
-    return run_loop(in_one, _step_block, (move,), likelihood, start, noise, stop)
+@jax.jit
+def gradient(likelihood: Any, f: Any) -> Any:
+    """Its gradient there."""
+    return jax.grad(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
 
 
 def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
@@ -94,9 +86,11 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
     return set_xla_metadata(call(*arguments), xla_cpu_small_call="true", inlineable="false")
 
 
-def _search_block(
+def search_block(
     move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
 ) -> tuple[Trace, Progress]:
+    """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
+
     def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
         trace, (t, tried, nans, (f, log_l)) = carry
         a, b = move.curve(f, block.nu[t], block.here[t])
@@ -163,7 +157,8 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
     return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
 
 
-def _step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any) -> tuple[Trace, Progress]:
+def step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any) -> tuple[Trace, Progress]:
+    """Updates of a block up to `stop`, by a move that is not a search."""
     target = CompiledTarget(likelihood)
 
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:

@@ -86,6 +86,10 @@ class Likelihood(ABC):
     def bounds(self) -> Any:
         """The supremum over its latent value of each term: an array of y's shape."""
 
+    def curvature(self) -> Any:
+        """How much each term bends at least, minus its largest second derivative: an array of y's shape; None if 0."""
+        return None
+
     @abstractmethod
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         """Draw new observations given f.
@@ -139,7 +143,60 @@ def softplus(x: Any, xp: Any) -> Any:
     if xp is np:
         # NumPy's logaddexp(0, x) by hand: it has no vector instructions, and this takes half the time.
         return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
-    return jnp.logaddexp(0.0, x)  # by hand, the second derivative would be wrong at x = 0
+    return _softplus(x)
+
+
+@jax.custom_jvp
+def _softplus(x: Any) -> Any:
+    """XLA's CPU backend calls the library's log1p for each number; this takes a third of the time, as one vector."""
+    return jnp.maximum(x, 0.0) + _log1p(jnp.exp(-jnp.abs(x)))
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    return _softplus(x), t * _sigmoid(x)
+
+
+@jax.custom_jvp
+def _sigmoid(x: Any) -> Any:
+    small = jnp.exp(-jnp.abs(x))  # as in _softplus, so that it is computed once
+    return jnp.where(x > 0, 1.0, small) / (1.0 + small)
+
+
+@_sigmoid.defjvp
+def _sigmoid_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    value = _sigmoid(x)
+    return value, t * value * _sigmoid(-x)
+
+
+def _log1p(u: Any) -> Any:
+    """log(1 + u) for 0 <= u <= 1, to 2 units in the last place: 2 s (1 + s^2/3 + s^4/5 + ...) with s = u / (2 + u).
+
+    The coefficients interpolate the series at the Chebyshev nodes of [0, 1/9], where s^2 lies.
+    """
+    s = u / (2.0 + u)
+    z = s * s
+    polynomial = jnp.full_like(z, _ATANH[-1])
+    for coefficient in reversed(_ATANH[:-1]):
+        polynomial = polynomial * z + coefficient
+    return 2.0 * s * polynomial
+
+
+_ATANH = (
+    1.0,
+    0.33333333333333076,
+    0.20000000000092874,
+    0.14285714272727057,
+    0.11111112040373837,
+    0.09090870416252403,
+    0.07693307021152004,
+    0.06650187016337313,
+    0.06055084364034609,
+    0.0416225325593041,
+    0.08522081781390699,
+)
 
 
 def draw_counts(owner: str, rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:

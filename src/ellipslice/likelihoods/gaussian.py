@@ -60,6 +60,11 @@ class Gaussian(Likelihood):
         xp, _ = namespace(self.y)
         return self.constant + xp.zeros_like(self.y)
 
+    def curvature(self) -> Any:
+        """Everywhere the same."""
+        xp, _ = namespace(self.y)
+        return 1.0 / self.sigma**2 + xp.zeros_like(self.y)
+
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
         return f + self.sigma * rng.standard_normal(f.shape)

@@ -36,10 +36,10 @@ class Record:
         shape = (len(chains), draws)
         _check_memory(shape, first)
         self.latents = {name: np.empty(shape + value.shape[1:], value.dtype) for name, value in first.items()}
-        self.statistics = {"log_likelihood": np.empty(shape)}
+        self.statistics = {"log_likelihood": np.empty(shape), "proposals": np.empty(shape, np.int64)}
         for name in Info._fields:
             self.statistics[name] = np.empty(shape, {"stuck": bool, "angle": float}.get(name, np.int64))
-        self.updates, self.evaluations, self.nans, self.stuck = 0, 0, 0, 0
+        self.updates = self.evaluations = self.proposals = self.nans = self.stuck = 0
         self._last: dict[int, tuple[np.ndarray, float]] = {}
 
     @property
@@ -63,6 +63,7 @@ class Record:
         self._last[piece.chain] = (piece.f[-1], float(piece.log_likelihood[-1]))
         self.updates += count
         self.evaluations += int(piece.info.evaluations.sum())
+        self.proposals += int(piece.proposals.sum())
         self.nans += int(piece.info.nans.sum())
         self.stuck += int(piece.info.stuck.sum())
         if piece.log_likelihood.max() == np.inf:
@@ -83,6 +84,7 @@ class Record:
                 self.latents[name] = self.latents[name].astype(np.promote_types(values.dtype, self.latents[name].dtype))
             self.latents[name][where] = values
         self.statistics["log_likelihood"][where] = piece.log_likelihood[rows]
+        self.statistics["proposals"][where] = piece.proposals[rows]
         for name, values in piece.info._asdict().items():
             self.statistics[name][where] = values[rows]
         self._complete[piece.chain] = draw + kept

@@ -23,7 +23,7 @@ from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.result import build_tree, check_names
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts
-from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
 
@@ -45,6 +45,7 @@ def sample(
     keep: Callable[..., Any] | None = None,
     engine: str | None = None,
     vectorized: bool | None = None,
+    concave: bool | None = None,
     look_ahead: int | None = None,
     progress: bool = True,
     dims: Mapping[str, Sequence[str]] | None = None,
@@ -81,6 +82,9 @@ def sample(
     vectorized : bool, optional
         True says that the log-likelihood takes a batch, (batch, *shape) -> (batch,). On the host engine this turns on
         look-ahead and evaluates all chains in one call.
+    concave : bool, optional
+        True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
+        code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
     look_ahead : int, optional
         How many proposals to evaluate at once. It changes the speed, never the draws.
     progress : bool
@@ -93,8 +97,9 @@ def sample(
     -------
     xarray.DataTree
         Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
-        `log_likelihood`, `evaluations`, `angle`, `nans` and `stuck` of the update that made each draw. The attributes
-        say what was run. Ctrl-C stops the run and returns what was drawn so far.
+        `log_likelihood`, `proposals` (angles tried, the paper's count), `evaluations` of the likelihood, `angle`,
+        `nans` and `stuck` of the update that made each draw. The attributes say what was run. Ctrl-C stops the run and
+        returns what was drawn so far.
 
     Examples
     --------
@@ -121,7 +126,7 @@ def sample(
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
-    posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
 
     with jax_settings():
         runner, why, starts = _start(posterior, numbers, seed, initial, engine)
@@ -130,6 +135,8 @@ def sample(
         check_names(record, dims, coords)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
+        if concave:
+            check_concave(runner)
         run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead)
         with progress_bar(progress, runner.name, len(numbers), draws, warmup, thin) as show:
             interrupted = _drive(run, record, show)
@@ -153,6 +160,7 @@ def sample(
         "chains": len(numbers),
         "updates": record.updates,
         "evaluations": record.evaluations,
+        "proposals": record.proposals,
         "nan_evaluations": record.nans,
         "stuck_updates": record.stuck,
         "interrupted": int(interrupted),

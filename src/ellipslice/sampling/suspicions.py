@@ -1,4 +1,4 @@
-"""Two mistakes that run without an error and give wrong answers: noticed before the run, and named."""
+"""Mistakes that run without an error and give wrong answers: noticed before the run, and named."""
 
 from __future__ import annotations
 
@@ -27,6 +27,25 @@ def warn_if_random(before: float, after: float, when: str) -> bool:
             f"{after:.8g}. The draws will be wrong. Look for random numbers, mini-batches or data that change."
         )
     return random
+
+
+def check_concave(engine: Engine, pairs: int = 24) -> None:
+    """Refuse a log-likelihood that was declared concave and cannot use it, or visibly is not."""
+    if engine.name != "compiled":
+        raise ValueError(
+            "concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. Write it "
+            "with jax.numpy, or leave concave out."
+        )
+    rng = np.random.default_rng(0)
+    one, two = np.asarray(engine.posterior.prior.draw(rng, 2 * pairs)).reshape(2, pairs, -1)
+    evaluate = _forgiving(engine.evaluate)
+    for a, b in zip(one, two, strict=True):
+        ends, middle = (evaluate(a) + evaluate(b)) / 2, evaluate((a + b) / 2)
+        if middle < ends - 1e-8 * (1 + abs(ends)):
+            raise ValueError(
+                f"concave=True was given, but the log-likelihood is not concave: halfway between two points where it "
+                f"averages {ends:.8g} it is {middle:.8g}. Leave concave out."
+            )
 
 
 def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
