@@ -9,6 +9,7 @@
 import importlib.metadata
 
 from ellipslice import data, diagnostics, likelihoods, moves, testing
+from ellipslice.fast_cpu import fast_cpu
 from ellipslice.moves import step
 from ellipslice.priors import (
     Dense,
@@ -41,6 +42,7 @@ __all__ = [
     "Sum",
     "data",
     "diagnostics",
+    "fast_cpu",
     "likelihoods",
     "moves",
     "sample",

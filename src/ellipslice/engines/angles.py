@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ellipslice.moves.search import Search
 from ellipslice.noise import FIRST, Uniforms
@@ -20,14 +16,12 @@ WIDTH = FIRST - 1
 class AngleTable:
     """The first sheet of angles for each update of a block, and more on demand.
 
-    The same arithmetic in the same order as `moves.search.search`.
+    The same arithmetic in the same order as `moves.search.search`: the same angles, to the bit.
 
     Parameters
     ----------
     move : Search
     uniforms : Uniforms, shape (updates,)
-    compiled : bool
-        Have JAX work out the first sheets, which is faster, and rounds some angles differently.
 
     Attributes
     ----------
@@ -37,11 +31,9 @@ class AngleTable:
         The first sheet of every update.
     """
 
-    def __init__(self, move: Search, uniforms: Uniforms, *, compiled: bool = False):
+    def __init__(self, move: Search, uniforms: Uniforms):
         self._move, self._uniforms = move, uniforms
-        sheets = _compiled_first_sheets if compiled else _first_sheets
-        self.here, self.theta, brackets = (np.asarray(part) for part in sheets(move, uniforms.first))
-        self._brackets = np.array(brackets)
+        self.here, self.theta, self._brackets = _first_sheets(move, uniforms.first)
         self._more: dict[int, list[np.ndarray]] = {}
 
     def sheet(self, update: int, number: int) -> np.ndarray:
@@ -76,20 +68,6 @@ def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
         last = _next(move, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
-
-
-@partial(jax.jit, static_argnums=0)
-def _compiled_first_sheets(move: Search, first: Any) -> tuple[Any, Any, Any]:
-    columns = first.T
-    here = jnp.broadcast_to(move.here(columns[0]), columns[0].shape)
-    start = tuple(jnp.broadcast_arrays(*move.begin(here, columns[0], columns[1])))
-
-    def one(last: tuple[Any, ...], u: Any) -> tuple[tuple[Any, ...], Any]:
-        following = _next(move, here, last, u)
-        return following, following[0]
-
-    last, angles = lax.scan(one, start, columns[2:])
-    return here, jnp.concatenate([start[0][None], angles]).T, jnp.stack(last[1:], axis=1)
 
 
 def _next(move: Search, here: Any, last: tuple[Any, ...], u: Any) -> tuple[Any, Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -175,18 +175,20 @@ class CompiledEngine(Engine):
 
 
 class CompiledRun:
-    """Chains under way, a thread for each core."""
+    """Chains under way: as many at a time as there are cores, and as many threads that draw noise for them."""
 
     def __init__(self, chains: list[_Chain]):
         self._chains = chains
-        self._pool = ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1), "ellipslice")
+        threads = min(len(chains), os.cpu_count() or 1)
+        self._pool, self._drawers = (ThreadPoolExecutor(threads, f"ellipslice-{name}") for name in ("run", "draw"))
 
     @property
     def finished(self) -> bool:
         return all(chain.finished for chain in self._chains)
 
     def advance(self) -> None:
-        for future in [self._pool.submit(chain.advance) for chain in self._chains if not chain.finished]:
+        active = [chain for chain in self._chains if not chain.finished]
+        for future in [self._pool.submit(chain.advance, self._drawers) for chain in active]:
             future.result()
 
     def take(self) -> list[Piece]:
@@ -194,6 +196,7 @@ class CompiledRun:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+        self._drawers.shutdown(cancel_futures=True)
 
 
 class _Chain:
@@ -207,50 +210,59 @@ class _Chain:
         self._stretch = 1  # then twice as many as long as a turn has room for them
         self._block: int = -1
         self._noise: Any = None
-        self._next: Any = None
+        self._next: Future[Any] | None = None
+        self._unread: Any = None
         self._drawn: list[Piece] = []
 
     @property
     def finished(self) -> bool:
         return self._done >= self._updates
 
-    def advance(self) -> None:
+    def advance(self, drawers: Executor) -> None:
         end = time.perf_counter() + TURN
         with jax_settings():
             while not self.finished:
-                self._advance_stretch()
+                self._advance_stretch(drawers)
                 if time.perf_counter() > end:
                     break
+            self._read()
 
     def take(self) -> list[Piece]:
         drawn, self._drawn = self._drawn, []
         return drawn
 
-    def _advance_stretch(self) -> None:
+    def _advance_stretch(self, drawers: Executor) -> None:
         """A block of updates, or as many as fit into a turn; the next block's noise is drawn while they run."""
         block, first = divmod(self._done, self._length)
         if block != self._block:
-            self._noise, self._next = (self._next or self._draw(block)), None
+            self._noise, self._next = self._next.result() if self._next else self._draw(block), None
             self._block = block
             self._progress = self._updater.enter(self._progress)
         stop = min(self._length, first + self._stretch, first + self._updates - self._done)
         began = time.perf_counter()
-        trace, self._progress = self._updater.run(self._progress, self._noise, stop)
         if self._next is None and (block + 1) * self._length < self._updates:
-            self._next = self._draw(block + 1)
+            self._next = drawers.submit(self._draw, block + 1)
+        trace, self._progress = self._updater.run(self._progress, self._noise, stop)
+        self._read()
         reached, tried = self._updater.reached(self._progress)
         if reached > first:
-            rows = slice(first, reached)
-            self._drawn.append(Piece(self._position, self._done, *self._updater.read(trace, self._noise, rows)))
+            self._unread = (trace, self._noise, slice(first, reached), self._done)
             self._done += reached - first
         if reached < stop:
             self._noise = self._updater.more_angles(self._noise, reached, tried)
         if time.perf_counter() - began < TURN / 2:
             self._stretch = min(2 * self._stretch, self._length)
 
+    def _read(self) -> None:
+        if self._unread is not None:
+            trace, noise, rows, first = self._unread
+            self._drawn.append(Piece(self._position, first, *self._updater.read(trace, noise, rows)))
+            self._unread = None
+
     def _draw(self, block: int) -> Any:
         parts = self._updater.move.parts
-        return self._updater.prepare(draw_block(self._prior, self._seed, self._number, block, self._length, parts))
+        with jax_settings():
+            return self._updater.prepare(draw_block(self._prior, self._seed, self._number, block, self._length, parts))
 
 
 class _Updater:
@@ -317,9 +329,10 @@ class _Searches(_Updater):
         self._loop, self._static = loops.search_block, (move, look_ahead)
 
     def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
-        table = AngleTable(self.move, noise.uniforms[:, 0], compiled=True)
+        table = AngleTable(self.move, noise.uniforms[:, 0])
         tried = np.zeros(len(noise.level), np.int32)
-        return Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried), table
+        block = Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried)
+        return jax.tree.map(jnp.asarray, block), table
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
         f, log_likelihood, info = _rows(trace, rows)
@@ -328,9 +341,9 @@ class _Searches(_Updater):
     def more_angles(self, noise: tuple[Block, AngleTable], t: int, tried: int) -> tuple[Block, AngleTable]:
         """The next sheet for update `t`, which has tried all it had."""
         block, table = noise
-        theta, before = block.theta.copy(), block.tried.copy()
+        theta, before = np.array(block.theta), np.array(block.tried)
         theta[t], before[t] = table.sheet(t, tried // WIDTH), tried
-        return block._replace(theta=theta, tried=before), table
+        return block._replace(theta=jnp.asarray(theta), tried=jnp.asarray(before)), table
 
     def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
         return self._likelihood, progress, noise[0]

@@ -83,7 +83,9 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
         looked_at = sum(jnp.ravel(leaf)[0].astype(float) for leaf in jax.tree.leaves(arguments))
         return loop(*static, *arguments), looked_at
 
-    return set_xla_metadata(call(*arguments), xla_cpu_small_call="true", inlineable="false")
+    marks = {"xla_cpu_small_call": "true", "inlineable": "false"}
+    result, looked_at = set_xla_metadata(call(*arguments), **marks)  # pyright: ignore[reportGeneralTypeIssues]
+    return result, looked_at
 
 
 def search_block(
