@@ -105,7 +105,7 @@ def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
         about = [width for bend, width in zip(bends, widths, strict=False) if -1.1 < bend.bend < -0.98]
         if bends and sum(exact) >= min(3, len(bends)):
             return True
-        if len(about) >= 3 and max(about) > 2 * min(about):
+        if len(about) >= max(3, len(bends) // 3) and max(about) > 2 * min(about):
             return True
     for scale in (1000.0, -1000.0) if engine.name == "compiled" else ():
         bends = look(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
