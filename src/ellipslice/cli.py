@@ -1,4 +1,4 @@
-"""The command line: `ellipslice demo` and `ellipslice --version`."""
+"""The command line: `ellipslice demo`, `ellipslice bench` and `ellipslice --version`."""
 
 from __future__ import annotations
 
@@ -55,6 +55,27 @@ def demo(
         from ellipslice.demo import run
 
         run(draws=draws, warmup=warmup, thin=thin, chains=chains, seed=seed, out=out)
+
+
+@app.command()
+def bench(
+    problems: Annotated[
+        str, typer.Option(help="Some of R01 to R10, Mine and USPS, with commas.")
+    ] = "R01,R10,Mine,USPS",
+    chains: Annotated[str, typer.Option(help="Numbers of chains, with commas.")] = "1,4",
+    seconds: Annotated[float, typer.Option(help="About how long each timing lasts.")] = 1.0,
+    rounds: Annotated[int, typer.Option(help="How often everything is timed, in turn.")] = 5,
+    quick: Annotated[bool, typer.Option(help="A taste: R01 and Mine, short and few.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A JSON file for the results.", dir_okay=False)] = None,
+) -> None:
+    """Time ellipslice beside BlackJAX, a hand-written NumPy loop and the floor, interleaved."""
+    with readable_errors():
+        from ellipslice.bench import run
+
+        if quick:
+            problems, chains, seconds, rounds = "R01,Mine", "1", 0.3, 3
+        numbers = [int(number) for number in chains.split(",")]
+        run(problems.split(","), numbers, seconds=seconds, rounds=rounds, out=out)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from ellipslice.data import CoalMining, coal_mining
+from ellipslice.data import CoalMining, coal_mining, usps_3v5
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +58,15 @@ def test_arrays_are_read_only(coal, name):
 def test_provenance_lies_beside_the_data():
     text = (resources.files("ellipslice.data") / "coal" / "README.md").read_text(encoding="utf-8")
     assert "Jarrett (1979)" in text
+
+
+def test_usps_digits_are_those_of_kuss_and_rasmussen():
+    usps = usps_3v5()
+    assert (usps.x_train.shape, usps.x_test.shape) == ((767, 256), (773, 256))
+    assert ((usps.y_train == 1).sum(), (usps.y_train == -1).sum()) == (406, 361)
+    assert ((usps.y_test == 1).sum(), (usps.y_test == -1).sum()) == (418, 355)
+    assert np.abs(usps.x_train).max() == np.abs(usps.x_test).max() == 1
+    assert (np.diff(usps.y_train) <= 0).all()  # threes first
+    assert len(np.unique(usps.x_train, axis=0)) == 767
+    with pytest.raises(ValueError, match="read-only"):
+        usps.x_train[0, 0] = 0.0

@@ -1,0 +1,148 @@
+"""What is timed: each makes a number of updates of a number of chains, and keeps every state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.host import HostEngine
+from ellipslice.likelihoods import Gaussian, Logistic, Poisson
+from ellipslice.moves import EllipticalSlice, State
+from ellipslice.noise import block_length
+from ellipslice.paper import Problem
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Dense
+from ellipslice.settings import jax_settings
+
+Contestant = Callable[[int], None]
+"""Makes that many updates of each chain."""
+
+
+def contestants(problem: Problem, start: np.ndarray, chains: int) -> dict[str, Contestant]:
+    """All of them, by name; the first is the one that others are compared with."""
+    prior, own = Dense(problem.covariance), own_function(problem)
+    made = {
+        "blackjax": blackjax(problem, own(jnp), start, chains),
+        "ours, own function": compiled(Posterior(prior, own(jnp)), start, chains),
+        "ours, ready-made": compiled(Posterior(prior, problem.likelihood), start, chains),
+    }
+    if chains == 1:
+        made["ours, host"] = engine(HostEngine(Posterior(prior, own(np))), start, chains)
+        made["NumPy loop"] = numpy_loop(prior, own(np), start)
+        made["floor: draws alone"] = draws_alone(prior)
+    return made
+
+
+def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
+    """The log-likelihood as a user would write it, with NumPy or with jax.numpy."""
+    likelihood = problem.likelihood
+    y = np.asarray(likelihood.y)
+    if isinstance(likelihood, Gaussian):
+        sigma = float(likelihood.sigma)
+        constant = -0.5 * len(y) * math.log(2 * math.pi * sigma**2)
+        return lambda xp: lambda f: constant - 0.5 * xp.sum((y - f) ** 2) / sigma**2
+    if isinstance(likelihood, Poisson):
+        offset, constant = float(likelihood.offset), -float(np.sum(likelihood.log_factorial))
+        return lambda xp: lambda f: constant + xp.sum(y * (f + offset) - xp.exp(f + offset))
+    if isinstance(likelihood, Logistic):
+        return lambda xp: lambda f: -xp.sum(xp.logaddexp(0.0, -y * f))
+    raise TypeError(f"no plain function for {likelihood!r}.")
+
+
+def compiled(posterior: Posterior, start: np.ndarray, chains: int) -> Contestant:
+    """Our compiled engine."""
+    return engine(CompiledEngine(posterior), start, chains)
+
+
+def engine(runner: Any, start: np.ndarray, chains: int) -> Contestant:
+    """One of our engines, with every piece handed over."""
+
+    def advance(updates: int) -> None:
+        with jax_settings():
+            states = [State(start, runner.evaluate(start))] * chains
+            run = runner.run(EllipticalSlice(), 1, range(chains), states, updates)
+            pieces = []
+            while not run.finished:
+                run.advance()
+                pieces += run.take()
+            run.close()
+
+    return advance
+
+
+def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int) -> Contestant:
+    """BlackJAX's elliptical slice sampler, `vmap` over chains, with the jitter it needs."""
+    import blackjax
+
+    size = len(start)
+    with jax.enable_x64(True):
+        covariance = jnp.asarray(problem.covariance + 1e-9 * np.eye(size))
+        kernel = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=covariance)
+
+        def chain(state: Any, keys: Any) -> Any:
+            def one(state: Any, key: Any) -> Any:
+                state, info = kernel.step(key, state)
+                return state, (state.position, state.logdensity, info.subiter)  # pyright: ignore[reportAttributeAccessIssue]
+
+            return jax.lax.scan(one, state, keys)
+
+        several = jax.jit(jax.vmap(chain) if chains > 1 else chain)
+        state = kernel.init(jnp.asarray(start))  # pyright: ignore[reportCallIssue]
+        if chains > 1:
+            state = jax.tree.map(lambda part: jnp.broadcast_to(part, (chains, *part.shape)), state)
+
+    def advance(updates: int) -> None:
+        with jax.enable_x64(True):
+            keys = jax.random.split(jax.random.key(0), chains * updates)
+            jax.block_until_ready(several(state, keys.reshape(chains, updates) if chains > 1 else keys))
+
+    return advance
+
+
+def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Contestant:
+    """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
+
+    def advance(updates: int) -> None:
+        rng, rows = np.random.default_rng(1), prior.rows
+        rank, size = rows.shape
+        block, f = block_length(size), start
+        log_l = float(log_likelihood(f))
+        kept = np.empty((updates, size))
+        for first in range(0, updates, block):
+            nus = rng.standard_normal((block, rank)) @ rows
+            levels = rng.standard_exponential(block).tolist()
+            for i in range(min(block, updates - first)):
+                nu, log_y = nus[i], log_l - levels[i]
+                theta = 2 * math.pi * rng.random()
+                theta_min, theta_max = theta - 2 * math.pi, theta
+                while True:
+                    proposal = f * math.cos(theta) + nu * math.sin(theta)
+                    value = float(log_likelihood(proposal))
+                    if value > log_y:
+                        break
+                    if theta < 0:
+                        theta_min = theta
+                    else:
+                        theta_max = theta
+                    theta = theta_min + rng.random() * (theta_max - theta_min)
+                f, log_l = proposal, value
+                kept[first + i] = f
+
+    return advance
+
+
+def draws_alone(prior: Dense) -> Contestant:
+    """Random numbers and the matrix product, nothing else: no sampler that draws nu so can be faster on one core."""
+
+    def advance(updates: int) -> None:
+        rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
+        for _ in range(0, updates, block):
+            prior.draw(rng, block)
+
+    return advance

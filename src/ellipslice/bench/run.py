@@ -1,0 +1,132 @@
+"""Timing contestants in turn, so that a machine's moods touch all of them alike."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ellipslice.bench.contestants import Contestant, contestants
+from ellipslice.paper import PROBLEMS, Problem, problem
+from ellipslice.priors import Dense
+from ellipslice.sampling import sample
+
+
+def run(
+    problems: Sequence[str],
+    chains: Sequence[int],
+    *,
+    seconds: float = 1.0,
+    rounds: int = 5,
+    out: Path | None = None,
+) -> list[dict[str, Any]]:
+    """Time every contestant on every problem; print a table for each, and write them all to `out`.
+
+    Parameters
+    ----------
+    problems : names from the paper's Figure 6
+    chains : numbers of chains
+    seconds : float
+        About how long each timing lasts.
+    rounds : int
+        How often each is timed; medians are shown, with the range of the ratios.
+    out : Path, optional
+        A JSON file.
+    """
+    for name in problems:
+        if name not in PROBLEMS:
+            raise ValueError(f"there is no problem {name!r}; the paper has {', '.join(PROBLEMS)}.")
+    if min(chains, default=0) < 1 or rounds < 1:
+        raise ValueError(f"chains and rounds must be at least 1, but they are {list(chains)} and {rounds}.")
+    console, results = Console(), []
+    for name in problems:
+        start = _burned_in(problem(name))
+        for count in chains:
+            rows = _time(contestants(problem(name), start, count), count, seconds, rounds)
+            results += [{"problem": name, "chains": count, **row} for row in rows]
+            console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}", rows))
+    if out is not None:
+        out.write_text(json.dumps({"machine": _machine(), "results": results}, indent=1), encoding="utf8")
+        console.print(f"written to {out}")
+    return results
+
+
+def _burned_in(one: Problem) -> Any:
+    """Where all contestants start: after 2000 updates from a prior draw."""
+    options: dict[str, Any] = {"draws": 1, "warmup": 2000, "chains": 1, "seed": 3, "progress": False}
+    return sample(one.likelihood, Dense(one.covariance), **options)["posterior"]["f"].to_numpy()[0, -1]
+
+
+def _time(made: dict[str, Contestant], chains: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
+    """Updates a second of each, all chains together; compile time is that of the first call beyond a second one."""
+    updates, compiling = {}, {}
+    for name, advance in made.items():
+        first, again = _seconds(advance, 256), _seconds(advance, 256)
+        compiling[name] = max(0.0, first - again)
+        pace = 256 / max(again, 1e-4)
+        updates[name] = max(256, int(pace * min(seconds, 0.2)))
+        again = _seconds(advance, updates[name])  # another number of updates may be compiled again: not counted
+        updates[name] = max(256, int(updates[name] * seconds / max(_seconds(advance, updates[name]), 1e-4)))
+        _seconds(advance, updates[name])
+    rates: dict[str, list[float]] = {name: [] for name in made}
+    for _ in range(rounds):
+        for name, advance in made.items():
+            rates[name].append(chains * updates[name] / _seconds(advance, updates[name]))
+    baseline = rates[next(iter(made))]
+    rows = []
+    for name, mine in rates.items():
+        ratios = [own / other for own, other in zip(mine, baseline, strict=True)]
+        rows.append(
+            {
+                "contestant": name,
+                "updates_per_second": statistics.median(mine),
+                "ratio": statistics.median(ratios),
+                "ratio_range": [min(ratios), max(ratios)],
+                "compile_seconds": compiling[name],
+            }
+        )
+    return rows
+
+
+def _seconds(advance: Contestant, updates: int) -> float:
+    began = time.perf_counter()
+    advance(updates)
+    return time.perf_counter() - began
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for column in ("updates/s", f"times {rows[0]['contestant']}", "range", "to compile"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        low, high = row["ratio_range"]
+        table.add_row(
+            row["contestant"],
+            f"{row['updates_per_second']:,.0f}",
+            f"{row['ratio']:.2f}",
+            f"{low:.2f} to {high:.2f}",
+            f"{row['compile_seconds']:.1f} s",
+        )
+    return table
+
+
+def _machine() -> dict[str, Any]:
+    versions = {name: importlib.metadata.version(name) for name in ("ellipslice", "jax", "numpy", "blackjax")}
+    return {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "processor": platform.machine(),
+        "python": platform.python_version(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        **versions,
+    }
