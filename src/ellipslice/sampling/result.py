@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,20 +70,22 @@ def build_tree(
     attrs: Mapping[str, Any],
 ) -> xarray.DataTree:
     """Groups `posterior` and `sample_stats`, with `attrs` on the root."""
-    import arviz_base
+    import xarray
 
-    draws = record.draws
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Found chain dimension to be longer")  # they are not swapped
-        tree = arviz_base.from_dict(
-            {
-                "posterior": {name: values[:, :draws] for name, values in record.latents.items()},
-                "sample_stats": {name: values[:, :draws] for name, values in record.statistics.items()},
-            },
-            dims={name: list(labels) for name, labels in (dims or {}).items()},
-            coords={"chain": np.asarray(chains), **(coords or {})},
-        )
+    draws, labels = record.draws, {"chain": np.asarray(chains), "draw": np.arange(record.draws)}
+
+    def dataset(variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
+        shaped, used = {}, dict(labels)
+        for name, values in variables.items():
+            own = list((dims or {}).get(name, [f"{name}_dim_{i}" for i in range(values.ndim - 2)]))
+            shaped[name] = (("chain", "draw", *own), values[:, :draws])
+            for label, length in zip(own, values.shape[2:], strict=True):
+                used[label] = np.asarray((coords or {}).get(label, np.arange(length)))
+        library = {"inference_library": "ellipslice", "inference_library_version": attrs["ellipslice_version"]}
+        return xarray.Dataset(shaped, used, {"created_at": attrs["created_at"], **library})
+
+    tree = xarray.DataTree.from_dict(
+        {"posterior": dataset(record.latents), "sample_stats": dataset(record.statistics)}, name="ellipslice"
+    )
     tree.attrs.update(attrs)
-    for group in ("posterior", "sample_stats"):
-        tree[group].attrs.update(inference_library="ellipslice", inference_library_version=attrs["ellipslice_version"])
     return tree
