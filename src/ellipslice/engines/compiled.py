@@ -151,7 +151,8 @@ class CompiledEngine(Engine):
         with jax_settings():
             prior = self.posterior.prior
             in_one = (
-                jax.default_backend() == "cpu"
+                loops.KNOWN
+                and jax.default_backend() == "cpu"
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
