@@ -16,7 +16,6 @@ from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise
 
-
 KNOWN = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 """Whether this JAX is known to make one function of a marked loop. (0.9 does, with slow exponentials; one to come might
 break down over it, and so is not asked. To move the bound, run the tests and `ellipslice bench` on a new one.)"""
