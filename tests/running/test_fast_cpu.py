@@ -56,3 +56,20 @@ def test_too_late():
     output = run(f"import jax; jax.numpy.ones(3); import ellipslice as es; es.fast_cpu(); {SHOW}")
     assert "fast_cpu() comes too late" in output
     assert output.splitlines()[0] == ""  # nothing was set
+
+
+def test_matrix_products_leave_room_for_the_chains_and_get_it_back():
+    import numpy as np  # noqa: F401  loads the library whose threads are counted
+    import threadpoolctl
+
+    from ellipslice.engines.threads import CORES, blas_beside
+
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    with blas_beside(CORES):
+        assert set(threads()) <= {1}
+    with blas_beside(1):
+        assert set(threads()) <= {max(1, CORES - 1)}
+    assert threads() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
 from ellipslice.engines.loops import Block, Progress
+from ellipslice.engines.threads import CORES, blas_beside
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Info, Move, Search, State
@@ -180,7 +180,7 @@ class CompiledRun:
 
     def __init__(self, chains: list[_Chain]):
         self._chains = chains
-        threads = min(len(chains), os.cpu_count() or 1)
+        threads = min(len(chains), CORES)
         self._pool, self._drawers = (ThreadPoolExecutor(threads, f"ellipslice-{name}") for name in ("run", "draw"))
 
     @property
@@ -189,8 +189,9 @@ class CompiledRun:
 
     def advance(self) -> None:
         active = [chain for chain in self._chains if not chain.finished]
-        for future in [self._pool.submit(chain.advance, self._drawers) for chain in active]:
-            future.result()
+        with blas_beside(len(active)):
+            for future in [self._pool.submit(chain.advance, self._drawers) for chain in active]:
+                future.result()
 
     def take(self) -> list[Piece]:
         return [piece for chain in self._chains for piece in chain.take()]

@@ -11,6 +11,7 @@ import numpy as np
 from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.call import Call
+from ellipslice.engines.threads import blas_beside
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS, search
 from ellipslice.noise import Noise, block_length, draw_block
@@ -209,7 +210,8 @@ class _Chain:
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
         if block != self._block:
-            noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
+            with blas_beside(1):
+                noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
             self._noise = noise._replace(nu=np.asarray(noise.nu))
             self._level = noise.level.tolist()
             if isinstance(self._move, Search):
