@@ -51,6 +51,27 @@ class Planes(NamedTuple):
     s: Any
 
 
+class Touch(NamedTuple):
+    """Where a plane touches g: value and gradient of log L there, and the weights (c, s)."""
+
+    value: Any
+    gradient: Any
+    c: Any
+    s: Any
+
+
+class Try(NamedTuple):
+    """A search under way, after its last evaluation."""
+
+    tried: Any
+    evaluations: Any
+    nans: Any
+    above: Any
+    planes: Planes
+    point: Any
+    touch: Touch
+
+
 def bounded_block(
     move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, stop: Any
 ) -> tuple[tuple[Trace, Any], BoundedProgress]:
@@ -75,41 +96,31 @@ def bounded_block(
             bound, size = _bound(planes, bend, *move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
-        def one_try(carry: Any) -> Any:
-            tried, evaluations, nans, above, planes, _, value, slope, w_a, w_b = carry
-            planes = _add(planes, jnp.minimum(evaluations - made_before, slots - 1), value, slope, a, b, w_a, w_b)
+        def one_try(last_try: Try) -> Try:
+            tried, evaluations, nans, above, planes = last_try[:5]
+            planes = _add(planes, jnp.minimum(evaluations - made_before, slots - 1), last_try.touch, a, b)
             tried = lax.while_loop(
                 lambda tried: (tried < last) & is_hopeless(planes, tried), lambda tried: tried + 1, tried
             )
-            exhausted = tried >= last
-            w_a, w_b = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
-            point = lax.optimization_barrier(a * w_a + b * w_b)
+            ran_out = tried >= last
+            c, s = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
+            point = lax.optimization_barrier(a * c + b * s)
             value, slope = value_and_gradient(point)
             value = lax.optimization_barrier(value)
-            bound, size = _bound(planes, bend, w_a, w_b)
-            above = above + (~exhausted & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
-            nans = nans + (~exhausted & jnp.isnan(value))
-            value = jnp.where(exhausted, -jnp.inf, value)
-            return tried + ~exhausted, evaluations + ~exhausted, nans, above, planes, point, value, slope, w_a, w_b
+            bound, size = _bound(planes, bend, c, s)
+            above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
+            nans = nans + (~ran_out & jnp.isnan(value))
+            touch = Touch(jnp.where(ran_out, -jnp.inf, value), slope, c, s)
+            return Try(tried + ~ran_out, evaluations + ~ran_out, nans, above, planes, point, touch)
+
+        def goes_on(one: Try) -> Any:
+            return (~(one.touch.value > log_y) | (one.evaluations == made_before)) & (one.tried < last)
 
         made_before = evaluations
-        here = move.weights(block.here[t])
-        at_here = (
-            tried,
-            evaluations,
-            nans,
-            above,
-            planes,
-            f,
-            log_l,
-            gradient,
-            *(jnp.asarray(w, f.dtype) for w in here),
-        )
-        tried, evaluations, nans, above, _, point, value, slope, _, _ = lax.while_loop(
-            lambda carry: (~(carry[6] > log_y) | (carry[1] == made_before)) & (carry[0] < last), one_try, at_here
-        )
-        value = jnp.where(evaluations == made_before, -jnp.inf, value)
-        accepted = value > log_y
+        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(block.here[t]))
+        at_here = Try(tried, evaluations, nans, above, planes, f, Touch(log_l, gradient, c, s))
+        tried, evaluations, nans, above, _, point, (value, slope, _, _) = lax.while_loop(goes_on, one_try, at_here)
+        accepted = (value > log_y) & (evaluations > made_before)
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
         trace = write(trace, t, state, Info(evaluations, nans, ended & ~accepted, 0.0))
@@ -130,8 +141,9 @@ def _bend(curvature: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
     return jnp.sum(curvature * a * a), jnp.sum(curvature * a * b), jnp.sum(curvature * b * b)
 
 
-def _add(planes: Planes, slot: Any, value: Any, gradient: Any, a: Any, b: Any, c: Any, s: Any) -> Planes:
-    """The plane that touches g at (c, s), put into a slot; none if the gradient is not finite."""
+def _add(planes: Planes, slot: Any, touch: Touch, a: Any, b: Any) -> Planes:
+    """The plane that touches g there, put into a slot; none if the gradient is not finite."""
+    value, gradient, c, s = touch
     x, z = jnp.sum(gradient * a), jnp.sum(gradient * b)
     height = value - c * x - s * z
     usable = jnp.isfinite(height)
