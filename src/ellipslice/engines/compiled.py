@@ -19,8 +19,8 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.loops import Block, Progress, Trace
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves.base import Lots
 from ellipslice.noise import Noise, block_length, draw_block
-from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
 
 TURN = 0.1
@@ -153,14 +153,16 @@ class CompiledEngine(Engine):
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
+            prepared = move.prepare(prior)
+            lots = move.lots(prior, prepared)
             updater = (
                 _Searches(in_one and look_ahead in (None, 1), move, look_ahead or 1, self._likelihood)
                 if isinstance(move, Search)
-                else _Steps(in_one, move, self._likelihood)
+                else _Steps(in_one and prepared is None, move, self._likelihood, jax.tree.map(jnp.asarray, prepared))
             )
             return CompiledRun(
                 [
-                    _Chain(i, number, state, updates, prior, updater, seed)
+                    _Chain(i, number, state, updates, prior.size, lots, updater, seed)
                     for i, (number, state) in enumerate(zip(chains, starts, strict=True))
                 ]
             )
@@ -191,9 +193,11 @@ class CompiledRun:
 class _Chain:
     """One chain: its state on the device, its noise, and what it has drawn but not handed over."""
 
-    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, updater: Any, seed: int):
-        self._position, self._number, self._prior, self._updater, self._seed = position, number, prior, updater, seed
-        self._length = block_length(prior.size)
+    def __init__(
+        self, position: int, number: int, state: State, updates: int, size: int, lots: Lots, updater: Any, seed: int
+    ):
+        self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
+        self._length = block_length(size)
         self._progress = Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
         self._stretch = 1  # then twice as many as long as a turn has room for them
@@ -241,8 +245,8 @@ class _Chain:
             self._stretch = min(2 * self._stretch, self._length)
 
     def _draw(self, block: int) -> Any:
-        parts = self._updater.move.parts
-        return self._updater.prepare(draw_block(self._prior, self._seed, self._number, block, self._length, parts))
+        source, draws, parts = self._lots
+        return self._updater.prepare(draw_block(source, self._seed, self._number, block, self._length, parts, draws))
 
 
 class _Searches:
@@ -286,14 +290,14 @@ class _Searches:
 class _Steps:
     """How the updates of any other move are run."""
 
-    def __init__(self, in_one: bool, move: Move, likelihood: Any):
-        self.move, self._likelihood, self._in_one = move, likelihood, in_one
+    def __init__(self, in_one: bool, move: Move, likelihood: Any, prepared: Any):
+        self.move, self._likelihood, self._prepared, self._in_one = move, likelihood, prepared, in_one
 
     def prepare(self, noise: Noise) -> Noise:
         return noise
 
     def run(self, progress: Progress, noise: Noise, stop: int) -> tuple[Trace, Progress]:
-        return loops.step_block(self._in_one, self.move, self._likelihood, progress, noise, stop)
+        return loops.step_block(self._in_one, self.move, self._likelihood, self._prepared, progress, noise, stop)
 
     def read(self, trace: Trace, noise: Noise, rows: slice) -> tuple[np.ndarray, np.ndarray, Info]:
         return tuple(jax.tree.map(lambda part: np.asarray(part)[rows], trace))

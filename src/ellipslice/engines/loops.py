@@ -61,10 +61,10 @@ def search_block(
 
 
 def step_block(
-    in_one: bool, move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any
+    in_one: bool, move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
 ) -> tuple[Trace, Progress]:
     """Updates of a block up to `stop`, by a move that is not a search."""
-    return run_loop(in_one, _step_block, (move,), likelihood, start, noise, stop)
+    return run_loop(in_one, _step_block, (move,), likelihood, prepared, start, noise, stop)
 
 
 def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
@@ -163,8 +163,10 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
     return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
 
 
-def _step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any) -> tuple[Trace, Progress]:
-    target = CompiledTarget(likelihood)
+def _step_block(
+    move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
+) -> tuple[Trace, Progress]:
+    target = CompiledTarget(likelihood, prepared)
 
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
@@ -190,8 +192,12 @@ def write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
 class CompiledTarget:
     """The posterior as moves see it inside compiled code."""
 
-    def __init__(self, likelihood: Any):
-        self.log_likelihood = likelihood
+    def __init__(self, likelihood: Any, prepared: Any = None):
+        self.log_likelihood, self.prepared = likelihood, prepared
+
+    def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> CompiledTarget:
+        """The same engine with another log-likelihood, for a move inside another."""
+        return CompiledTarget(log_likelihood, prepared)
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""
