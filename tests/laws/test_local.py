@@ -147,7 +147,7 @@ def test_random_blocks_differ_from_update_to_update():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("engine", ["host", "compiled"])
-@pytest.mark.parametrize("move", [Local("names"), Local.contiguous(3), Local.random(3)], ids=repr)
+@pytest.mark.parametrize("move", [Local("names"), Local.contiguous(3), Local.random(3, partitions=2)], ids=repr)
 def test_local_updates_draw_from_the_posterior(move, engine):
     covariance = blocks(ROUGH[:6, :6], [[4.0]])
     rows = np.concatenate([np.eye(6), np.ones((6, 1))], axis=1)  # y = f + m + noise
@@ -270,5 +270,6 @@ def test_every_prior_that_can_condition_can_be_swept():
         prior = make()
         if "condition" not in prior.abilities or prior.size < 2 or name not in COVARIANCES or prior.rank < prior.size:
             continue
-        if "close" not in name and "1e-12" not in name:  # else the dense formula is off, not the sweep
+        compiled = name.startswith(("Markov", "Kronecker"))  # takes long, and has been swept above
+        if not compiled and "1e-12" not in name:  # at that scale the dense formula is off, not the sweep
             check_sweep(Local.contiguous(count=2), prior, COVARIANCES[name])
