@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from tinygp.kernels import quasisep
 
-from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Move
+from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Local, Move
 from ellipslice.priors import (
     Dense,
     Diagonal,
@@ -340,6 +340,13 @@ MOVES: dict[str, Callable[[], Move]] = {
         EllipticalSlice(shrinking="halve"),
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
+    "Local": lambda: Local([[1], [0]]),
+    "Local, all at once": lambda: Local("names"),
+    "Local, contiguous": lambda: Local.contiguous(1, move=EllipticalSlice(shrinking="halve")),
+    "Local, k-means": lambda: Local.kmeans([0.0, 1.0], 2, move=AuxiliaryEllipse()),
+    "Local, random": lambda: Local.random(1),
+    "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
+    "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),
 }
 
 # --- seeds ----------------------------------------------------------------------------------------------------------

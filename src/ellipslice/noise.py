@@ -89,14 +89,20 @@ def block_length(size: int) -> int:
     return length
 
 
-def draw_block(prior: Draws, seed: int, chain: int, block: int, length: int, parts: int = 1) -> Noise:
-    """The noise of `length` updates of one chain, fields shaped (length, parts, ...)."""
+def draw_block(
+    prior: Draws, seed: int, chain: int, block: int, length: int, parts: int = 1, draws: int | None = None
+) -> Noise:
+    """The noise of `length` updates of one chain, fields shaped (length, parts, ...).
+
+    nu is shaped (length, draws, ...), if a move says that it needs more or fewer of these than levels and uniforms.
+    """
     rng = generator(seed, chain, 1 + block)
-    nu = np.asarray(prior.draw(rng, length * parts))
+    draws = parts if draws is None else draws
+    nu = np.asarray(prior.draw(rng, length * draws))
     level = rng.standard_exponential((length, parts))
     first = rng.random((length, parts, FIRST))
     key = rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32)
-    return Noise(nu.reshape(length, parts, -1), level, Uniforms(first, key))
+    return Noise(nu.reshape(length, draws, -1), level, Uniforms(first, key))
 
 
 def start_generator(seed: int, chain: int) -> np.random.Generator:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
-from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods import Likelihood, Linear
+from ellipslice.likelihoods.linear import times
 from ellipslice.priors import Prior
 from ellipslice.priors.base import Layout, is_single, unpack
+from ellipslice.priors.carried import Carried
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -54,10 +57,8 @@ class CentredLikelihood:
 
     def with_function(self, function: Callable[..., Any]) -> CentredLikelihood:
         """The same, of another function of the latents."""
-        other = object.__new__(CentredLikelihood)
-        set_fields(
-            other, mean=self.mean, data=None, function=function, layout=self.layout, batches_only=self.batches_only
-        )
+        other = copy.copy(self)
+        set_fields(other, data=None, function=function)
         return other
 
     @property
@@ -95,6 +96,50 @@ class CentredLikelihood:
         """Whether there is one latent without a name of its own, handed to functions as their only argument."""
         return is_single(self.layout)
 
+    @property
+    def plain(self) -> bool:
+        """Whether the user's callable takes the centred flat vector as it is."""
+        return self.single and self.mean is None and len(self.layout[0][1]) == 1
+
+
+@pytree
+class CarriedLikelihood(CentredLikelihood):
+    """The same for `likelihoods.Linear`: of x = [f, A f] the likelihood reads the predictor, and users see f."""
+
+    shift: Any
+    """A times the mean, shape (rows,); or None."""
+    size: int = static()
+    """Number of latent values, which come first."""
+
+    spans: ClassVar[list[tuple[Any, slice]]]  # not a field: products are made on the host, before the run
+
+    def __init__(self, linear: Linear, prior: Prior, *, batches_only: bool = False):
+        super().__init__(linear.g, prior, batches_only=batches_only)
+        set_fields(self, spans=linear.columns(prior.layout))
+        set_fields(self, shift=None if prior.mean is None else self.product(prior.mean), size=prior.size)
+
+    def product(self, f: Any) -> Any:
+        """A times each of a batch of flat vectors."""
+        return sum(times(matrix, f[..., span]) for matrix, span in self.spans)
+
+    def __call__(self, f: Any) -> Any:
+        return self.batch(f.reshape(1, -1))[0] if self.batches_only else self.batch(f)
+
+    def batch(self, f: Any) -> Any:
+        predictor = f[..., self.size :]
+        return self.callable(predictor if self.shift is None else predictor + self.shift)
+
+    def unpack(self, f: Any) -> dict[str, Any]:
+        return unpack(f[..., : self.size], self.mean, self.layout)
+
+    def pack(self, value: Any) -> np.ndarray:
+        f = super().pack(value)
+        return np.concatenate([f, self.product(f)])
+
+    @property
+    def plain(self) -> bool:
+        return False
+
 
 class Posterior:
     """N(f; mean, Sigma) L(f), equation (2) of the paper, up to its constant Z.
@@ -104,6 +149,7 @@ class Posterior:
     prior : Prior
     log_likelihood : CentredLikelihood
         Takes zero-mean flat vectors, as `prior.draw` makes them.
+        (Those of a `Linear` likelihood have the predictor beside the latents, and `prior` draws it.)
     vectorized : bool
         Whether `log_likelihood.batch` may be called: said by the user, or by the likelihood's own `vectorized`.
     concave : bool
@@ -142,15 +188,20 @@ class Posterior:
                 f"{log_likelihood!r} takes one latent, but the prior has {', '.join(names)}. Say how they enter, such "
                 f"as lambda {', '.join(names)}: likelihood({' + '.join(names)})."
             )
-        check_signature("log_likelihood", log_likelihood, prior)
-        takes_batches = bool(getattr(log_likelihood, "vectorized", False))
+        linear = isinstance(log_likelihood, Linear)
+        if not linear:
+            check_signature("log_likelihood", log_likelihood, prior)
+        takes_batches = bool(getattr(log_likelihood.g if linear else log_likelihood, "vectorized", False))
         self.prior = prior
         known = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
         self.concave = known if concave is None else bool(concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
-        self.log_likelihood = CentredLikelihood(
-            log_likelihood, prior, batches_only=self.vectorized and not takes_batches
-        )
+        batches_only = self.vectorized and not takes_batches
+        if linear:
+            self.log_likelihood = CarriedLikelihood(log_likelihood, prior, batches_only=batches_only)
+            self.prior = Carried(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)
+        else:
+            self.log_likelihood = CentredLikelihood(log_likelihood, prior, batches_only=batches_only)
 
 
 def check_signature(what: str, function: Callable[..., Any], prior: Prior) -> None:

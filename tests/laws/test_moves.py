@@ -58,10 +58,12 @@ def test_nans_are_counted_one_by_one(name):
         values.append(math.nan if f[0] < 0.2 else -math.inf if f[1] > 1 else -float(f @ f))
         return values[-1]
 
+    prepared = move.prepare(NORMALS)
+    target = HostTarget(log_likelihood, prepared)
     state, seen = State(np.array([0.5, 0.5]), -0.5), 0
     for _ in range(500):
         values.clear()
-        state, info = move.step(noise_of_an_update(move, NORMALS, rng), state, HostTarget(log_likelihood))
+        state, info = move.step(noise_of_an_update(move, NORMALS, rng, prepared), state, target)
         assert info.nans == sum(value != value for value in values)
         assert info.evaluations == len(values)
         assert not info.stuck

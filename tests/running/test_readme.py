@@ -24,6 +24,8 @@ def test_every_python_block_runs(capsys):
         "my_simulator": lambda f: SimpleNamespace(score=lambda data: -0.5 * float(f @ f)),
         "f": np.zeros(size),
         "log_l": None,
+        "A": np.ones((3, 2)),
+        "labels": [1, -1, 1],
     }
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)

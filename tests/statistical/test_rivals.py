@@ -95,9 +95,9 @@ def test_coal_mining_as_in_the_paper():
         keep=lambda f: f[::100],
         progress=False,
     )
-    evaluations = tree.sample_stats["evaluations"].to_numpy().astype(float)
-    error = standard_error(evaluations)
-    assert abs(evaluations.mean() - 0.704e6 / 110_000) < 0.01 * 6.40 + LIMIT * error
+    proposals = tree.sample_stats["proposals"].to_numpy().astype(float)
+    error = standard_error(proposals)
+    assert abs(proposals.mean() - 0.704e6 / 110_000) < 0.01 * 6.40 + LIMIT * error
 
     log_l = tree.sample_stats["log_likelihood"].to_numpy()
     error = standard_error(log_l)

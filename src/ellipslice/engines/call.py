@@ -23,7 +23,7 @@ class Call:
 
     def __init__(self, posterior: Posterior):
         self._prior, self._centred = posterior.prior, posterior.log_likelihood
-        plain = self._centred.single and self._centred.mean is None and len(self._centred.layout[0][1]) == 1
+        plain = self._centred.plain
         function = self._centred.callable
         self.function: Callable[[np.ndarray], Any] = (
             function if plain and not self._centred.batches_only else self._centred

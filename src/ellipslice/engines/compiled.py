@@ -21,8 +21,8 @@ from ellipslice.engines.threads import CORES, blas_beside
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves.base import Lots
 from ellipslice.noise import Noise, block_length, draw_block
-from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
 
 TURN = 0.1
@@ -156,15 +156,18 @@ class CompiledEngine(Engine):
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
+            prepared = move.prepare(prior)
+            lots = move.lots(prior, prepared)
             if not isinstance(move, Search):
-                updater = _Steps(in_one, move, self._likelihood)
+                on_device = jax.tree.map(jnp.asarray, prepared)
+                updater = _Steps(in_one and prepared is None, move, self._likelihood, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
                 updater = _BoundedSearches(in_one, move, self._likelihood, self._curvature())
             else:
                 updater = _Searches(in_one and look_ahead in (None, 1), move, look_ahead or 1, self._likelihood)
             return CompiledRun(
                 [
-                    _Chain(i, number, state, updates, prior, updater, seed)
+                    _Chain(i, number, state, updates, prior.size, lots, updater, seed)
                     for i, (number, state) in enumerate(zip(chains, starts, strict=True))
                 ]
             )
@@ -204,9 +207,11 @@ class CompiledRun:
 class _Chain:
     """One chain: its state on the device, its noise, and what it has drawn but not handed over."""
 
-    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, updater: Any, seed: int):
-        self._position, self._number, self._prior, self._updater, self._seed = position, number, prior, updater, seed
-        self._length = block_length(prior.size)
+    def __init__(
+        self, position: int, number: int, state: State, updates: int, size: int, lots: Lots, updater: Any, seed: int
+    ):
+        self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
+        self._length = block_length(size)
         self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
         self._stretch = 1  # then twice as many as long as a turn has room for them
@@ -262,9 +267,10 @@ class _Chain:
             self._unread = None
 
     def _draw(self, block: int) -> Any:
-        parts = self._updater.move.parts
+        source, draws, parts = self._lots
         with jax_settings():
-            return self._updater.prepare(draw_block(self._prior, self._seed, self._number, block, self._length, parts))
+            noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
+            return self._updater.prepare(noise)
 
 
 class _Updater:
@@ -314,9 +320,12 @@ class _Updater:
 class _Steps(_Updater):
     """Any move that is not a search."""
 
-    def __init__(self, in_one: bool, move: Move, likelihood: Any):
+    def __init__(self, in_one: bool, move: Move, likelihood: Any, prepared: Any):
         super().__init__(in_one, move, likelihood)
-        self._loop, self._static = loops.step_block, (move,)
+        self._loop, self._static, self._prepared = loops.step_block, (move,), prepared
+
+    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
+        return self._likelihood, self._prepared, progress, noise
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
         f, log_likelihood, info = _rows(trace, rows)

@@ -13,10 +13,10 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.call import Call
 from ellipslice.engines.threads import blas_beside
 from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves.base import Lots
 from ellipslice.moves.search import MAX_EVALUATIONS, search
 from ellipslice.noise import Noise, block_length, draw_block
 from ellipslice.posterior import Posterior
-from ellipslice.priors import Prior
 
 TURN = 0.05
 """Seconds between two looks at the clock, about, for all chains together."""
@@ -52,13 +52,15 @@ class HostEngine(Engine):
         updates: int,
         look_ahead: int | None = None,
     ) -> HostRun:
+        prior, prepared = self.posterior.prior, move.prepare(self.posterior.prior)
+        lots = move.lots(prior, prepared)
         under_way = [
-            _Chain(i, number, state, updates, self.posterior.prior, move, seed)
+            _Chain(i, number, state, updates, prior.size, move, lots, seed)
             for i, (number, state) in enumerate(zip(chains, starts, strict=True))
         ]
         call = self.call
         if not isinstance(move, Search):
-            target = HostTarget(call.one)
+            target = HostTarget(call.one, prepared)
             return _InTurns(under_way, lambda chain: move.step(chain.noise(), chain.state, target))
         if not self.posterior.vectorized:
             return _InTurns(under_way, lambda chain: _search(chain, call))
@@ -84,8 +86,12 @@ class HostEngine(Engine):
 class HostTarget:
     """The posterior as moves see it on the host."""
 
-    def __init__(self, log_likelihood: Callable[[np.ndarray], float]):
-        self.log_likelihood = log_likelihood
+    def __init__(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any = None):
+        self.log_likelihood, self.prepared = log_likelihood, prepared
+
+    def within(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any) -> HostTarget:
+        """The same engine with another log-likelihood, for a move inside another."""
+        return HostTarget(log_likelihood, prepared)
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """Run a slice search along the move's curve."""
@@ -160,12 +166,14 @@ class _Together(HostRun):
 class _Chain:
     """One chain: its state, its noise, and what it has drawn but not handed over."""
 
-    def __init__(self, position: int, number: int, state: State, updates: int, prior: Prior, move: Any, seed: int):
+    def __init__(
+        self, position: int, number: int, state: State, updates: int, size: int, move: Any, lots: Lots, seed: int
+    ):
         self.state = state
         self._position, self._number, self._seed = position, number, seed
-        self._prior, self._move = prior, move
-        self._length = block_length(prior.size)
-        self.group, self._vectors = group_size(prior.size), np.empty((2, prior.size))
+        self._move, self._lots = move, lots
+        self._length = block_length(size)
+        self.group, self._vectors = group_size(size), np.empty((2, size))
         self._updates, self._done, self._taken = updates, 0, 0
         self._f: list[np.ndarray] = []
         self._log_likelihood: list[float] = []
@@ -210,8 +218,9 @@ class _Chain:
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
         if block != self._block:
+            source, draws, parts = self._lots
             with blas_beside(1):
-                noise = draw_block(self._prior, self._seed, self._number, block, self._length, self._move.parts)
+                noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
             self._noise = noise._replace(nu=np.asarray(noise.nu))
             self._level = noise.level.tolist()
             if isinstance(self._move, Search):

@@ -163,9 +163,11 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
     return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
 
 
-def step_block(move: Move, likelihood: Any, start: Progress, noise: Noise, stop: Any) -> tuple[Trace, Progress]:
+def step_block(
+    move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
+) -> tuple[Trace, Progress]:
     """Updates of a block up to `stop`, by a move that is not a search."""
-    target = CompiledTarget(likelihood)
+    target = CompiledTarget(likelihood, prepared)
 
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
@@ -191,8 +193,12 @@ def write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
 class CompiledTarget:
     """The posterior as moves see it inside compiled code."""
 
-    def __init__(self, likelihood: Any):
-        self.log_likelihood = likelihood
+    def __init__(self, likelihood: Any, prepared: Any = None):
+        self.log_likelihood, self.prepared = likelihood, prepared
+
+    def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> CompiledTarget:
+        """The same engine with another log-likelihood, for a move inside another."""
+        return CompiledTarget(log_likelihood, prepared)
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""

@@ -12,10 +12,21 @@ it in `tests/catalogue_likelihoods.py`: the laws in `tests/laws/test_likelihoods
 from ellipslice.likelihoods.base import Likelihood
 from ellipslice.likelihoods.binomial import Binomial
 from ellipslice.likelihoods.gaussian import Gaussian
+from ellipslice.likelihoods.linear import Linear
 from ellipslice.likelihoods.logistic import Logistic
 from ellipslice.likelihoods.negative_binomial import NegativeBinomial
 from ellipslice.likelihoods.poisson import Poisson
 from ellipslice.likelihoods.probit import Probit
 from ellipslice.likelihoods.student_t import StudentT
 
-__all__ = ["Binomial", "Gaussian", "Likelihood", "Logistic", "NegativeBinomial", "Poisson", "Probit", "StudentT"]
+__all__ = [
+    "Binomial",
+    "Gaussian",
+    "Likelihood",
+    "Linear",
+    "Logistic",
+    "NegativeBinomial",
+    "Poisson",
+    "Probit",
+    "StudentT",
+]

@@ -7,8 +7,10 @@ the reversibility test runs them on exact fractions.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,3 +28,19 @@ def cos_sin(theta: Any) -> tuple[Any, Any]:
         return math.cos(theta), math.sin(theta)
     xp = np if isinstance(theta, np.ndarray) else jnp
     return xp.cos(theta), xp.sin(theta)
+
+
+def put(f: Any, block: Any, values: Any) -> Any:
+    """A copy of f with other values at the indices `block`."""
+    if isinstance(f, np.ndarray):
+        f = f.copy()
+        f[block] = values
+        return f
+    return f.at[block].set(values)
+
+
+def pick(index: Any, functions: Sequence[Callable[..., Any]], *arguments: Any) -> Any:
+    """What function number `index`, given as a float, makes of the arguments."""
+    if isinstance(index, np.floating):
+        return functions[int(index)](*arguments)
+    return jax.lax.switch(index.astype(np.int32), functions, *arguments)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ellipslice.noise import Noise
+from ellipslice.moves.arithmetic import where
+from ellipslice.noise import Draws, Noise
+from ellipslice.priors import Prior
 
 if TYPE_CHECKING:
     from ellipslice.moves.search import Search
@@ -30,9 +33,32 @@ class Info(NamedTuple):
     angle: Any
     """Where on the curve the new state was found, measured from the old one."""
 
+    def then(self, later: Info) -> Info:
+        """Of two updates, one after the other: counts are summed, `stuck` if one was, the angle of the later."""
+        return Info(
+            self.evaluations + later.evaluations,
+            self.nans + later.nans,
+            where(self.stuck, True, later.stuck),
+            later.angle,
+        )
+
+
+class Lots(NamedTuple):
+    """What is drawn for one update."""
+
+    source: Draws
+    """Where nu comes from: the prior, as a rule."""
+    draws: int
+    """How many draws nu has: the length of its leading axis."""
+    parts: int
+    """How many levels and lots of uniforms."""
+
 
 class Target(Protocol):
     """The posterior as an engine shows it to a move."""
+
+    prepared: Any
+    """What the move's `prepare` returned for this prior."""
 
     def log_likelihood(self, f: Any, /) -> Any:
         """Log-likelihood of a centred flat vector."""
@@ -40,6 +66,10 @@ class Target(Protocol):
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """Run a slice search along the move's curve."""
+        ...
+
+    def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> Target:
+        """The same engine with another log-likelihood, for a move inside another."""
         ...
 
 
@@ -53,6 +83,18 @@ class Move(abc.ABC):
     parts: int = 1
     """How many independent lots of noise one update takes."""
 
+    def prepare(self, prior: Prior) -> Any:
+        """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
+
+        A move that only needs draws needs nothing. One that needs more asks for it here, so that a prior which cannot
+        is refused before the run.
+        """
+        return None
+
+    def lots(self, prior: Prior, prepared: Any) -> Lots:
+        """What is drawn for one update: `parts` draws of the prior, and as many levels and uniforms, unless it says."""
+        return Lots(prior, self.parts, self.parts)
+
     @abc.abstractmethod
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """The next state. The fields of `noise` have a leading axis of length `parts`."""
+        """The next state. The fields of `noise` have a leading axis, as long as `lots` says."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ellipslice.moves.arithmetic import where
-from ellipslice.moves.base import Info, Move, State, Target
+import numpy as np
+
+from ellipslice.moves.base import Info, Lots, Move, State, Target
 from ellipslice.noise import Noise
+from ellipslice.priors import Prior
+from ellipslice.pytree import pytree, set_fields, static
 
 
 class Cycle(Move):
@@ -38,15 +41,34 @@ class Cycle(Move):
         self.moves = moves
         self.parts = sum(move.parts for move in moves)
 
+    def prepare(self, prior: Prior) -> Any:
+        prepared = tuple(move.prepare(prior) for move in self.moves)
+        if all(part is None for part in prepared):
+            return None
+        counts = [(lots.draws, lots.parts) for lots in self._each(prior, prepared)]
+        return Prepared(prepared, tuple(counts))
+
+    def lots(self, prior: Prior, prepared: Prepared | None) -> Lots:
+        if prepared is None:
+            return super().lots(prior, prepared)
+        each = self._each(prior, prepared.moves)
+        return Lots(InTurn(each), sum(lots.draws for lots in each), sum(lots.parts for lots in each))
+
+    def _each(self, prior: Prior, prepared: tuple[Any, ...]) -> list[Lots]:
+        return [move.lots(prior, part) for move, part in zip(self.moves, prepared, strict=True)]
+
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
         """Each move's step in turn."""
+        prepared = target.prepared
+        if prepared is None:
+            prepared = Prepared((None,) * len(self.moves), tuple((move.parts, move.parts) for move in self.moves))
         total: Info | None = None
-        start = 0
-        for move in self.moves:
-            stop = start + move.parts
-            state, info = move.step(Noise(*(part[start:stop] for part in noise)), state, target)
-            total = info if total is None else _add(total, info)
-            start = stop
+        nu = lot = 0
+        for move, known, (draws, parts) in zip(self.moves, prepared.moves, prepared.counts, strict=True):
+            own = Noise(noise.nu[nu : nu + draws], noise.level[lot : lot + parts], noise.uniforms[lot : lot + parts])
+            state, info = move.step(own, state, target.within(target.log_likelihood, known))
+            total = info if total is None else total.then(info)
+            nu, lot = nu + draws, lot + parts
         assert total is not None  # noqa: S101  there is at least one move
         return state, total
 
@@ -60,10 +82,26 @@ class Cycle(Move):
         return hash(("Cycle", self.moves))
 
 
-def _add(one: Info, two: Info) -> Info:
-    return Info(
-        one.evaluations + two.evaluations,
-        one.nans + two.nans,
-        where(one.stuck, True, two.stuck),
-        two.angle,
-    )
+@pytree
+class Prepared:
+    """What each move of a cycle prepared, and how much noise it takes: (draws, parts)."""
+
+    moves: tuple[Any, ...]
+    counts: tuple[tuple[int, int], ...] = static()
+
+    def __init__(self, moves: tuple[Any, ...], counts: tuple[tuple[int, int], ...]):
+        set_fields(self, moves=moves, counts=counts)
+
+
+class InTurn:
+    """The draws of several moves, for each update one move's after the other's."""
+
+    def __init__(self, each: list[Lots]):
+        self._each = each
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """As many as asked for, a whole number of updates'; shape (count, size)."""
+        length = count // sum(lots.draws for lots in self._each)
+        drawn = [np.asarray(lots.source.draw(rng, length * lots.draws)) for lots in self._each]
+        rows = [nu.reshape(length, lots.draws, -1) for nu, lots in zip(drawn, self._each, strict=True)]
+        return np.concatenate(rows, axis=1).reshape(count, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,25 @@ class Conditional(abc.ABC):
     block: Any
     prior: Prior
 
+    by_numpy = False
+    """Whether `mean` is quickest as it stands, by NumPy, when it is given NumPy arrays; else it is compiled."""
+
     @abc.abstractmethod
     def mean(self, f: Any) -> Any:
         """Conditional mean (..., block) from the centred flat vector f (..., size); f[block] itself does not matter."""
+
+    def only_mean(self) -> Conditional:
+        """The same with no prior: what an update needs in compiled code, which takes every array as an argument."""
+
+        def stripped(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(stripped, value))
+            return value.only_mean() if isinstance(value, Conditional) else value
+
+        bare = copy.copy(self)
+        set_fields(bare, **{name: stripped(value) for name, value in vars(self).items()})
+        set_fields(bare, prior=None)
+        return bare
 
 
 @pytree
@@ -41,6 +58,8 @@ class Regression(Conditional):
     others: Any
     weights: Any
     prior: Prior
+
+    by_numpy = True
 
     def __init__(self, block: np.ndarray, others: np.ndarray, weights: np.ndarray, prior: Prior):
         set_fields(self, block=block, others=others, weights=weights, prior=prior)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import warnings
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -124,7 +126,8 @@ def regress(rows: np.ndarray, block: np.ndarray) -> Regression:
     others = outside(block, rows.shape[1])
     mine, theirs = rows[:, block], rows[:, others]
     if not len(others):
-        return Regression(block, others, np.zeros((0, len(block))), Dense(factor=mine.T))
+        with unsuspected():
+            return Regression(block, others, np.zeros((0, len(block))), Dense(factor=mine.T))
     # In units of each value's own deviation, or a value of small variance would count for nothing.
     scale = np.linalg.norm(theirs, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -138,7 +141,8 @@ def regress(rows: np.ndarray, block: np.ndarray) -> Regression:
     # What is left of a value that the others determine is rounding error.
     determined = np.linalg.norm(remaining, axis=0) <= _CUT * np.linalg.norm(mine, axis=0)
     remaining = np.where(determined, 0.0, remaining)
-    return Regression(block, others[order], weights, Dense(factor=remaining.T))
+    with unsuspected():
+        return Regression(block, others[order], weights, Dense(factor=remaining.T))
 
 
 _CUT = 1e-13
@@ -182,6 +186,14 @@ def as_factor(factor: Any) -> np.ndarray:
             stacklevel=3,
         )
     return np.ascontiguousarray(matrix.T)
+
+
+@contextlib.contextmanager
+def unsuspected() -> Iterator[None]:
+    """Factors of our own making may be upper triangular by chance, which is no mistake."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="factor is upper triangular")
+        yield
 
 
 def pivoted_cholesky(covariance: Any) -> tuple[np.ndarray, np.ndarray]:

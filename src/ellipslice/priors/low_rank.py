@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block
-from ellipslice.priors.dense import as_factor, regress
+from ellipslice.priors.dense import as_factor, regress, unsuspected
 from ellipslice.priors.features import fourier_factor, inducing_factor
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -185,7 +185,8 @@ class LowRank(Prior):
         rest = 1 / self.deviation
         rest[block] = 0.0  # the block's own values do not matter
         root = _root(self.rows * rest)[0]
-        prior = LowRank(self.rows[:, block].T @ root, diagonal=self.deviation[block] ** 2)
+        with unsuspected():
+            prior = LowRank(self.rows[:, block].T @ root, diagonal=self.deviation[block] ** 2)
         return _ThroughWeights(block, self.rows, rest, root, prior)
 
     def _weights(self, f: Any, rows: Any) -> Any:
@@ -205,6 +206,8 @@ class _ThroughWeights(Conditional):
     rest: Any
     root: Any
     prior: Prior
+
+    by_numpy = True
 
     def __init__(self, block: np.ndarray, rows: np.ndarray, rest: np.ndarray, root: np.ndarray, prior: Prior):
         set_fields(self, block=block, rows=rows, rest=rest, root=root, prior=prior)

@@ -245,6 +245,8 @@ class _ThroughNeighbours(Conditional):
     lift: Any
     prior: Prior
 
+    by_numpy = True
+
     def __init__(self, block: np.ndarray, whole: SparsePrecision):
         from scipy.sparse import coo_array
 

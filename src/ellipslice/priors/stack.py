@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import keyword
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.priors.base import Layout, Prior
-from ellipslice.priors.conditional import Conditional, as_block
+from ellipslice.priors.conditional import Conditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -105,7 +106,7 @@ class Stack(Prior):
             mine = block[(block >= start) & (block < start + prior.size)]
             if len(mine):
                 names.append(name)
-                parts.append(prior.condition(mine - start))
+                parts.append(_alone(prior) if len(mine) == prior.size else prior.condition(mine - start))
                 starts.append((start, start + prior.size))
             start += prior.size
         members = Stack({name: part.prior for name, part in zip(names, parts, strict=True)})
@@ -128,6 +129,10 @@ class _EachAlone(Conditional):
     prior: Prior
     spans: tuple[tuple[int, int], ...] = static()
 
+    @property
+    def by_numpy(self) -> bool:  # type: ignore[override]
+        return all(part.by_numpy for part in self.parts)
+
     def __init__(
         self, block: np.ndarray, parts: tuple[Conditional, ...], prior: Prior, spans: tuple[tuple[int, int], ...]
     ):
@@ -135,4 +140,18 @@ class _EachAlone(Conditional):
 
     def mean(self, f: Any) -> Any:
         each = zip(self.parts, self.spans, strict=True)
-        return jnp.concatenate([part.mean(f[..., start:stop]) for part, (start, stop) in each], -1)
+        means = [part.mean(f[..., start:stop]) for part, (start, stop) in each]
+        return (np if self.by_numpy and isinstance(f, np.ndarray) else jnp).concatenate(means, -1)
+
+
+def _alone(prior: Prior) -> Conditional:
+    """A latent of which nothing else is told: its own prior, whatever that can or cannot do."""
+    return Regression(np.arange(prior.size), np.zeros(0, dtype=np.int64), np.zeros((0, prior.size)), _centred(prior))
+
+
+def _centred(prior: Prior) -> Prior:
+    if prior.mean is None:
+        return prior
+    other = copy.copy(prior)
+    set_fields(other, mean=None)
+    return other

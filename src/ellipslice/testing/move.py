@@ -57,10 +57,11 @@ def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:
         calls += 1
         return float(-8 * np.sum((f - 1) ** 2))
 
-    target = HostTarget(log_likelihood)
+    prepared = move.prepare(prior)
+    target = HostTarget(log_likelihood, prepared)
     state = State(np.zeros(2), log_likelihood(np.zeros(2)))
     for _ in range(updates):
-        noise = noise_of_an_update(move, prior, rng)
+        noise = noise_of_an_update(move, prior, rng, prepared)
         before, calls = (state.f.copy(), state.log_likelihood), 0
         new, info = move.step(noise, state, target)
         made = calls
@@ -81,10 +82,11 @@ def _check_support(move: Move, seed: int, updates: int = 300) -> None:
             return math.nan
         return -math.inf if f[1] > 1 else -float(f @ f)
 
-    target = HostTarget(log_likelihood)
+    prepared = move.prepare(prior)
+    target = HostTarget(log_likelihood, prepared)
     state = State(np.array([0.5, 0.5]), -0.5)
     for _ in range(updates):
-        state, _ = move.step(noise_of_an_update(move, prior, rng), state, target)
+        state, _ = move.step(noise_of_an_update(move, prior, rng, prepared), state, target)
         law(math.isfinite(state.log_likelihood), f"{move!r} went where the likelihood is {state.log_likelihood}")
 
 
@@ -106,13 +108,14 @@ def _check_keeps(move: Move, noise: float, seed: int, count: int) -> None:
     else:
         gain = covariance @ np.linalg.inv(covariance + noise * np.eye(2))
         mean, spread = gain @ data, np.linalg.cholesky(covariance - gain @ covariance)
-    target = HostTarget(lambda f: float(-0.5 * np.sum((f - data) ** 2) / noise))
+    prepared = move.prepare(prior)
+    target = HostTarget(lambda f: float(-0.5 * np.sum((f - data) ** 2) / noise), prepared)
     end = np.empty((count, 2))
     for i, z in enumerate(rng.standard_normal((count, 2))):
         f = mean + spread @ z
         state = State(f, target.log_likelihood(f))
         for _ in range(2):
-            state, _ = move.step(noise_of_an_update(move, prior, rng), state, target)
+            state, _ = move.step(noise_of_an_update(move, prior, rng, prepared), state, target)
         end[i] = np.linalg.solve(spread, state.f - mean)
     for direction in np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]]):
         values = end @ direction

@@ -14,12 +14,13 @@ from ellipslice.priors import Diagonal, Prior
 from ellipslice.testing.laws import law
 
 
-def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator) -> Noise:
-    """Noise for one update on the host."""
-    nu = np.asarray(prior.draw(rng, move.parts))
-    key = rng.integers(0, 2**32, (move.parts, 2), dtype=np.uint32)
-    uniforms = Uniforms(rng.random((move.parts, FIRST)), key)
-    return Noise(nu, rng.standard_exponential(move.parts).tolist(), uniforms)
+def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator, prepared: Any = None) -> Noise:
+    """Noise for one update on the host; `prepared` is what the move's `prepare` returned for this prior."""
+    source, draws, parts = move.lots(prior, prepared)
+    nu = np.asarray(source.draw(rng, draws))
+    key = rng.integers(0, 2**32, (parts, 2), dtype=np.uint32)
+    uniforms = Uniforms(rng.random((parts, FIRST)), key)
+    return Noise(nu, rng.standard_exponential(parts).tolist(), uniforms)
 
 
 def check_curve(move: Search, seed: int = 0) -> None:

@@ -1,0 +1,141 @@
+"""Observations that see A f rather than f: the product is carried along, so that proposals need none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ellipslice.likelihoods.base import Likelihood
+
+
+class Linear:
+    """A log-likelihood g(A f): generalised linear models, and anything else that sees the latents through a matrix.
+
+    Every point of an ellipse is a f + b nu, so its predictor is a A f + b A nu. `sample` carries A f beside f and draws
+    A nu beside nu: one product for each update, none for its proposals. It pays when A is large beside g.
+
+    Parameters
+    ----------
+    A : array, scipy.sparse array or LinearOperator, shape (rows, N); or mapping of names to these
+        Maps the flat latent vector, its mean included, to the predictor. For a `Stack`: one matrix for the whole of it,
+        or one for each latent by name, whose products are added.
+    g : callable
+        The log-likelihood of the predictor, an array of shape (rows,): one from `ellipslice.likelihoods`, or any
+        function.
+
+    Notes
+    -----
+    A sparse matrix or an operator works on the host, where noise is drawn; g is compiled if it can be, whatever A is.
+    The state is longer by as many values as A has rows. The carried predictor is never made anew from f, yet stays the
+    product to rounding: each update shrinks what rounding there is. `Local` does not take it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 3))
+    >>> y = np.where(rng.random(500) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5])), 1, -1)
+    >>> model = es.likelihoods.Linear(X, es.likelihoods.Logistic(y))
+    >>> model
+    Linear(500 x 3, Logistic(500 labels))
+    >>> tree = es.sample(model, es.Diagonal(np.full(3, 10.0)), draws=500, warmup=500, seed=1)
+    >>> tree.posterior.f.shape
+    (4, 500, 3)
+    """
+
+    def __init__(self, A: Any, g: Callable[[Any], Any]):
+        if isinstance(g, type) and issubclass(g, Likelihood):
+            raise TypeError(f"g is the class {g.__name__}. Make an instance of it, with the data: {g.__name__}(y).")
+        if not callable(g):
+            raise TypeError(f"g must be a function of the predictor A f, but it is a {type(g).__name__}.")
+        if isinstance(A, Mapping) and not A:
+            raise ValueError("A is an empty mapping. Give a matrix for each of the prior's latents, by name.")
+        self.matrices = {name: _matrix(A[name], f"A[{name!r}]") for name in A} if isinstance(A, Mapping) else None
+        self.matrix = _matrix(A, "A") if self.matrices is None else None
+        self.g = g
+        rows = {name: matrix.shape[0] for name, matrix in self._parts.items()}
+        if len(set(rows.values())) > 1:
+            raise ValueError(f"the matrices in A must have the same number of rows, but they have {rows}.")
+        self.rows = next(iter(rows.values()))
+        if isinstance(g, Likelihood) and g.y.shape != (self.rows,):
+            raise ValueError(
+                f"A has {self.rows} rows, but {g!r} has observations of shape {g.y.shape}. Expected one row of A for "
+                "each observation."
+            )
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        return {"f": self.matrix} if self.matrices is None else self.matrices
+
+    @property
+    def dense(self) -> bool:
+        """Whether compiled code could make the products too."""
+        return all(isinstance(matrix, np.ndarray) for matrix in self._parts.values())
+
+    def columns(self, layout: Any) -> list[tuple[Any, slice]]:
+        """Each matrix and what it sees of the flat vector; refused if they do not fit the latents."""
+        sizes = {name: int(np.prod(shape)) for name, shape in layout}
+        if self.matrices is None:
+            size = sum(sizes.values())
+            assert self.matrix is not None  # noqa: S101  one of the two is given
+            if self.matrix.shape[1] != size:
+                raise ValueError(
+                    f"A has shape {self.matrix.shape}, but the prior has {size} values. Expected ({self.rows}, {size})."
+                )
+            return [(self.matrix, slice(0, size))]
+        if set(self.matrices) != set(sizes):
+            raise ValueError(
+                f"A has matrices for {', '.join(self.matrices)}, but the prior's latents are {', '.join(sizes)}. Give "
+                "one for each."
+            )
+        spans, start = [], 0
+        for name, size in sizes.items():
+            matrix = self.matrices[name]
+            if matrix.shape[1] != size:
+                raise ValueError(
+                    f"A[{name!r}] has shape {matrix.shape}, but {name} has {size} values. Expected "
+                    f"({self.rows}, {size})."
+                )
+            spans.append((matrix, slice(start, start + size)))
+            start += size
+        return spans
+
+    def __call__(self, f: Any) -> Any:
+        """The log-likelihood at one latent, an array or a mapping of names to arrays, by a product with A."""
+        latents = f if isinstance(f, Mapping) else {"f": f}
+        if set(latents) != set(self._parts):
+            raise ValueError(f"f must be a mapping with the names {', '.join(self._parts)}.")
+        return self.g(sum(matrix @ np.ravel(latents[name]) for name, matrix in self._parts.items()))
+
+    def __repr__(self) -> str:
+        sizes = [f"{matrix.shape[1]}" for matrix in self._parts.values()]
+        what = getattr(self.g, "__qualname__", None) or repr(self.g)
+        return f"Linear({self.rows} x {' + '.join(sizes)}, {what})"
+
+
+def times(matrix: Any, f: Any) -> Any:
+    """A f for every row f of an array (..., N)."""
+    if isinstance(matrix, np.ndarray):
+        return f @ matrix.T
+    columns = np.asarray(f).reshape(-1, matrix.shape[1]).T
+    return np.asarray(matrix @ columns).T.reshape(*f.shape[:-1], matrix.shape[0])
+
+
+def _matrix(A: Any, name: str) -> Any:
+    from scipy.sparse import issparse
+    from scipy.sparse.linalg import LinearOperator
+
+    if isinstance(A, LinearOperator):
+        return A
+    values = A.tocsr() if issparse(A) else np.asarray(A)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"{name} has shape {values.shape}; expected (rows, N), with the predictor {name} @ f.")
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, but its dtype is {values.dtype}.")
+    values = values.astype(np.float64)  # a copy: what the caller does to his later must not change ours
+    if not np.isfinite(values.data if issparse(values) else values).all():
+        raise ValueError(f"{name} must be finite, but it is not everywhere. Drop rows with missing values.")
+    return values

@@ -1,0 +1,163 @@
+"""Linear predictors: carried along they are the product, whatever the matrix is, and cost none for a proposal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+import ellipslice as es
+from catalogue import CORRELATED
+from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson
+from ellipslice.moves import Local
+from ellipslice.posterior import CarriedLikelihood
+from statistical.monte_carlo import SEED, compare_gaussian
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((40, 3))
+LABELS = np.where(RNG.random(40) < 1 / (1 + np.exp(-A @ [1.0, -2.0, 0.5])), 1.0, -1.0)
+G = Logistic(LABELS)
+PRIOR = es.Dense(CORRELATED, mean=[0.5, -1.0, 0.0])
+STACK = es.Stack({"w": PRIOR, "b": es.Diagonal(4.0, mean=0.3)})
+BY_NAME = {"w": A, "b": np.ones((40, 1))}
+QUICK = {"draws": 60, "warmup": 0, "chains": 2, "seed": 3, "progress": False}
+
+
+def plain(predictor):
+    """The same as G, of one predictor, for the host alone."""
+    return float(G(np.asarray(predictor)))
+
+
+def log_likelihoods(tree):
+    """g(A f) at every draw, with the product made anew."""
+    latents = [tree.posterior[name].values for name in tree.posterior.data_vars]
+    flat = np.concatenate([part.reshape(2, -1, int(np.prod(part.shape[2:]))) for part in latents], axis=-1)
+    matrix = A if flat.shape[-1] == 3 else np.concatenate(list(BY_NAME.values()), axis=1)
+    return np.array([[G(matrix @ f) for f in chain] for chain in flat])
+
+
+CASES = {
+    "dense": (Linear(A, G), PRIOR),
+    "a function": (Linear(A, lambda predictor: G(predictor)), PRIOR),
+    "by name": (Linear(BY_NAME, G), STACK),
+    "a Stack, flat": (Linear(np.concatenate(list(BY_NAME.values()), axis=1), G), STACK),
+    "two axes": (Linear(A, G), es.Diagonal(np.ones((3, 1)), mean=0.2)),
+}
+
+
+@pytest.mark.parametrize("engine", ["compiled", "host"])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_carried_is_the_product(name, engine):
+    likelihood, prior = CASES[name]
+    tree = es.sample(likelihood, prior, engine=engine, **QUICK)
+    np.testing.assert_allclose(tree.sample_stats.log_likelihood, log_likelihoods(tree), rtol=1e-10)
+    assert tree.posterior.sizes["draw"] == 60
+    assert "Linear(40 x" in tree.attrs["likelihood"]
+
+
+def test_rounding_does_not_add_up():
+    sharp = Linear(A, Gaussian(A @ [1.0, -2.0, 0.5], 1e-3))  # tiny angles, so that what is carried is carried far
+    tree = es.sample(sharp, PRIOR, draws=100, thin=200, warmup=0, chains=1, seed=3, progress=False)
+    expected = [sharp.g(A @ f) for f in tree.posterior.f.values[0]]
+    np.testing.assert_allclose(tree.sample_stats.log_likelihood.values[0], expected, rtol=1e-7)
+
+
+def test_any_kind_of_matrix_gives_the_same_chain():
+    dense = es.sample(Linear(A, G), PRIOR, **QUICK)
+    for other in (scipy.sparse.csr_array(A), scipy.sparse.coo_matrix(A), aslinearoperator(A)):
+        tree = es.sample(Linear(other, G), PRIOR, **QUICK)
+        np.testing.assert_allclose(tree.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
+        assert tree.attrs["engine"] == "compiled"
+    black_box = es.sample(Linear(scipy.sparse.csr_array(A), plain), PRIOR, **QUICK)
+    assert black_box.attrs["engine"] == "host"
+    np.testing.assert_allclose(black_box.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "host"])
+def test_a_chain_has_the_same_bits_in_any_company(engine):
+    options = {**QUICK, "engine": engine}
+    together = es.sample(Linear(A, G), PRIOR, **{**options, "chains": 4})
+    alone = es.sample(Linear(A, G), PRIOR, **{**options, "chains": [2], "draws": 20, "warmup": 40})
+    np.testing.assert_array_equal(alone.posterior.f.values[0], together.posterior.f.values[2, 40:])
+    ahead = es.sample(Linear(A, G), PRIOR, look_ahead=3, **{**options, "chains": [2]})
+    np.testing.assert_array_equal(ahead.posterior.f.values[0], together.posterior.f.values[2])
+
+
+def test_proposals_cost_no_product():
+    class Counted(LinearOperator):
+        columns = 0
+
+        def __init__(self):
+            super().__init__(np.dtype(float), A.shape)
+
+        def _matvec(self, x):
+            Counted.columns += 1
+            return A @ x
+
+        def _matmat(self, X):
+            Counted.columns += X.shape[1]
+            return A @ X
+
+    tree = es.sample(Linear(Counted(), G), PRIOR, draws=2000, warmup=0, chains=1, seed=1, progress=False)
+    assert tree.attrs["evaluations"] > 4000
+    assert Counted.columns < 2000 * 1.5 + 200  # a draw for each update of whole blocks, and a few for the first look
+
+
+def test_starts_and_what_is_kept_are_the_users_latents():
+    start = {"w": np.array([0.1, 0.2, 0.3]), "b": 0.7}
+    tree = es.sample(
+        Linear(BY_NAME, G), STACK, initial=start, keep=lambda w, b: {"first": w[0], "b": b}, **{**QUICK, "draws": 3}
+    )
+    assert dict(tree.posterior.sizes) == {"chain": 2, "draw": 3}
+    packed = CarriedLikelihood(Linear(BY_NAME, G), STACK).pack(start)
+    np.testing.assert_allclose(packed[4:], A @ (start["w"] - PRIOR.mean) + 0.4)
+    assert Linear(BY_NAME, G)(start) == pytest.approx(float(G(A @ start["w"] + 0.7)))
+    singular = es.LowRank(np.array([[1.0], [1.0], [0.0]]))
+    with pytest.raises(ValueError, match="not a point that this prior can draw"):
+        es.sample(Linear(A, G), singular, initial=np.array([1.0, 2.0, 0.0]), **QUICK)
+
+
+@pytest.mark.statistical
+def test_a_linear_gaussian_model_has_its_posterior():
+    y, rows = np.linspace(-1, 1, 8), A[:8]
+    gain = np.linalg.solve(rows @ CORRELATED @ rows.T + 0.36 * np.eye(8), rows @ CORRELATED).T
+    tree = es.sample(Linear(rows, Gaussian(y, 0.6)), PRIOR, draws=20_000, warmup=500, seed=SEED + 8, progress=False)
+    mean = PRIOR.mean + gain @ (y - rows @ PRIOR.mean)
+    compare_gaussian(tree.posterior.f.values, mean, CORRELATED - gain @ rows @ CORRELATED, "Linear")
+
+
+def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
+    # A planted mistake: the test above that makes the product anew must see it.
+    init = CarriedLikelihood.__init__
+
+    def forgets(self, *arguments, **options):
+        init(self, *arguments, **options)
+        object.__setattr__(self, "shift", None)
+
+    monkeypatch.setattr(CarriedLikelihood, "__init__", forgets)
+    with pytest.raises(AssertionError):
+        test_what_is_carried_is_the_product("dense", "compiled")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Linear(A, Logistic), TypeError, r"class Logistic.*Logistic\(y\)"),
+        (lambda: Linear(A, 3.0), TypeError, "function of the predictor"),
+        (lambda: Linear(A[0], G), ValueError, r"shape \(3,\)"),
+        (lambda: Linear(np.full((40, 3), np.nan), G), ValueError, "finite"),
+        (lambda: Linear(np.full((40, 3), "x"), G), TypeError, "real numbers"),
+        (lambda: Linear({}, G), ValueError, "empty"),
+        (lambda: Linear({"w": A, "b": np.ones((39, 1))}, G), ValueError, "same number of rows"),
+        (lambda: Linear(A[:39], G), ValueError, r"39 rows.*\(40,\)"),
+        (lambda: es.sample(Linear(A, G), es.Diagonal(np.ones(4)), **QUICK), ValueError, r"4 values.*\(40, 4\)"),
+        (lambda: es.sample(Linear({"w": A}, G), STACK, **QUICK), ValueError, "latents are w, b"),
+        (lambda: es.sample(Linear({**BY_NAME, "b": A}, G), STACK, **QUICK), ValueError, r"A\['b'\].*1 values"),
+        (lambda: es.sample(Linear(A, G), PRIOR, move=Local.contiguous(1), **QUICK), TypeError, r"lambda f: g\(A @ f\)"),
+        (lambda: Linear(A, Poisson(np.ones((40, 1)))), ValueError, "observations of shape"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, error, says):
+    with pytest.raises(error, match=says):
+        make()

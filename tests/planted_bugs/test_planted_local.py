@@ -1,0 +1,122 @@
+"""Mistakes in local updates, planted on purpose: each is caught, and what is planted is a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+import ellipslice as es
+from catalogue import ROUGH, SEEDS
+from ellipslice.moves import EllipticalSlice, Local, State
+from ellipslice.moves import local as module
+from ellipslice.moves.arithmetic import put
+from ellipslice.moves.base import Lots
+from ellipslice.testing import check_move
+from sweeps import check_draws, check_sweep
+
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+PRIOR = es.Dense(ROUGH)
+
+
+class MeanNotSubtracted(Local):
+    """The inner move runs on f[block] itself."""
+
+    def update(self, block, noise, state, target):
+        indices, f = block.conditional.block, state.f
+        inside = target.within(lambda g: target.log_likelihood(put(f, indices, g)), block.inner)
+        nu = noise.nu[:, indices]
+        new, info = self.move.step(noise._replace(nu=nu), State(f[indices], state.log_likelihood), inside)
+        return State(put(f, indices, new.f), new.log_likelihood), info
+
+
+class MeanNotAddedBack(MeanNotSubtracted):
+    """Only half of the change of variables."""
+
+    def update(self, block, noise, state, target):
+        indices = block.conditional.block
+        shifted = put(state.f, indices, state.f[indices] - block.conditional.mean(state.f))
+        return super().update(block, noise, State(shifted, state.log_likelihood), target)
+
+
+class StaleMean(Local):
+    """The means of all blocks are those of the state before the sweep."""
+
+    def _sweep(self, sweep, target, noise, state):
+        self.before = state.f
+        return super()._sweep(sweep, target, noise, state)
+
+    def update(self, block, noise, state, target):
+        mean = block.conditional.mean(self.before)
+        indices, f = block.conditional.block, state.f
+        inside = target.within(lambda g: target.log_likelihood(put(f, indices, g + mean)), block.inner)
+        nu, g = noise.nu[:, indices], f[indices] - mean
+        new, info = self.move.step(noise._replace(nu=nu), State(g, state.log_likelihood), inside)
+        return State(put(f, indices, new.f + mean), new.log_likelihood), info
+
+
+class WrongAssembly(Local):
+    """The block's values are put back in another order."""
+
+    def update(self, block, noise, state, target):
+        new, info = super().update(block, noise, state, target)
+        indices = block.conditional.block
+        turned = put(new.f, indices, new.f[indices][::-1])
+        return State(turned, target.log_likelihood(turned)), info._replace(evaluations=info.evaluations + 1)
+
+
+class SameDrawForAll(Local):
+    """Every block takes its draw from the whole prior's one: nu[block] - mean(nu), which are not independent."""
+
+    def lots(self, prior, prepared):
+        return Lots(prior, 1, super().lots(prior, prepared).parts)
+
+    def update(self, block, noise, state, target):
+        nu = put(noise.nu[0], block.conditional.block, noise.nu[0][block.conditional.block])
+        nu[block.conditional.block] -= block.conditional.mean(noise.nu[0])
+        return super().update(block, noise._replace(nu=nu[None]), state, target)
+
+
+class MarginalPrior(Local):
+    """Blocks are drawn from the prior as it is, not from the conditional one."""
+
+    def lots(self, prior, prepared):
+        return Lots(prior, 1, super().lots(prior, prepared).parts)
+
+
+MISTAKES = [MeanNotSubtracted, MeanNotAddedBack, StaleMean, WrongAssembly]
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_a_wrong_sweep_does_not_keep_the_prior(mistake, seed):
+    move = mistake([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]])
+    with pytest.raises(AssertionError, match="changes the prior"):
+        check_sweep(move, PRIOR, ROUGH, seed)
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("mistake", [MarginalPrior, SameDrawForAll], ids=lambda mistake: mistake.__name__)
+def test_wrong_draws_are_caught(mistake, seed):
+    with pytest.raises(AssertionError, match="wrong draws"):
+        check_draws(mistake([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), PRIOR, ROUGH, seed)
+
+
+@EVERY_SEED
+@pytest.mark.parametrize(
+    "mistake", [MeanNotSubtracted, MeanNotAddedBack, StaleMean, MarginalPrior], ids=lambda mistake: mistake.__name__
+)
+def test_check_move_sees_it_too(mistake, seed):
+    # On two values; a block of one has no order to be assembled in, and a user's own move has no other check.
+    with pytest.raises(AssertionError, match=r"posterior|not its state's"):
+        check_move(mistake([[0], [1]]), seed=seed)
+
+
+def test_stacked_conditionals_are_not_mixed_up(monkeypatch):
+    # Every block gets the arrays of the first.
+    monkeypatch.setattr(module.Group, "blocks", property(lambda g: [g.block([x[0] for x in g.stacked])] * g.count))
+    with pytest.raises(AssertionError, match="changes the prior"):
+        check_sweep(Local.contiguous(4), PRIOR, ROUGH)
+
+
+def test_as_it_stands_there_is_no_mistake():
+    check_sweep(Local.contiguous(4, move=EllipticalSlice(1.0)), PRIOR, ROUGH)
+    check_draws(Local.contiguous(4), PRIOR, ROUGH)
