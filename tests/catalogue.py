@@ -341,10 +341,6 @@ MOVES: dict[str, Callable[[], Move]] = {
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
     "Local": lambda: Local([[1], [0]]),
-    "Local, all at once": lambda: Local("names"),
-    "Local, contiguous": lambda: Local.contiguous(1, move=EllipticalSlice(shrinking="halve")),
-    "Local, k-means": lambda: Local.kmeans([0.0, 1.0], 2, move=AuxiliaryEllipse()),
-    "Local, random": lambda: Local.random(1),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
     "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),
 }

@@ -106,7 +106,7 @@ FLAT = {
 }
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize("name", [name for name in SWEEPS if "k-means" not in name])
 def test_both_engines_make_the_same_sweeps(name):
     prior, _, moves = SWEEPS[name]
     for move in moves[:1]:
@@ -136,6 +136,24 @@ def test_a_chain_has_the_same_bits_in_any_company(engine, move):
     np.testing.assert_array_equal(short[0], together[1][0][:7])
 
 
+def test_moves_with_other_blocks_are_other_moves():
+    # Compiled code is kept for a move and used again for an equal one.
+    moves = [
+        Local("names"),
+        Local(["f"]),
+        Local([[0]]),
+        Local([[0]], partial=True),
+        Local([[0]], AuxiliaryEllipse()),
+        Local.contiguous(2),
+        Local.contiguous(count=2),
+        Local.random(2),
+        Local.random(2, seed=1),
+    ]
+    assert len({repr(move) for move in moves}) == len(set(moves)) == len(moves)
+    assert Local.contiguous(2) == Local.contiguous(2)
+    assert hash(Local([np.arange(3)])) == hash(Local([[0, 1, 2]]))
+
+
 def test_random_blocks_differ_from_update_to_update():
     prior = es.Dense(ROUGH)
     move = Local.random(5, partitions=6)
@@ -155,7 +173,7 @@ def test_local_updates_draw_from_the_posterior(move, engine):
     gain = np.linalg.solve(rows @ covariance @ rows.T + 0.25 * np.eye(6), rows @ covariance).T
     prior = es.Stack({"f": es.Dense(ROUGH[:6, :6], mean=0.5), "m": es.Diagonal(4.0, mean=-1.0)})
     likelihood = Gaussian(y, 0.5)
-    draws = 3000 if engine == "host" else 12_000
+    draws = 1000 if engine == "host" else 12_000
     tree = es.sample(
         lambda f, m: likelihood(f + m), prior, move=move, draws=draws, warmup=200, seed=SEED + 5, engine=engine,
         progress=False,
