@@ -110,8 +110,8 @@ def start_generator(seed: int, chain: int) -> np.random.Generator:
     return generator(seed, chain, 0)
 
 
-def uniform(key: Any, index: Any) -> Any:
-    """Uniform number `index` on [0, 1) that follows from `key`, in double precision.
+def uniform(key: Any, index: Any, dtype: Any = np.float64) -> Any:
+    """Uniform number `index` on [0, 1) that follows from `key`.
 
     Threefry-2x32 with 20 rounds (Salmon et al. 2011), the generator behind `jax.random`, written out so that NumPy, JAX
     and a GPU kernel give the same bits whatever the JAX configuration says.
@@ -120,17 +120,26 @@ def uniform(key: Any, index: Any) -> Any:
     ----------
     key : uint32 array, shape (..., 2)
     index : uint32 array, broadcast against `key`'s leading axes
+    dtype : dtype
+        Single precision has the first 24 bits of what double precision has.
 
     Examples
     --------
     >>> float(uniform(np.array([[1, 2]], np.uint32), np.array([0], np.uint32))[0])
     0.1464671...
     """
-    high, low = _threefry(key[..., 0], key[..., 1], index, index ^ index)
-    return ((high >> 5).astype(np.float64) * 2.0**26 + (low >> 6).astype(np.float64)) * 2.0**-53
+    return as_uniform(*threefry(key[..., 0], key[..., 1], index, index ^ index), dtype)
 
 
-def _threefry(key_0: Any, key_1: Any, x_0: Any, x_1: Any) -> tuple[Any, Any]:
+def as_uniform(high: Any, low: Any, dtype: Any) -> Any:
+    """A uniform on [0, 1) from 64 random bits."""
+    if dtype == np.float32:
+        return (high >> np.uint32(8)).astype(dtype) * np.float32(2.0**-24)
+    return ((high >> np.uint32(5)).astype(dtype) * 2.0**26 + (low >> np.uint32(6)).astype(dtype)) * 2.0**-53
+
+
+def threefry(key_0: Any, key_1: Any, x_0: Any, x_1: Any) -> tuple[Any, Any]:
+    """Two random words from a key and a counter of two words each."""
     keys = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(_PARITY))
     x_0, x_1 = x_0 + keys[0], x_1 + keys[1]
     for group in range(5):

@@ -34,11 +34,11 @@ def words(text):
 
 
 @pytest.mark.parametrize(("counter", "key", "result"), KNOWN_ANSWERS)
-def test_threefry_gives_the_known_answers(counter, key, result):
-    got = noise._threefry(*words(key), *words(counter))
+def testthreefry_gives_the_known_answers(counter, key, result):
+    got = noise.threefry(*words(key), *words(counter))
     assert [f"{int(word[0]):08x}" for word in got] == result.split()
     with jax.enable_x64(True):
-        got = jax.jit(noise._threefry)(*words(key), *words(counter))
+        got = jax.jit(noise.threefry)(*words(key), *words(counter))
     assert [f"{int(word[0]):08x}" for word in got] == result.split()
 
 
@@ -60,7 +60,7 @@ def test_numpy_and_jax_give_the_same_bits():
 def test_the_index_is_the_counter():
     key = np.array([[3, 5]], np.uint32)
     for index in (0, 1, 77):
-        high, low = noise._threefry(key[:, 0], key[:, 1], np.array([index], np.uint32), np.array([0], np.uint32))
+        high, low = noise.threefry(key[:, 0], key[:, 1], np.array([index], np.uint32), np.array([0], np.uint32))
         expected = ((int(high[0]) >> 5) * 2**26 + (int(low[0]) >> 6)) / 2**53
         assert noise.uniform(key, np.array([index], np.uint32))[0] == expected
 
@@ -69,7 +69,7 @@ def test_uniforms_lie_in_the_half_open_interval(monkeypatch):
     key, index = np.zeros((1, 2), np.uint32), np.zeros(1, np.uint32)
     for word, expected in ((0, 0.0), (2**32 - 1, 1 - 2.0**-53)):
         words = (np.array([word], np.uint32),) * 2
-        monkeypatch.setattr(noise, "_threefry", lambda *_, words=words: words)
+        monkeypatch.setattr(noise, "threefry", lambda *_, words=words: words)
         assert noise.uniform(key, index)[0] == expected < 1.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +28,13 @@ class Engine(abc.ABC):
         """The log-likelihoods of several, to the same bits."""
         return [self.evaluate(f) for f in points]
 
+    dtype: Any = np.dtype(np.float64)
+    """The type of the numbers that chains are made of."""
+
+    def first_points(self, seed: int, chains: Sequence[int]) -> list[np.ndarray] | None:
+        """A prior draw for each chain to start from, if the engine makes them; else None."""
+        return None
+
     @abc.abstractmethod
     def run(
         self,
@@ -37,6 +44,8 @@ class Engine(abc.ABC):
         starts: Sequence[State],
         updates: int,
         look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
     ) -> Run:
         """Set out on chains.
 
@@ -51,6 +60,8 @@ class Engine(abc.ABC):
             How many each chain makes.
         look_ahead : int, optional
             Angles evaluated at once. Changes the speed, never the chain.
+        warmup, thin : int
+            Which updates leave a draw, for engines that hand over no others.
         """
 
     def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
@@ -76,6 +87,31 @@ class Piece(NamedTuple):
     """Angles tried by each update, the paper's count; more than its evaluations if some were ruled out without one."""
 
 
+class Totals(NamedTuple):
+    """Sums over the updates of all chains."""
+
+    updates: Any
+    proposals: Any
+    nans: Any
+    stuck: Any
+    highest: Any
+    """The largest log-likelihood."""
+
+
+class Batch(NamedTuple):
+    """Draws of all chains together, without the updates between them."""
+
+    first: int
+    """Number of the first draw, warm-up left out."""
+    f: Any
+    """The states, centred and flat: shape (draws or more, chains, size), on the device."""
+    log_likelihood: np.ndarray
+    """Shape (draws, chains), as the fields of `info` are."""
+    info: Info
+    totals: Totals
+    """Of all updates behind it, also those that left no draw."""
+
+
 class Run(Protocol):
     """Chains under way. The caller alternates `advance` and `take` until `finished`."""
 
@@ -88,7 +124,7 @@ class Run(Protocol):
         """Work for about a tenth of a second, or for one block."""
         ...
 
-    def take(self) -> list[Piece]:
+    def take(self) -> Sequence[Piece | Batch]:
         """The updates completed since the last call, whatever interrupted `advance`."""
         ...
 

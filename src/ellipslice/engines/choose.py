@@ -2,36 +2,74 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from ellipslice.engines.base import Engine
+from ellipslice.engines.batched import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine
+from ellipslice.moves import Move, Search
 from ellipslice.posterior import Posterior
 
+ENGINES = ("compiled", "host", "batched", "fused")
 
-def choose_engine(posterior: Posterior, engine: str | None, f: np.ndarray) -> tuple[Engine, str]:
+
+def choose_engine(
+    posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool = True
+) -> tuple[Engine, str]:
     """The engine, and why this one. `f` is the point to look at.
 
     A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
-    function caught the tracer's exception and returned something else, or drew random numbers.)
+    function caught the tracer's exception and returned something else, or drew random numbers.) On a GPU, chains then
+    run together: in one kernel if that can be, else in one loop.
     """
-    if engine not in (None, "compiled", "host"):
-        raise ValueError(f'engine must be "compiled", "host" or None (look and choose), but it is {engine!r}.')
+    if engine not in (None, *ENGINES):
+        names = ", ".join(f'"{name}"' for name in ENGINES)
+        raise ValueError(f"engine must be one of {names} or None (look and choose), but it is {engine!r}.")
+    if engine in ("host", "compiled") and not double:
+        raise ValueError(f'precision="single" was asked for, but engine="{engine}" works in double. Leave one out.')
     host = HostEngine(posterior)
     value = host.call.first(f)
     if engine == "host":
         return host, "asked for"
     compiled = CompiledEngine(posterior)
     why_not = _why_not_compiled(compiled, host, f, value)
-    if why_not is None:
-        return compiled, "asked for" if engine else "JAX can trace the log-likelihood"
+    if why_not is not None:
+        if engine or not double:
+            asked = f'engine="{engine}"' if engine else 'precision="single"'
+            raise ValueError(
+                f"{asked} was asked for, but {why_not}. Write the log-likelihood with jax.numpy, or leave it out: the "
+                "host engine runs any Python."
+            )
+        return host, why_not
     if engine == "compiled":
-        raise ValueError(
-            f'engine="compiled" was asked for, but {why_not}. Write the log-likelihood with jax.numpy, or leave engine '
-            "out: the host engine runs any Python."
-        )
-    return host, why_not
+        return compiled, "asked for"
+    if engine or not double or jax.default_backend() == "gpu":
+        return _choose_batched(posterior, engine, move, double, compiled)
+    return compiled, "JAX can trace the log-likelihood"
+
+
+def _choose_batched(
+    posterior: Posterior, engine: str | None, move: Move, double: bool, compiled: CompiledEngine
+) -> tuple[Engine, str]:
+    """Chains together: in one kernel, in one loop, or, if that cannot be and nobody insists, apart after all."""
+    why_not = why_not_batched(posterior, move)
+    if why_not is not None:
+        if engine or not double:
+            asked = f'engine="{engine}"' if engine else 'precision="single"'
+            raise ValueError(f"{asked} was asked for, but {why_not}. Leave it out.")
+        return compiled, f"JAX can trace the log-likelihood, but {why_not}"
+    if engine == "batched":
+        return BatchedEngine(posterior, double=double), "asked for"
+    fused = FusedEngine(posterior, double=double)
+    assert isinstance(move, Search)  # noqa: S101  or there had been a reason why not
+    why_not = why_not_fused(fused, move)
+    if why_not is None:
+        return fused, "asked for" if engine else "there is a GPU, and the log-likelihood is a sum over values of f"
+    if engine == "fused":
+        raise ValueError(f'engine="fused" was asked for, but {why_not}. Leave it out, or take "batched".')
+    return BatchedEngine(posterior, double=double), why_not
 
 
 def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray, value: float) -> str | None:

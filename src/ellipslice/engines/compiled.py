@@ -23,7 +23,7 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.base import Lots
 from ellipslice.noise import Noise, block_length, draw_block
-from ellipslice.settings import jax_settings
+from ellipslice.settings import on_cpu
 
 TURN = 0.1
 """Seconds of work between two looks at the clock: how fast progress and Ctrl-C are answered."""
@@ -128,7 +128,7 @@ class CompiledEngine(Engine):
 
     @cached_property
     def _likelihood(self) -> Any:
-        with jax_settings():
+        with on_cpu():
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size)
 
     @property
@@ -137,7 +137,13 @@ class CompiledEngine(Engine):
         return operations(self._likelihood)
 
     def evaluate(self, f: np.ndarray) -> float:
-        return float(loops.evaluate(self._likelihood, f))
+        with on_cpu():
+            return float(loops.evaluate(self._likelihood, f))
+
+    def evaluate_together(self, f: np.ndarray) -> np.ndarray:
+        """The log-likelihoods of many, shape (count, size), to rounding."""
+        with on_cpu():
+            return np.asarray(loops.evaluate_together(self._likelihood, f))
 
     def run(
         self,
@@ -147,12 +153,14 @@ class CompiledEngine(Engine):
         starts: Sequence[State],
         updates: int,
         look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
     ) -> CompiledRun:
-        with jax_settings():
+        with on_cpu():
             prior = self.posterior.prior
             in_one = (
                 loops.KNOWN
-                and jax.default_backend() == "cpu"
+                and _platform() == "cpu"
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
@@ -176,6 +184,10 @@ class CompiledEngine(Engine):
         function = self.posterior.log_likelihood.callable
         curvature = function.curvature() if isinstance(function, Likelihood) else None
         return None if curvature is None else jnp.asarray(curvature).ravel()
+
+
+def _platform() -> str:
+    return next(iter(jnp.zeros(()).devices())).platform
 
 
 class CompiledRun:
@@ -227,7 +239,7 @@ class _Chain:
 
     def advance(self, drawers: Executor) -> None:
         end = time.perf_counter() + TURN
-        with jax_settings():
+        with on_cpu():
             while not self.finished:
                 self._advance_stretch(drawers)
                 if time.perf_counter() > end:
@@ -268,7 +280,7 @@ class _Chain:
 
     def _draw(self, block: int) -> Any:
         source, draws, parts = self._lots
-        with jax_settings():
+        with on_cpu():
             noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
             return self._updater.prepare(noise)
 

@@ -51,6 +51,8 @@ class HostEngine(Engine):
         starts: Sequence[State],
         updates: int,
         look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
     ) -> HostRun:
         prior, prepared = self.posterior.prior, move.prepare(self.posterior.prior)
         lots = move.lots(prior, prepared)

@@ -58,6 +58,12 @@ def evaluate(likelihood: Any, f: Any) -> Any:
 
 
 @jax.jit
+def evaluate_together(likelihood: Any, f: Any) -> Any:
+    """Those of many, shape (count, size)."""
+    return jax.vmap(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
+
+
+@jax.jit
 def gradient(likelihood: Any, f: Any) -> Any:
     """Its gradient there."""
     return jax.grad(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)

@@ -48,7 +48,7 @@ class TracedLikelihood:
         return value
 
 
-def compilable(centred: CentredLikelihood, size: int) -> Any:
+def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -> Any:
     """The likelihood as an argument of compiled code: a pytree, and a function of a centred flat vector.
 
     Our own likelihoods are that already. Any other function is traced, every time, for the data it refers to may have
@@ -63,12 +63,12 @@ def compilable(centred: CentredLikelihood, size: int) -> Any:
     def value(f: Any) -> Any:
         return jnp.asarray(centred.with_function(function)(f), f.dtype)
 
-    traced = jax.make_jaxpr(value)(jax.ShapeDtypeStruct((size,), np.float64))
+    traced = jax.make_jaxpr(value)(jax.ShapeDtypeStruct((size,), dtype))
     if traced.out_avals[0].shape != ():
         raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
     likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
     if not any(_hidden_data(traced.jaxpr)):
-        text = jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(size)).as_text()
+        text = jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(size, dtype)).as_text()
         identity = hashlib.sha256(text.encode()).hexdigest()
         likelihood = TracedLikelihood(likelihood.data, Program(traced.jaxpr, identity))
     return likelihood

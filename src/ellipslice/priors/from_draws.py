@@ -72,6 +72,10 @@ class FromDraws(Prior):
     def noise_size(self) -> int:
         raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
 
+    @property
+    def traceable(self) -> bool:
+        return False
+
     def color(self, z: Any) -> Any:
         raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from ellipslice.posterior import CentredLikelihood
@@ -23,6 +24,8 @@ class Keep:
             raise TypeError(f"keep must be a function of the latent, such as lambda f: f[:10], but it is {function!r}.")
         self._centred, self._function = centred, function
         self._shapes: dict[str, tuple[int, ...]] | None = None
+        self._traced: Callable[[Any], Mapping[str, Any]] | None = None
+        self._tried_to_trace = False
         self.example = self(first[None])
         self._shapes = {name: values.shape[1:] for name, values in self.example.items()}
 
@@ -33,6 +36,33 @@ class Keep:
         f.flags.writeable = False  # a function that changes its argument would change the chain
         rows = [self._row(self._function, state) for state in f]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+    def of_batch(self, f: Any) -> Kept:
+        """The same of states on a device, shape (draws, chains, size); there, if the function can be compiled."""
+        if self._function is not None and not self._tried_to_trace:
+            self._traced, self._tried_to_trace = self._try_to_trace(f), True
+        if self._traced is not None:
+            return {name: np.asarray(values) for name, values in self._traced(f).items()}
+        f = np.asarray(f)
+        if self._function is None:
+            return self._centred.unpack(f)
+        rows = self(f.reshape(-1, f.shape[-1]))
+        return {name: values.reshape(*f.shape[:2], *values.shape[1:]) for name, values in rows.items()}
+
+    def _try_to_trace(self, f: Any) -> Callable[[Any], Mapping[str, Any]] | None:
+        """The user's function as compiled code, if JAX can trace it and what it traced does the same."""
+
+        def one(state: Any) -> Mapping[str, Any]:
+            return self._named(self._centred.apply(self._function, state))  # type: ignore[arg-type]
+
+        traced = jax.jit(jax.vmap(jax.vmap(one)))
+        try:
+            there = traced(f[:1, :1])
+            here = self(np.asarray(f[0, :1]))
+            same = all(np.allclose(np.asarray(there[name])[0], here[name], rtol=1e-3, atol=1e-3) for name in here)
+        except Exception:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
+            return None
+        return traced if same else None
 
     def _row(self, function: Callable[..., Any], state: np.ndarray) -> Kept:
         try:

@@ -27,7 +27,7 @@ def progress_bar(enabled: bool, engine: str, chains: int, draws: int, warmup: in
     )
     total = chains * (warmup + draws * thin)
     with Progress(*columns, console=console, expand=True) as bar:
-        task = bar.add_task("compiling" if engine == "compiled" else "warm-up", total=total, what="")
+        task = bar.add_task("warm-up" if engine == "host" else "compiling", total=total, what="")
         began: list[tuple[float, int]] = []
 
         def show(kept: int, updates: int, evaluations: int, nans: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.base import Piece
+from ellipslice.engines.base import Batch, Piece
 from ellipslice.moves import Info
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.sampling.keep import Keep
@@ -57,8 +57,14 @@ class Record:
         """Each chain's last state and log-likelihood, the state centred and flat."""
         return list(self._last.values())
 
-    def add(self, piece: Piece) -> None:
-        """Take in some updates of one chain."""
+    def add(self, piece: Piece | Batch) -> None:
+        """Take in some updates of one chain, or draws of all."""
+        if isinstance(piece, Batch):
+            self._add_batch(piece)
+        else:
+            self._add_piece(piece)
+
+    def _add_piece(self, piece: Piece) -> None:
         count = len(piece.log_likelihood)
         self._last[piece.chain] = (piece.f[-1], float(piece.log_likelihood[-1]))
         self.updates += count
@@ -66,11 +72,7 @@ class Record:
         self.proposals += int(piece.proposals.sum())
         self.nans += int(piece.info.nans.sum())
         self.stuck += int(piece.info.stuck.sum())
-        if piece.log_likelihood.max() == np.inf:
-            raise ValueError(
-                "the log-likelihood is +inf at a point the chain reached: it could never leave. A likelihood must be "
-                "finite wherever it is not zero; look for a division by zero or an overflow."
-            )
+        _check_finite(float(piece.log_likelihood.max()))
         # The first draw at or after the piece's start, and the row that holds it.
         draw = max(0, -(-(piece.first - self._warmup - self._thin + 1) // self._thin))
         row = self._warmup + (draw + 1) * self._thin - 1 - piece.first
@@ -88,6 +90,36 @@ class Record:
         for name, values in piece.info._asdict().items():
             self.statistics[name][where] = values[rows]
         self._complete[piece.chain] = draw + kept
+
+    def _add_batch(self, batch: Batch) -> None:
+        totals, count = batch.totals, len(batch.log_likelihood)
+        self.updates += totals.updates
+        self.evaluations += totals.proposals
+        self.proposals += totals.proposals
+        self.nans += totals.nans
+        self.stuck += totals.stuck
+        _check_finite(totals.highest)
+        if not count:
+            return
+        where = (slice(None), slice(batch.first, batch.first + count))
+        for name, values in self._keep.of_batch(batch.f).items():
+            self.latents[name][where] = np.moveaxis(values[:count], 1, 0)
+        statistics = batch.info._asdict() | {
+            "log_likelihood": batch.log_likelihood,
+            "proposals": batch.info.evaluations,
+        }
+        for name, values in statistics.items():
+            self.statistics[name][where] = values.T
+        self._complete = [batch.first + count] * len(self._complete)
+        self._last = {0: (np.asarray(batch.f[count - 1, 0]), float(batch.log_likelihood[-1, 0]))}
+
+
+def _check_finite(highest: float) -> None:
+    if highest == np.inf:
+        raise ValueError(
+            "the log-likelihood is +inf at a point the chain reached: it could never leave. A likelihood must be "
+            "finite wherever it is not zero; look for a division by zero or an overflow."
+        )
 
 
 def _check_memory(shape: tuple[int, ...], example: dict[str, np.ndarray]) -> None:

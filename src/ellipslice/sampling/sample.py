@@ -7,6 +7,7 @@ import importlib.metadata
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -44,6 +45,7 @@ def sample(
     thin: int = 1,
     keep: Callable[..., Any] | None = None,
     engine: str | None = None,
+    precision: str = "double",
     vectorized: bool | None = None,
     concave: bool | None = None,
     look_ahead: int | None = None,
@@ -77,8 +79,13 @@ def sample(
         Keep every thin-th update.
     keep : callable, optional
         Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole.
-    engine : {"compiled", "host"}, optional
-        Found by looking unless given; the result's attributes say which ran and why.
+    engine : {"compiled", "host", "batched", "fused"}, optional
+        Found by looking unless given; the result's attributes say which ran and why. "compiled" runs chain by chain on
+        the CPU's cores, "host" any Python. On a GPU chains run together: "fused" in one kernel, for a log-likelihood
+        that is a sum over the values of f, "batched" in one loop, for any other. These two draw their noise on the
+        device, so a seed gives other draws there.
+    precision : {"double", "single"}
+        Single precision is several times faster on a GPU; it runs on the engines "batched" and "fused".
     vectorized : bool, optional
         True says that the log-likelihood takes a batch, (batch, *shape) -> (batch,). On the host engine this turns on
         look-ahead and evaluates all chains in one call.
@@ -126,18 +133,21 @@ def sample(
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
+    if precision not in ("double", "single"):
+        raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+    choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
 
     with jax_settings():
-        runner, why, starts = _start(posterior, numbers, seed, initial, engine)
+        runner, why, starts = _start(posterior, numbers, seed, initial, choice)
         runner.check_look_ahead(move, look_ahead)
-        record = Record(posterior.log_likelihood, keep, starts[0].f, numbers, draws, warmup, thin)
+        record = Record(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype), numbers, draws, warmup, thin)
         check_names(record, dims, coords)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
         if concave:
             check_concave(runner)
-        run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead)
+        run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead, warmup, thin)
         with progress_bar(progress, runner.name, len(numbers), draws, warmup, thin) as show:
             interrupted = _drive(run, record, show)
         if interrupted and not record.draws:
@@ -154,6 +164,7 @@ def sample(
         "move": repr(move),
         "engine": runner.name,
         "engine_reason": why,
+        "precision": precision,
         "draws": record.draws,
         "warmup": warmup,
         "thin": thin,
@@ -171,15 +182,15 @@ def sample(
 
 
 def _start(
-    posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, engine: str | None
+    posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, choice: Callable[..., tuple[Engine, str]]
 ) -> tuple[Engine, str, list[State]]:
     """The engine that will run the chains, why this one, and their first states."""
     if initial is None:
         trial = first_draw(posterior.prior, start_generator(seed, numbers[0]))
-        runner, why = choose_engine(posterior, engine, trial)
+        runner, why = choice(f=trial)
         return runner, why, prior_starts(runner, seed, numbers)
     points = given_points(posterior, initial, numbers)
-    runner, why = choose_engine(posterior, engine, points[0])
+    runner, why = choice(f=points[0])
     return runner, why, given_starts(runner, points, numbers)
 
 
@@ -222,9 +233,10 @@ def _warn_of_trouble(record: Record, engine: Engine, interrupted: bool, draws: i
             "isolated spikes."
         )
     try:
+        rounding = 1e-7 if engine.dtype == np.float64 else 1e-3
         again = engine.evaluate_all([f for f, _ in record.last])
         for (_, before), after in zip(record.last, again, strict=True):
-            if warn_if_random(before, after, "at the end of the run"):
+            if warn_if_random(before, after, "at the end of the run", rounding):
                 break
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
         warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")

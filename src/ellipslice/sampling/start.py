@@ -26,7 +26,7 @@ def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State
     """For each chain a draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
     prior = engine.posterior.prior
     generators = [start_generator(seed, chain) for chain in chains]
-    points = [first_draw(prior, rng) for rng in generators]
+    points = engine.first_points(seed, chains) or [first_draw(prior, rng) for rng in generators]
     states = []
     for chain, rng, f, value in zip(chains, generators, points, engine.evaluate_all(points), strict=True):
         tries = 1

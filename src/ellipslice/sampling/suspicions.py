@@ -18,9 +18,9 @@ from ellipslice.sampling.warn import warn
 Evaluate = Callable[[np.ndarray], float]
 
 
-def warn_if_random(before: float, after: float, when: str) -> bool:
+def warn_if_random(before: float, after: float, when: str, rounding: float = 1e-7) -> bool:
     """The same f must give the same value; whether it did not."""
-    random = not abs(before - after) <= 1e-7 * (1 + abs(before))
+    random = not abs(before - after) <= rounding * (1 + abs(before))
     if random:
         warn(
             f"the log-likelihood is not a function of f alone: at the same f it gave {before:.8g} and {when} "
@@ -31,7 +31,7 @@ def warn_if_random(before: float, after: float, when: str) -> bool:
 
 def check_concave(engine: Engine, pairs: int = 24) -> None:
     """Refuse a log-likelihood that was declared concave and cannot use it, or visibly is not."""
-    if engine.name != "compiled":
+    if engine.name == "host":
         raise ValueError(
             "concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. Write it "
             "with jax.numpy, or leave concave out."
@@ -107,7 +107,7 @@ def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
             return True
         if len(about) >= max(3, len(bends) // 3) and max(about) > 2 * min(about):
             return True
-    for scale in (1000.0, -1000.0) if engine.name == "compiled" else ():
+    for scale in (1000.0, -1000.0) if engine.name != "host" else ():
         bends = look(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
         only_far_out = [far.is_one and near.bend < -1.01 for far, near in zip(bends, at_the_mean, strict=False)]
         if bends and sum(only_far_out) >= min(3, len(bends)):

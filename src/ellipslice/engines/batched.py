@@ -1,0 +1,261 @@
+"""The batched engine: all chains together on a device, where their noise is drawn too. The way to use a GPU.
+
+Work goes in blocks. The next block is under way on the device while the last one's draws are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.barrier_free import Draws, Wanted, barrier_free_block
+from ellipslice.engines.base import Batch, Engine, Totals
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.device_noise import Source, can_draw, chain_keys, draw_noise, first_angles, source_of
+from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
+from ellipslice.engines.loops import evaluate_together
+from ellipslice.engines.tracing import compilable
+from ellipslice.moves import Info, Move, Search, State
+from ellipslice.noise import threefry
+from ellipslice.posterior import Posterior
+from ellipslice.settings import jax_settings
+
+NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
+"""Numbers in the draws nu of a block: enough to keep the device busy, and the tail of idle chains short."""
+
+LONGEST = 8192
+"""Updates in the longest block."""
+
+
+class BatchedEngine(Engine):
+    """All chains in one loop on the device, in single or double precision.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    double : bool
+        Whether to work in double precision.
+    """
+
+    name: ClassVar[str] = "batched"
+    fused: ClassVar[bool] = False
+    """Whether chains run inside one GPU kernel (`fused.py`), or in a loop of XLA's (`barrier_free.py`)."""
+
+    def __init__(self, posterior: Posterior, *, double: bool = True):
+        super().__init__(posterior)
+        self.double, self.dtype = double, np.dtype(np.float64 if double else np.float32)
+        self._single_point = CompiledEngine(posterior)
+
+    @cached_property
+    def likelihood(self) -> Any:
+        with jax_settings(self.double):
+            return compilable(self.posterior.log_likelihood, self.posterior.prior.size, self.dtype)
+
+    @property
+    def padded(self) -> int:
+        """The length of a state's row in memory."""
+        size = self.posterior.prior.size
+        return padded_size(size) if self.fused else size + -size % 8
+
+    @cached_property
+    def source(self) -> Source:
+        with jax_settings(self.double):
+            return source_of(self.posterior.prior, self.padded, self.dtype)
+
+    def evaluate(self, f: np.ndarray) -> float:
+        """In double precision, whatever the chains run in."""
+        return self._single_point.evaluate(f.astype(np.float64))
+
+    def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
+        return self._single_point.evaluate_together(np.stack(points).astype(np.float64)).tolist()
+
+    def first_points(self, seed: int, chains: Sequence[int]) -> list[np.ndarray]:
+        """Prior draws made on the device, with the number that comes after the last update's."""
+        with jax_settings(self.double):
+            points = _first_points(self.source, chain_keys(seed, chains))[:, : self.posterior.prior.size]
+            return list(np.asarray(points, np.float64))
+
+    def run(
+        self,
+        move: Move,
+        seed: int,
+        chains: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
+    ) -> BatchedRun:
+        assert isinstance(move, Search)  # noqa: S101  `why_not_batched` is asked first
+        count = len(chains)
+        length = block_length(count * self.padded)
+        with jax_settings(self.double):
+            f = jnp.asarray(np.stack([start.f for start in starts]), self.dtype)
+            state = State(f, evaluate_together(self.likelihood, f))
+            self._check(np.asarray(state.log_likelihood), chains)
+        plan = _Plan(
+            self.fused, move, _look_ahead(look_ahead, count, self.fused), length, -(-length // thin), self.dtype
+        )
+        return BatchedRun(plan, self.likelihood, self.source, chain_keys(seed, chains), state, updates, warmup, thin)
+
+    def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
+        for chain, value in zip(chains, values, strict=True):
+            if not np.isfinite(value):
+                raise ValueError(
+                    f"the log-likelihood is {value} where chain {chain} starts, in single precision, and is finite in "
+                    'double precision. Use precision="double".'
+                )
+
+
+class FusedEngine(BatchedEngine):
+    """The same in one GPU kernel, for log-likelihoods that are sums over the values of f."""
+
+    name: ClassVar[str] = "fused"
+    fused: ClassVar[bool] = True
+
+
+def why_not_batched(posterior: Posterior, move: Move) -> str | None:
+    """Why the batched engine cannot run these chains; None if it can."""
+    if not isinstance(move, Search):
+        return f"{move!r} is not a single search, and runs chain by chain"
+    if not can_draw(posterior.prior):
+        return f"{posterior.prior!r} draws on the host"
+    return None
+
+
+def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
+    """Why the fused kernel cannot run these chains; None if it can."""
+    size = engine.posterior.prior.size
+    if size > LARGEST:
+        return f"a state of {size:,} values does not fit into a GPU's registers ({LARGEST:,} do)"
+    device = jax.devices()[0]
+    if device.platform != "gpu" or float(getattr(device, "compute_capability", 0)) < 9.0:
+        return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
+    try:
+        with jax_settings(engine.double):
+            elementwise(engine.likelihood, size, engine.dtype)
+            _try_to_lower(engine, move)
+    except NotElementwise as reason:
+        return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"
+    except Exception as error:  # noqa: BLE001  whatever the GPU's compiler says
+        return f"JAX could not make the fused kernel ({type(error).__name__}: {str(error)[:120]})"
+    return None
+
+
+def _try_to_lower(engine: BatchedEngine, move: Search) -> None:
+    """Compile as far as needs no GPU time, for one chain and one update."""
+    size, number = engine.posterior.prior.size, jax.ShapeDtypeStruct((), np.int32)
+    state = State(jax.ShapeDtypeStruct((1, size), engine.dtype), jax.ShapeDtypeStruct((1,), engine.dtype))
+    plan, keys = _Plan(True, move, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
+    _run_block.lower(plan, engine.likelihood, engine.source, keys, np.uint32(0), state, number, number, number)
+
+
+def block_length(numbers: int) -> int:
+    """Updates in a block of chains whose states together have so many numbers: a power of two."""
+    budget = NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
+    statistics = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in statistics:
+        budget = min(budget, statistics["bytes_limit"] // 100)  # about 8 bytes, a dozen arrays of it at a time
+    length = 1
+    while length < LONGEST and 2 * length * numbers <= budget:
+        length *= 2
+    return length
+
+
+def _look_ahead(asked: int | None, chains: int, fused: bool) -> int:
+    """Angles evaluated at once: more if there are few chains to keep the device busy. A power of two."""
+    if asked is None:
+        few, some = chains <= 256, chains <= 2048
+        asked = (4 if few else 2 if some else 1) if fused else (32 if few else 16 if some else 8)
+    return min(WIDTH, 1 << (asked.bit_length() - 1))
+
+
+class _Plan(NamedTuple):
+    """What compiled code depends on."""
+
+    fused: bool
+    move: Search
+    look_ahead: int
+    length: int
+    slots: int
+    dtype: Any
+
+
+@partial(jax.jit, static_argnums=0)
+def _run_block(
+    plan: _Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
+) -> tuple[State, Draws, Totals]:
+    if plan.fused:
+        from ellipslice.engines.fused import fused_angles, fused_block  # Pallas takes a second to import
+
+        angles, loop = fused_angles, partial(fused_block, plan.move, plan.look_ahead)
+    else:
+        angles, loop = first_angles, partial(barrier_free_block, plan.move, plan.look_ahead, plan.look_ahead)
+    noise = draw_noise(plan.move, source, keys, first, plan.length, plan.dtype, angles)
+    state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
+    proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
+    totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
+    return state, draws, totals
+
+
+@jax.jit
+def _first_points(source: Source, keys: Any) -> Any:
+    return source.draw(jnp.stack(threefry(keys[0], keys[1], jnp.uint32(2**32 - 1), jnp.uint32(0))))
+
+
+class BatchedRun:
+    """Chains under way on the device."""
+
+    def __init__(
+        self,
+        plan: _Plan,
+        likelihood: Any,
+        source: Source,
+        keys: np.ndarray,
+        state: State,
+        updates: int,
+        warmup: int,
+        thin: int,
+    ):
+        self._plan, self._fixed, self._state = plan, (likelihood, source, keys), state
+        self._updates, self._warmup, self._thin = updates, warmup, thin
+        self._done = 0
+        self._under_way: tuple[Draws, Totals, int, int] | None = None
+        self._batches: list[Batch] = []
+
+    @property
+    def finished(self) -> bool:
+        return self._done >= self._updates and self._under_way is None
+
+    def advance(self) -> None:
+        before, self._under_way = self._under_way, None
+        if self._done < self._updates:
+            first, stop = self._done, min(self._plan.length, self._updates - self._done)
+            since = first - self._warmup
+            numbers = (np.int32(number) for number in (stop, since, self._thin))
+            with jax_settings(self._plan.dtype == np.float64):
+                self._state, *drawn = _run_block(self._plan, *self._fixed, np.uint32(first), self._state, *numbers)
+            self._done += stop
+            self._under_way = *drawn, max(since, 0) // self._thin, max(since + stop, 0) // self._thin
+        if before is not None:
+            self._read(*before)
+
+    def take(self) -> list[Batch]:
+        batches, self._batches = self._batches, []
+        return batches
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _read(self, draws: Draws, totals: Totals, first: int, end: int) -> None:
+        """Bring what is known of the draws `first` to `end` to the host; the states stay until somebody asks."""
+        f, *known = draws
+        log_likelihood, *info = (np.asarray(part)[: end - first] for part in known)
+        totals = Totals(*(np.asarray(part).item() for part in totals))
+        self._batches.append(Batch(first, f, log_likelihood, Info(*info), totals))

@@ -1,0 +1,383 @@
+"""A traced log-likelihood as a sum over sites, if it is one: constant + sum_i term(f_i, data_i).
+
+A kernel that holds a chain's state in registers can evaluate such a sum, and nothing else. So the program that JAX
+traced is read: what does not depend on f is worked out beforehand, and becomes data or constants; what does must
+treat every value of f by itself and end in sums. Anything else is `NotElementwise`, and says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+LANES = 128
+"""Threads of a chain in the kernel: its state is cut into pieces of as many values."""
+
+LARGEST = 4096
+"""Values of the largest state: more do not fit into a GPU's registers."""
+
+
+def padded_size(size: int) -> int:
+    """The size of a state in the kernel's memory: a whole number of pieces."""
+    return -(-size // LANES) * LANES
+
+
+class NotElementwise(Exception):  # noqa: N818  it is an answer, not an error
+    """Why a log-likelihood is not a sum over the values of f."""
+
+
+class Step(NamedTuple):
+    """One operation of the program for a site."""
+
+    name: str
+    primitive: Any
+    params: dict[str, Any]
+    inputs: tuple[Any, ...]
+    """Numbers of earlier results (`Slot`), of data (`Datum`) or of scalars (`Scalar`), or plain numbers."""
+
+
+class Slot(int):
+    """The result of an earlier step; slot 0 is f."""
+
+
+class Datum(int):
+    """An array with a value for each site."""
+
+
+class Scalar(int):
+    """A number that is known when the program runs."""
+
+
+class Elementwise(NamedTuple):
+    """constant + sum of coefficient times slot over the sites."""
+
+    data: list[Any]
+    """Arrays, shape (size,)."""
+    scalars: list[Any]
+    steps: list[Step]
+    totals: list[tuple[Any, Slot]]
+    constant: Any
+
+    def parts(self, f: Any, data: Sequence[Any], scalars: Sequence[Any]) -> tuple[Any, Any]:
+        """Of some sites (a, m): their part of the sum is that of a - log m. m lies in [1, 2], or is None for 1.
+
+        Sums of logarithms are products' logarithms: a site costs a multiplication instead of a logarithm.
+        """
+        slots: list[Any] = [f]
+
+        def value(reference: Any) -> Any:
+            if isinstance(reference, Slot):
+                return slots[reference]
+            if isinstance(reference, Datum):
+                return data[reference]
+            return jnp.broadcast_to(
+                scalars[reference] if isinstance(reference, Scalar) else jnp.asarray(reference, f.dtype), f.shape
+            )
+
+        for step in self.steps:
+            inputs = [value(reference) for reference in step.inputs]
+            slots.append(_apply(step, inputs))
+        total: _LogSum = _LogSum(None, None)
+        for coefficient, slot in self.totals:
+            part = slots[slot]
+            if isinstance(coefficient, float) and coefficient == -1.0:
+                part = -part
+            elif not (isinstance(coefficient, float) and coefficient == 1.0):
+                part = _plain(part) * value(coefficient)
+            total = total + part
+        a = jnp.zeros_like(f) if total.a is None else total.a
+        return a, total.m
+
+
+class _LogSum:
+    """a - log m of an array of sites, where m is a product of factors in [1, 2]."""
+
+    def __init__(self, a: Any, m: Any):
+        self.a, self.m = a, m
+
+    def __add__(self, other: Any) -> _LogSum:
+        if not isinstance(other, _LogSum):
+            other = _LogSum(other, None)
+        return _LogSum(_join(jnp.add, self.a, other.a), _join(jnp.multiply, self.m, other.m))
+
+    def plain(self) -> Any:
+        return _join(jnp.subtract, self.a, jnp.log(self.m)) if self.a is not None else -jnp.log(self.m)
+
+
+class _MinusLogSum:
+    """Minus a `_LogSum`: what log(1 + exp(-|x|)) is, until it is subtracted from something."""
+
+    def __init__(self, of: _LogSum):
+        self.of = of
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, _LogSum | _MinusLogSum):
+            return _plain(self) + _plain(other)
+        return _MinusLogSum(_LogSum(-other if self.of.a is None else self.of.a - other, self.of.m))
+
+    def __neg__(self) -> _LogSum:
+        return self.of
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _LogSum):
+        return value.plain()
+    return -value.of.plain() if isinstance(value, _MinusLogSum) else value
+
+
+def _join(operation: Callable[[Any, Any], Any], one: Any, two: Any) -> Any:
+    if one is None or two is None:
+        return two if one is None else one
+    return operation(one, two)
+
+
+def _apply(step: Step, inputs: list[Any]) -> Any:
+    """What a step makes of its inputs, logarithms of products kept apart as long as that is simple."""
+    special = [isinstance(value, _LogSum | _MinusLogSum) for value in inputs]
+    if step.name == "log1p of exp(-|x|)":
+        return _MinusLogSum(_LogSum(None, 1.0 + inputs[0]))
+    if any(special):
+        if step.name == "neg" and isinstance(inputs[0], _MinusLogSum):
+            return -inputs[0]
+        if step.name in ("add", "add_any"):
+            return inputs[0] + inputs[1] if special[0] else inputs[1] + inputs[0]
+        if step.name == "sub" and isinstance(inputs[1], _MinusLogSum) and not special[0]:
+            return _LogSum(inputs[0], None) + -inputs[1]
+        if step.name == "select_n" and len(inputs) == 3 and special.count(True) == 1 and not special[0]:
+            return _select(*inputs)
+        inputs = [_plain(value) for value in inputs]
+    if step.name in REPLACED:
+        return REPLACED[step.name](*inputs, **step.params)
+    return step.primitive.bind(*inputs, **step.params)
+
+
+def _select(chosen: Any, if_false: Any, if_true: Any) -> Any:
+    """`select_n` with a logarithm of a product as one of its cases."""
+    special, plain = (if_false, if_true) if isinstance(if_false, _LogSum | _MinusLogSum) else (if_true, if_false)
+    minus = isinstance(special, _MinusLogSum)
+    of = special.of if minus else special
+
+    def pick(special: Any, plain: Any) -> Any:
+        return jax.lax.select_n(chosen, *((special, plain) if special_first else (plain, special)))
+
+    special_first = isinstance(if_false, _LogSum | _MinusLogSum)
+    a = jnp.zeros_like(of.m) if of.a is None else of.a
+    both = _LogSum(pick(a, -plain if minus else plain), pick(of.m, jnp.ones_like(of.m)))
+    return _MinusLogSum(both) if minus else both
+
+
+def _log1p(x: Any, **_: Any) -> Any:
+    one_more = 1.0 + x
+    return jnp.where(one_more == 1.0, x, x * (jnp.log(one_more) / (one_more - 1.0)))
+
+
+def _expm1(x: Any, **_: Any) -> Any:
+    return jnp.where(jnp.abs(x) < 1e-2, x * (1.0 + x * (0.5 + x * (1 / 6 + x * (1 / 24 + x / 120)))), jnp.exp(x) - 1.0)
+
+
+REPLACED: dict[str, Callable[..., Any]] = {
+    "log1p": _log1p,
+    "expm1": _expm1,
+    "sqrt": lambda x, **_: jnp.where(x == 0.0, 0.0, x * jax.lax.rsqrt(x)),
+    "is_finite": lambda x, **_: jnp.abs(x) < jnp.inf,
+    "pow": lambda x, y, **_: jnp.exp(y * jnp.log(x)),
+    "is not 0": lambda x: x != 0.0,
+    "copy": lambda x, **_: x,
+    "stop_gradient": lambda x, **_: x,
+}
+"""Operations that the GPU's compiler does not know, by those that it does."""
+
+OPERATIONS = frozenset(
+    [
+        *("abs", "add", "add_any", "and", "atan2", "clamp", "convert_element_type", "cos", "div", "eq", "erf", "exp"),
+        *("exp2", "ge", "gt", "integer_pow", "le", "log", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not"),
+        *("or", "rem", "round", "rsqrt", "select_n", "sign", "sin", "square", "sub", "tanh", "xor"),
+        *REPLACED,
+    ]
+)
+"""Operations on each value by itself, as far as the kernel can do them."""
+
+_INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+_RESHAPES = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim")
+
+
+SOFTPLUS = "_softplus"
+"""The name of our likelihoods' own log(1 + exp(x)), which was written for CPUs."""
+
+
+def _usual_softplus(x: Any) -> Any:
+    return jnp.maximum(x, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+class _Site(NamedTuple):
+    """A value for each site, in any shape of `size` values in C order."""
+
+    slot: Slot
+
+
+class _Total(NamedTuple):
+    """A sum over the sites, with coefficients, and a constant."""
+
+    terms: tuple[tuple[Any, Slot], ...]
+    constant: Any
+
+
+class _Everywhere(NamedTuple):
+    """One known number at every site."""
+
+    number: Any
+
+
+def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any) -> Elementwise:
+    """Read a log-likelihood of a vector with `size` values; `NotElementwise` if it is not a sum over them.
+
+    May be called while JAX traces: the likelihood's data are then tracers, and what is known becomes part of the trace.
+    """
+    # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
+    traced = jax.make_jaxpr(lambda f: likelihood(f))(jax.ShapeDtypeStruct((size,), dtype))
+    reader = _Reader(size)
+    (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
+    if isinstance(result, _Site) and size == 1:
+        result = _Total(((1.0, result.slot),), 0.0)
+    if not isinstance(result, _Total):
+        raise NotElementwise("it does not end in a sum over the values of f")
+    return Elementwise(reader.data, reader.scalars, reader.steps, list(result.terms), result.constant)
+
+
+class _Reader:
+    """Walks through a program, and sorts what it meets into known numbers, sites and totals."""
+
+    def __init__(self, size: int):
+        self._size = size
+        self.data: list[Any] = []
+        self.scalars: list[Any] = []
+        self.steps: list[Step] = []
+
+    def read(self, jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+        values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+
+        def value(variable: Any) -> Any:
+            return variable.val if isinstance(variable, Literal) else values[variable]
+
+        for equation in jaxpr.eqns:
+            inputs = [value(variable) for variable in equation.invars]
+            values.update(zip(equation.outvars, self._results(equation, inputs), strict=True))
+        return [value(variable) for variable in jaxpr.outvars]
+
+    def _results(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        name = equation.primitive.name
+        if not any(isinstance(value, _Site | _Total | _Everywhere) for value in inputs):
+            return self._known(equation, inputs)
+        if name in _INLINE:
+            inner = next(value for value in equation.params.values() if isinstance(value, ClosedJaxpr | Jaxpr))
+            jaxpr, consts = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
+            if getattr(getattr(jaxpr, "debug_info", None), "func_name", "").startswith(SOFTPLUS):
+                jaxpr = jax.make_jaxpr(_usual_softplus)(equation.invars[0].aval).jaxpr
+            return self.read(jaxpr, consts, inputs)
+        shape = equation.outvars[0].aval.shape
+        if any(isinstance(value, _Total) for value in inputs):
+            return [self._of_totals(name, inputs)]
+        if not any(isinstance(value, _Site) for value in inputs):
+            return self._known(equation, [self._spread(value, equation, i) for i, value in enumerate(inputs)])
+        if name in _RESHAPES and math.prod(shape) == self._size:
+            return [inputs[0]]
+        if name == "reduce_sum" and shape == ():
+            return [_Total(((1.0, inputs[0].slot),), 0.0)]
+        if name not in OPERATIONS:
+            raise NotElementwise(f"it has the operation {name}, which the fused kernel does not know on single values")
+        return [self._step(equation, inputs)]
+
+    def _known(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        shape = equation.outvars[0].aval.shape
+        if equation.primitive.name == "broadcast_in_dim" and np.shape(inputs[0]) == () and self._is_site(shape):
+            return [_Everywhere(inputs[0])]
+        result = equation.primitive.bind(*inputs, **equation.params)
+        return list(result) if equation.primitive.multiple_results else [result]
+
+    def _is_site(self, shape: tuple[int, ...]) -> bool:
+        return shape != () and math.prod(shape) == self._size
+
+    def _spread(self, value: Any, equation: Any, position: int) -> Any:
+        if not isinstance(value, _Everywhere):
+            return value
+        return jnp.broadcast_to(value.number, equation.invars[position].aval.shape)
+
+    def _of_totals(self, name: str, inputs: list[Any]) -> _Total:
+        if any(isinstance(value, _Site | _Everywhere) or np.ndim(value) for value in inputs if not _is_total(value)):
+            raise NotElementwise("it uses a sum over f together with single values of f")
+        one: Any = inputs[0]
+        two: Any = inputs[-1]
+        if name in ("convert_element_type", "copy", *_RESHAPES) and _is_total(one):
+            return one
+        if name == "neg":
+            return self._scaled(one, -1.0)
+        if name in ("add", "add_any", "sub"):
+            one, two = (value if _is_total(value) else _Total((), value) for value in (one, two))
+            two = self._scaled(two, -1.0) if name == "sub" else two
+            return _Total(one.terms + two.terms, one.constant + two.constant)
+        if name == "mul" and not (_is_total(one) and _is_total(two)):
+            return self._scaled(two, one) if _is_total(two) else self._scaled(one, two)
+        if name == "div" and not _is_total(two):
+            return self._scaled(one, 1.0 / two)
+        raise NotElementwise(f"it has the operation {name} on a sum over f")
+
+    def _scaled(self, total: _Total, factor: Any) -> _Total:
+        return _Total(
+            tuple((self._product(coefficient, factor), slot) for coefficient, slot in total.terms),
+            total.constant * factor,
+        )
+
+    def _product(self, coefficient: Any, factor: Any) -> Any:
+        if isinstance(coefficient, Scalar):
+            coefficient = self.scalars[coefficient]
+        return self._number(coefficient * factor)
+
+    def _number(self, value: Any) -> Any:
+        """A number for the kernel: itself if it is known now, else the place of a scalar."""
+        if not isinstance(value, jax.Array):
+            return float(value)
+        if not jnp.issubdtype(value.dtype, jnp.floating):
+            raise NotElementwise(f"it joins f with a number of type {value.dtype}")
+        self.scalars.append(value)
+        return Scalar(len(self.scalars) - 1)
+
+    def _step(self, equation: Any, inputs: list[Any]) -> _Site:
+        name, references = equation.primitive.name, tuple(self._reference(value) for value in inputs)
+        if name == "log1p" and self._made_by(references[0], "exp", "neg", "abs"):
+            name = "log1p of exp(-|x|)"
+        self.steps.append(Step(name, equation.primitive, equation.params, references))
+        return _Site(Slot(len(self.steps)))
+
+    def _reference(self, value: Any) -> Any:
+        if isinstance(value, _Site):
+            return value.slot
+        if isinstance(value, _Everywhere):
+            return self._number(value.number)
+        if np.ndim(value) == 0:
+            return self._number(value)
+        if np.size(value) != self._size:
+            raise NotElementwise(f"it joins f with data of shape {np.shape(value)}")
+        if value.dtype == bool:  # kept as numbers, like all data
+            mask = self._reference(jnp.where(value, 1.0, 0.0))
+            self.steps.append(Step("is not 0", None, {}, (mask,)))
+            return Slot(len(self.steps))
+        self.data.append(jnp.ravel(value))
+        return Datum(len(self.data) - 1)
+
+    def _made_by(self, reference: Any, *names: str) -> bool:
+        """Whether a value was made by these operations, the last first."""
+        for name in names:
+            if not isinstance(reference, Slot) or reference == 0 or self.steps[reference - 1].name != name:
+                return False
+            reference = self.steps[reference - 1].inputs[0]
+        return True
+
+
+def _is_total(value: Any) -> bool:
+    return isinstance(value, _Total)
