@@ -137,7 +137,10 @@ def _as_factor(factor: Any, number: int) -> Prior:
         try:
             return Dense(factor)
         except (TypeError, ValueError) as error:
-            error.add_note(f"It is factor {number} of a Kronecker, which must be a prior or a covariance matrix.")
+            several = " Several go in one by one: Kronecker(*factors)." if isinstance(factor, list | tuple) else ""
+            error.add_note(
+                f"It is factor {number} of a Kronecker, which must be a prior or a covariance matrix.{several}"
+            )
             raise
     if isinstance(factor, Stack):
         raise TypeError(
