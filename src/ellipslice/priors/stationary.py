@@ -129,8 +129,8 @@ class Stationary(Prior):
         return f"Stationary(shape {self.shape}, embedded in {self.embedding}, {exact})"
 
 
-_PIECE = 2**24
-"""Noise in one piece of a draw: 128 MiB."""
+_PIECE = 2**22
+"""Noise in one piece of several draws: 32 MiB. A single draw may take more."""
 
 ROUNDING = float(np.finfo(float).eps)
 """No transform is more exact."""
