@@ -96,6 +96,16 @@ def test_a_grid_has_the_kernels_covariance(shape, kind, length, spacing, varianc
     assert_same(covariance_of(prior), grid_covariance(kernel, tuple(shape), spacing), 1e-10)
 
 
+@pytest.mark.parametrize(("shape", "count"), [(300, 250), ((20, 30), 40), ((5, 1, 7), 3), (40_000, 2), (3, 0)])
+def test_a_grid_s_draws_are_its_noise_coloured(shape, count):
+    # `draw` is another piece of code than `color`, and transforms a few draws at a time.
+    prior = Stationary(lambda lag: np.exp(-np.linalg.norm(lag, axis=-1)), shape, 1.0)
+    z = np.random.default_rng(1).standard_normal((count, prior.noise_size))
+    with jax.enable_x64(True):
+        expected = np.asarray(prior.color(z))
+    np.testing.assert_allclose(prior.draw(np.random.default_rng(1), count), expected, rtol=0, atol=1e-12)
+
+
 def test_the_embedding_grows_until_it_is_positive():
     # The smallest one of this kernel has negative eigenvalues that amount to 6 % of the variance.
     prior = Stationary(smooth, 9, 1.0)
