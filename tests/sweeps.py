@@ -33,10 +33,14 @@ def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray,
 
 
 def conditional_covariance(covariance: np.ndarray, block: Any) -> np.ndarray:
-    """Of a block given the rest, by the dense formula."""
+    """Of a block given the rest, by the dense formula; on correlations, so that small variances count too."""
+    deviation = np.sqrt(covariance.diagonal())
+    scale = np.outer(deviation, deviation)
+    correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
     rest = np.setdiff1d(np.arange(len(covariance)), block)
-    shared = covariance[np.ix_(block, rest)]
-    return covariance[np.ix_(block, block)] - shared @ np.linalg.pinv(covariance[np.ix_(rest, rest)]) @ shared.T
+    shared = correlation[np.ix_(block, rest)]
+    inverse = np.linalg.pinv(correlation[np.ix_(rest, rest)], rcond=1e-12, hermitian=True)
+    return (correlation[np.ix_(block, block)] - shared @ inverse @ shared.T) * scale[np.ix_(block, block)]
 
 
 def check_sweep(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0) -> None:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 from jax.tree_util import Partial
 
 import ellipslice as es
@@ -365,6 +366,32 @@ def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatc
     pieces, result = run(engine, name, **options)  # and on a clock that is no clockwork
     assert_same(expected, result)
     assert len(numbers) > 1  # they were cut, and not all alike
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"concave": True}, {"move": MOVES["Cycle of two"]()}],
+    ids=["search", "tangent planes", "Cycle"],
+)
+def test_a_long_state_is_updated_one_by_one_to_the_same_bits(options, monkeypatch):
+    def sampled():
+        prior = es.Dense(np.exp(-np.abs(np.subtract.outer(np.arange(5), np.arange(5)))))
+        return es.sample(
+            lambda f: -300 * ((f - 1) ** 2).sum(),
+            prior,
+            draws=60,
+            warmup=0,
+            chains=2,
+            seed=1,
+            progress=False,
+            **options,
+        )
+
+    at_once = sampled()
+    monkeypatch.setattr(compiled, "LONG", 4)
+    one_by_one = sampled()
+    for group in ("posterior", "sample_stats"):
+        xarray.testing.assert_equal(at_once[group].to_dataset(), one_by_one[group].to_dataset())
 
 
 def test_a_turn_always_makes_progress(monkeypatch):

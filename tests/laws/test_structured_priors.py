@@ -96,6 +96,16 @@ def test_a_grid_has_the_kernels_covariance(shape, kind, length, spacing, varianc
     assert_same(covariance_of(prior), grid_covariance(kernel, tuple(shape), spacing), 1e-10)
 
 
+@pytest.mark.parametrize(("shape", "count"), [(300, 250), ((20, 30), 40), ((5, 1, 7), 3), (40_000, 2), (3, 0)])
+def test_a_grid_s_draws_are_its_noise_coloured(shape, count):
+    # `draw` is another piece of code than `color`, and transforms a few draws at a time.
+    prior = Stationary(lambda lag: np.exp(-np.linalg.norm(lag, axis=-1)), shape, 1.0)
+    z = np.random.default_rng(1).standard_normal((count, prior.noise_size))
+    with jax.enable_x64(True):
+        expected = np.asarray(prior.color(z))
+    np.testing.assert_allclose(prior.draw(np.random.default_rng(1), count), expected, rtol=0, atol=1e-12)
+
+
 def test_the_embedding_grows_until_it_is_positive():
     # The smallest one of this kernel has negative eigenvalues that amount to 6 % of the variance.
     prior = Stationary(smooth, 9, 1.0)
@@ -384,6 +394,47 @@ def test_any_product_of_covariances(sizes, seed):
     assert_same(covariance_of(prior), product, 1e-9)
 
 
+def assert_conditionals_agree(conditional, expected, f, near=slice(None)):
+    """Means at f, or at the part of it that the other one knows, and covariances."""
+    scale = np.linalg.norm(expected.prior.rows, axis=0)
+    with jax.enable_x64(True):
+        means = conditional.mean(f), expected.mean(f[..., near])
+    np.testing.assert_allclose(*(np.asarray(mean) / scale for mean in means), rtol=0, atol=1e-6)
+    assert_same(covariance_of(conditional.prior), covariance_of(expected.prior), 1e-6)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 64), st.booleans(), ANY_SEED)
+def test_any_block_of_a_product(sizes, taken, sparse, seed):
+    # The dense formula, on the product of the factors; one of them may be a random field, whose factor is on the host.
+    rng = np.random.default_rng(seed)
+    covariances = [np.cov(rng.standard_normal((n, 3 * n + 3))) * 10.0 ** rng.uniform(-5, 5) for n in sizes]
+    covariances = [np.atleast_2d(covariance) for covariance in covariances]
+    priors = [Dense(covariance) for covariance in covariances]
+    if sparse:
+        priors[0] = SparsePrecision(csr_array(np.linalg.inv(covariances[0])))
+    rows = np.ones((1, 1))
+    for covariance in covariances:
+        rows = np.kron(rows, np.linalg.cholesky(covariance).T)
+    prior = Kronecker(*priors)
+    block = rng.permutation(prior.size)[:taken]
+    f = rng.standard_normal((2, len(rows))) @ rows
+    assert_conditionals_agree(prior.condition(block), regress(rows, np.sort(block)), f)
+
+
+def test_a_block_of_a_product_with_a_long_axis():
+    # No matrix of that axis is made. Far from the ends, the two neighbours in time say all there is to know.
+    times = np.sort(np.random.default_rng(0).uniform(0, 600, 6_000))
+    near = np.arange(2_990, 3_010)
+    long, short = (Kronecker(Markov(quasisep.Exp(scale=2.0), t), CORRELATED) for t in (times, times[near]))
+    block = np.array([10, 24, 25, 26, 27, 31, 40])
+    f = np.random.default_rng(1).standard_normal(long.size)
+    start = near[0] * len(CORRELATED)
+    assert_conditionals_agree(
+        long.condition(block + start), short.condition(block), f, slice(start, start + short.size)
+    )
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -407,6 +458,7 @@ def test_what_a_prior_can_do():
     assert SparsePrecision.random_walk(4).abilities == everything
     assert LowRank(np.ones((3, 1)), diagonal=1.0).abilities == everything
     assert Kronecker(CORRELATED, CORRELATED).abilities == everything
+    assert Kronecker(CORRELATED, SparsePrecision.matern(4, 1.0, 2.0, smoothness=0.5)).abilities == everything
     assert Kronecker(CORRELATED, np.ones((2, 2))).abilities == {"whiten", "log_density"}
     assert Sum(Diagonal(1.0)).abilities == Stationary(smooth, 3, 1.0).abilities == set()
     assert es.Stack({"f": Dense(CORRELATED), "g": Stationary(smooth, 3, 1.0)}).abilities == set()

@@ -55,7 +55,14 @@ CASES = {
     "an indefinite embedding": (
         lambda: es.Stationary(box, (6, 6), 1.0),
         ValueError,
-        "positive & tolerance= & limit= & Kronecker & Dense",
+        "positive & off by & Allow more memory with limit= & Kronecker & Dense",
+    ),
+    "a limit below the grid": (lambda: es.Stationary(gaussian, 10, 1.0, limit=5), ValueError, "limit is 5 & 20 points"),
+    "no tolerance": (lambda: es.Stationary(gaussian, 10, 1.0, tolerance=0), ValueError, "tolerance & at least & 0"),
+    "a kernel of two inputs": (
+        lambda: es.Stationary(lambda x, y: np.exp(-np.abs(x - y)), **GRID),
+        TypeError,
+        "one argument & lags & (50, 1)",
     ),
     "a kernel that has not decayed": (
         lambda: es.Stationary(lambda lag: gaussian(lag / 1000), 50, 1.0, limit=400),
@@ -91,10 +98,12 @@ CASES = {
         TypeError,
         "factor 0 & color",
     ),
+    "factors in a list": (lambda: es.Kronecker([CHAIN, np.eye(3)]), ValueError, "factor 0 & Kronecker(*factors)"),
     "a stack as a factor": (lambda: es.Kronecker(es.Stack({"a": es.Diagonal(1.0)})), TypeError, "factor 0 & Stack"),
     # Sum
     "no term": (lambda: es.Sum(), TypeError, "at least one"),
     "a matrix as a term": (lambda: es.Sum(CHAIN), TypeError, "term 0 & ndarray & Dense"),
+    "terms in a list": (lambda: es.Sum([es.Diagonal(1.0)]), TypeError, "term 0 & list & Sum(*terms)"),
     "terms of two shapes": (
         lambda: es.Sum(es.Diagonal(np.ones(3)), es.Diagonal(np.ones((1, 3)))),
         ValueError,
@@ -261,6 +270,11 @@ CASES = {
         lambda: es.Markov(quasisep.Exp(1.0), np.ones((3, 2))),
         ValueError,
         "times & (3, 2) & (N,)",
+    ),
+    "dates": (
+        lambda: es.Markov(quasisep.Exp(1.0), np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")),
+        TypeError,
+        "dates & numbers & timedelta64",
     ),
     "no times": (lambda: es.Markov(quasisep.Exp(1.0), []), ValueError, "times & (0,) & (N,)"),
     "another kernel of tinygp": (

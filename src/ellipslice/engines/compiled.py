@@ -120,6 +120,10 @@ ONE_FUNCTION = frozenset(
 SMALL = 4096
 """Values in an array that is small. (For larger ones it would gain little.)"""
 
+LONG = 2**17
+"""Values in a state that is long. Its updates are run one by one: room for a block of states would be much, and a call
+takes no time beside an update."""
+
 
 class CompiledEngine(Engine):
     """Chains in compiled code. Each has its own loop, so none waits for another, and the same bits in any company."""
@@ -166,13 +170,15 @@ class CompiledEngine(Engine):
             )
             prepared = move.prepare(prior)
             lots = move.lots(prior, prepared)
+            longest = 1 if prior.size > LONG else block_length(prior.size)
             if not isinstance(move, Search):
                 on_device = jax.tree.map(jnp.asarray, prepared)
-                updater = _Steps(in_one and prepared is None, move, self._likelihood, on_device)
+                updater = _Steps(in_one and prepared is None, longest, move, self._likelihood, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
-                updater = _BoundedSearches(in_one, move, self._likelihood, self._curvature())
+                updater = _BoundedSearches(in_one, longest, move, self._likelihood, self._curvature())
             else:
-                updater = _Searches(in_one and look_ahead in (None, 1), move, look_ahead or 1, self._likelihood)
+                in_one = in_one and look_ahead in (None, 1)
+                updater = _Searches(in_one, longest, move, look_ahead or 1, self._likelihood)
             return CompiledRun(
                 [
                     _Chain(i, number, state, updates, prior.size, lots, updater, seed)
@@ -270,7 +276,7 @@ class _Chain:
         if reached < stop:
             self._noise = self._updater.more_angles(self._noise, reached, tried)
         if time.perf_counter() - began < TURN / 2:
-            self._stretch = min(2 * self._stretch, self._length)
+            self._stretch = min(2 * self._stretch, self._updater.longest)
 
     def _read(self) -> None:
         if self._unread is not None:
@@ -288,8 +294,8 @@ class _Chain:
 class _Updater:
     """How the updates of a block are run, and what they leave behind is read."""
 
-    def __init__(self, in_one: bool, move: Any, likelihood: Any):
-        self.move, self._likelihood, self._in_one = move, likelihood, in_one
+    def __init__(self, in_one: bool, longest: int, move: Any, likelihood: Any):
+        self.longest, self.move, self._likelihood, self._in_one = longest, move, likelihood, in_one
 
     def begin(self, state: State) -> Any:
         """The progress of a chain before its first update."""
@@ -308,7 +314,7 @@ class _Updater:
         return noise
 
     def run(self, progress: Any, noise: Any, stop: int) -> tuple[Any, Any]:
-        """Updates up to `stop`, or to one that runs out of angles: a trace and the chain's progress."""
+        """Updates up to `stop` (at most `longest`), or to one that runs out of angles: a trace, and the progress."""
         arguments = *self._arguments(progress, noise), stop
         try:
             return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
@@ -319,7 +325,7 @@ class _Updater:
             return loops.run_loop(False, self._loop, self._static, *arguments)
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        """States, log-likelihoods, info and proposals of some rows."""
+        """States, log-likelihoods, info and proposals of the updates `rows` of a block, with which the trace begins."""
         raise NotImplementedError
 
     _loop: Any
@@ -332,24 +338,24 @@ class _Updater:
 class _Steps(_Updater):
     """Any move that is not a search."""
 
-    def __init__(self, in_one: bool, move: Move, likelihood: Any, prepared: Any):
-        super().__init__(in_one, move, likelihood)
-        self._loop, self._static, self._prepared = loops.step_block, (move,), prepared
+    def __init__(self, in_one: bool, longest: int, move: Move, likelihood: Any, prepared: Any):
+        super().__init__(in_one, longest, move, likelihood)
+        self._loop, self._static, self._prepared = loops.step_block, (longest, move), prepared
 
     def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
         return self._likelihood, self._prepared, progress, noise
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        f, log_likelihood, info = _rows(trace, rows)
+        f, log_likelihood, info = _first(trace, rows)
         return f, log_likelihood, info, info.evaluations
 
 
 class _Searches(_Updater):
     """A search: its angles are worked out ahead, and looked up."""
 
-    def __init__(self, in_one: bool, move: Search, look_ahead: int, likelihood: Any):
-        super().__init__(in_one, move, likelihood)
-        self._loop, self._static = loops.search_block, (move, look_ahead)
+    def __init__(self, in_one: bool, longest: int, move: Search, look_ahead: int, likelihood: Any):
+        super().__init__(in_one, longest, move, likelihood)
+        self._loop, self._static = loops.search_block, (longest, move, look_ahead)
 
     def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
         table = AngleTable(self.move, noise.uniforms[:, 0])
@@ -358,7 +364,7 @@ class _Searches(_Updater):
         return jax.tree.map(jnp.asarray, block), table
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        f, log_likelihood, info = _rows(trace, rows)
+        f, log_likelihood, info = _first(trace, rows)
         return f, log_likelihood, self._with_angles(info, info.evaluations, noise[1], rows), info.evaluations
 
     def more_angles(self, noise: tuple[Block, AngleTable], t: int, tried: int) -> tuple[Block, AngleTable]:
@@ -382,9 +388,9 @@ class _Searches(_Updater):
 class _BoundedSearches(_Searches):
     """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
-    def __init__(self, in_one: bool, move: Search, likelihood: Any, curvature: Any):
-        super().__init__(in_one, move, 1, likelihood)
-        self._loop, self._static, self._curvature = bounded_block, (move,), curvature
+    def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, curvature: Any):
+        super().__init__(in_one, longest, move, 1, likelihood)
+        self._loop, self._static, self._curvature = bounded_block, (longest, move), curvature
 
     def begin(self, state: State) -> BoundedProgress:
         gradient = loops.gradient(self._likelihood, state.f)
@@ -402,13 +408,13 @@ class _BoundedSearches(_Searches):
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
         trace, proposals = trace
-        proposals = np.asarray(proposals)[rows]
-        f, log_likelihood, info = _rows(trace, rows)
+        proposals = _first(proposals, rows)
+        f, log_likelihood, info = _first(trace, rows)
         return f, log_likelihood, self._with_angles(info, proposals, noise[1], rows), proposals
 
     def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
         return self._likelihood, self._curvature, progress, noise[0]
 
 
-def _rows(trace: Any, rows: slice) -> Any:
-    return jax.tree.map(lambda part: np.asarray(part)[rows], trace)
+def _first(trace: Any, rows: slice) -> Any:
+    return jax.tree.map(lambda part: np.asarray(part)[: rows.stop - rows.start], trace)

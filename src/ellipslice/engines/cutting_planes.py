@@ -73,7 +73,7 @@ class Try(NamedTuple):
 
 
 def bounded_block(
-    move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, stop: Any
+    rows: int, move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, stop: Any
 ) -> tuple[tuple[Trace, Any], BoundedProgress]:
     """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not.
 
@@ -123,8 +123,9 @@ def bounded_block(
         accepted = (value > log_y) & (evaluations > made_before)
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
-        trace = write(trace, t, state, Info(evaluations, nans, ended & ~accepted, 0.0))
-        proposals = proposals.at[t].set(tried)
+        row = t - start.search.t
+        trace = write(trace, row, state, Info(evaluations, nans, ended & ~accepted, 0.0))
+        proposals = proposals.at[row].set(tried)
         progress = Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
         gradient = jnp.where(accepted, slope, gradient)
         return (trace, proposals), BoundedProgress(progress, jnp.where(ended, 0, evaluations), gradient, above)
@@ -133,7 +134,7 @@ def bounded_block(
         t, tried, *_ = carry[1].search
         return (t < stop) & (tried - block.tried[t] < WIDTH)
 
-    nothing = empty_trace(block.nu), jnp.zeros(len(block.level), jnp.int32)
+    nothing = empty_trace(rows, start.search.state.f), jnp.zeros(rows, jnp.int32)
     return lax.while_loop(can_go_on, one_update, (nothing, start))
 
 

@@ -99,9 +99,12 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
 
 
 def search_block(
-    move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
+    rows: int, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
 ) -> tuple[Trace, Progress]:
-    """Updates of a block up to `stop`, or to the first that runs out of angles; other rows of the trace are empty."""
+    """Updates of a block up to `stop`, or to the first that runs out of angles.
+
+    The trace has `rows` rows, at least as many as there are updates to make; those left over are empty.
+    """
 
     def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
         trace, (t, tried, nans, (f, log_l)) = carry
@@ -130,14 +133,14 @@ def search_block(
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
         info = Info(tried, nans, ended & ~accepted, 0.0)
-        trace = write(trace, t, state, info)
+        trace = write(trace, t - start.t, state, info)
         return trace, Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
 
     def can_go_on(carry: tuple[Trace, Progress]) -> Any:
         progress = carry[1]
         return (progress.t < stop) & (progress.tried - block.tried[progress.t] < WIDTH)
 
-    return lax.while_loop(can_go_on, one_update, (empty_trace(block.nu), start))
+    return lax.while_loop(can_go_on, one_update, (empty_trace(rows, start.state.f), start))
 
 
 def _look_ahead(
@@ -170,7 +173,7 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
 
 
 def step_block(
-    move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
+    rows: int, move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
 ) -> tuple[Trace, Progress]:
     """Updates of a block up to `stop`, by a move that is not a search."""
     target = CompiledTarget(likelihood, prepared)
@@ -178,22 +181,21 @@ def step_block(
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
         state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
-        return state, write(trace, t, state, info)
+        return state, write(trace, t - start.t, state, info)
 
-    state, trace = lax.fori_loop(start.t, stop, one, (start.state, empty_trace(noise.nu[:, 0])))
+    state, trace = lax.fori_loop(start.t, stop, one, (start.state, empty_trace(rows, start.state.f)))
     return trace, start._replace(t=jnp.asarray(stop, jnp.int32), state=state)
 
 
-def empty_trace(nu: Any) -> Trace:
+def empty_trace(rows: int, f: Any) -> Trace:
     """Rows that no update has written to yet."""
-    length, size = nu.shape
-    whole, real = jnp.zeros(length, jnp.int32), jnp.zeros(length, nu.dtype)
-    return Trace(jnp.zeros((length, size), nu.dtype), real, Info(whole, whole, whole.astype(bool), real))
+    whole, real = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, f.dtype)
+    return Trace(jnp.zeros((rows, len(f)), f.dtype), real, Info(whole, whole, whole.astype(bool), real))
 
 
-def write(trace: Trace, t: Any, state: State, info: Info) -> Trace:
-    """The trace with the row of update `t`."""
-    return jax.tree.map(lambda rows, value: rows.at[t].set(value), trace, Trace(*state, info))
+def write(trace: Trace, row: Any, state: State, info: Info) -> Trace:
+    """The trace with one row written."""
+    return jax.tree.map(lambda rows, value: rows.at[row].set(value), trace, Trace(*state, info))
 
 
 class CompiledTarget:

@@ -91,3 +91,12 @@ def outside(block: np.ndarray, size: int) -> np.ndarray:
     mask = np.ones(size, dtype=bool)
     mask[block] = False
     return np.flatnonzero(mask)
+
+
+def without(f: Any, block: Any) -> Any:
+    """A copy of f with 0 at the indices of the block."""
+    if not isinstance(f, np.ndarray):
+        return f.at[..., block].set(0.0)
+    rest = f.copy()
+    rest[..., block] = 0.0
+    return rest

@@ -53,7 +53,11 @@ def lag_function(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray]:
 
     def of_lags(lags: np.ndarray) -> np.ndarray:
         with jax_settings():
-            values = np.asarray(kernel(lags), dtype=np.float64)
+            try:
+                values = np.asarray(kernel(lags), dtype=np.float64)
+            except TypeError as error:
+                error.add_note(f"kernel was called with one argument, lags x - x' in an array of shape {lags.shape}.")
+                raise
         if values.shape != lags.shape[:-1]:
             raise ValueError(
                 f"kernel returned shape {values.shape} for lags of shape {lags.shape}; expected {lags.shape[:-1]}: the "

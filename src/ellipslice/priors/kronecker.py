@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.priors.base import Prior, as_mean, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import Dense
+from ellipslice.priors.kronecker_condition import Axis, ThroughAxes, as_axis, can_be_axis, each_axis
 from ellipslice.priors.stack import Stack
-from ellipslice.priors.through_precision import ThroughPrecision, check_small, precision_block
+from ellipslice.priors.through_precision import check_small
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.settings import jax_settings
 
@@ -37,7 +37,9 @@ class Kronecker(Prior):
     Notes
     -----
     A draw costs each factor's draw, for every value of the other axes: O(N (N_1 + ... + N_k)) if all are dense. The
-    same for `whiten` and `log_density`, if all factors have them; `condition` needs covariances that are not singular.
+    same for `whiten` and `log_density`, if all factors have them, and for the mean of `condition`, which needs
+    covariances that are not singular. It makes a matrix of each axis's precision, but for axes of more than 5,000
+    values, and one of the block.
 
     Examples
     --------
@@ -84,19 +86,20 @@ class Kronecker(Prior):
     def abilities(self) -> frozenset[str]:
         """What all factors can do; `condition` besides needs a covariance that is not singular."""
         shared = frozenset.intersection(*(prior.abilities for prior in self.factors)) - {"condition"}
-        return shared | {"condition"} if "whiten" in shared and self.total == self.size and self.traceable else shared
+        can = "whiten" in shared and self.total == self.size and all(map(can_be_axis, self.factors))
+        return shared | {"condition"} if can else shared
 
     @property
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.factors)
 
     def color(self, z: Any) -> Any:
-        return self._each_axis(z, [p.noise_size for p in self.factors], [p.color for p in self.factors])
+        return each_axis(z, [p.noise_size for p in self.factors], [p.color for p in self.factors])
 
     def whiten(self, f: Any) -> Any:
         if "whiten" not in self.abilities:
             raise self.lacks("whiten")
-        return self._each_axis(f, [p.size for p in self.factors], [p.whiten for p in self.factors])
+        return each_axis(f, [p.size for p in self.factors], [p.whiten for p in self.factors])
 
     def log_density(self, f: Any) -> Any:
         if self.total is None:
@@ -109,24 +112,21 @@ class Kronecker(Prior):
         if "condition" not in self.abilities:
             raise self.lacks("condition")
         block = check_small(as_block(block, self.size))
-        return ThroughPrecision(block, self, precision_block(self, block))
+        return ThroughAxes(block, self._axes)
+
+    @cached_property
+    def _axes(self) -> tuple[Axis, ...]:
+        """The precision of each factor, for all blocks."""
+        return tuple(map(as_axis, self.factors))
 
     def lacks(self, ability: str) -> TypeError:
         """The error of a missing ability."""
         if ability == "condition" and self.total is not None:
             return TypeError(
-                "Kronecker has no `condition`: a factor's covariance is singular, or a factor works on the host only. "
-                "Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+                "Kronecker has no `condition`: a factor's covariance is singular, or one of over 5,000 values works "
+                "on the host only. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
             )
         return super().lacks(ability)
-
-    def _each_axis(self, values: Any, sizes: list[int], maps: list[Callable[[Any], Any]]) -> Any:
-        batch = values.shape[:-1]
-        values = values.reshape(*batch, *sizes)
-        for axis, apply in enumerate(maps):
-            at = len(batch) + axis
-            values = jnp.moveaxis(apply(jnp.moveaxis(values, at, -1)), -1, at)
-        return values.reshape(*batch, -1)
 
     def __repr__(self) -> str:
         return f"Kronecker({', '.join(map(repr, self.factors))})"
@@ -137,7 +137,10 @@ def _as_factor(factor: Any, number: int) -> Prior:
         try:
             return Dense(factor)
         except (TypeError, ValueError) as error:
-            error.add_note(f"It is factor {number} of a Kronecker, which must be a prior or a covariance matrix.")
+            several = " Several go in one by one: Kronecker(*factors)." if isinstance(factor, list | tuple) else ""
+            error.add_note(
+                f"It is factor {number} of a Kronecker, which must be a prior or a covariance matrix.{several}"
+            )
             raise
     if isinstance(factor, Stack):
         raise TypeError(

@@ -208,6 +208,8 @@ def _evaluate(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
 
 
 def _as_times(times: Any) -> np.ndarray:
+    if np.asarray(times).dtype.kind in "mM":
+        raise TypeError("times are dates; expected numbers, such as (times - times[0]) / np.timedelta64(1, 'D').")
     array = as_numbers(times, "times")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"times has shape {array.shape}; expected (N,).")

@@ -52,7 +52,10 @@ class Sum(Prior):
             raise TypeError("Sum needs at least one prior.")
         for number, prior in enumerate(priors):
             if not isinstance(prior, Prior):
-                raise TypeError(f"term {number} is a {type(prior).__name__}, not a prior. Wrap a covariance in Dense.")
+                raise TypeError(
+                    f"term {number} is a {type(prior).__name__}, not a prior. Wrap a covariance in Dense; several "
+                    "terms go in one by one, Sum(*terms)."
+                )
             if isinstance(prior, Stack):
                 raise TypeError(
                     f"term {number} is a Stack, whose latents have names of their own. Add inside the Stack."

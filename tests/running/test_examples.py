@@ -1,0 +1,54 @@
+"""The examples run, on small problems."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"cox_process", "million_rows", "offset"}
+
+
+def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "cox.png"
+    options = ["--size", "25", "--warmup", "50", "--draws", "20", "--picture", str(path)]
+    monkeypatch.setattr(sys, "argv", ["cox_process.py", *options])
+    module = load("cox_process")
+    monkeypatch.setattr(module, "SHOWN", 10)  # the verdict looks at every square
+    module.main()
+    said = capsys.readouterr().out
+    assert "500 updates" in said
+    assert "peak memory" in said
+    assert path.stat().st_size > 10_000
+
+
+def test_a_regression_finds_the_weights(capsys):
+    load("million_rows").main(rows=2000, weights=3, draws=300)
+    said = capsys.readouterr().out
+    assert "2000 rows, 3 weights" in said
+    for line in said.splitlines():
+        if "from the truth" in line:
+            assert float(line.split()[-4]) < 0.5
+
+
+def test_an_offset_is_better_by_itself(monkeypatch, capsys):
+    module = load("offset")
+    monkeypatch.setattr(module, "UPDATES", 1000)
+    module.main()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
+    ratios = {float(row[0]): float(row[-2]) for row in rows}
+    assert ratios[10.0] > 2
