@@ -65,6 +65,7 @@ def bench(
     chains: Annotated[str, typer.Option(help="Numbers of chains, with commas.")] = "1,4",
     seconds: Annotated[float, typer.Option(help="About how long each timing lasts.")] = 1.0,
     rounds: Annotated[int, typer.Option(help="How often everything is timed, in turn.")] = 5,
+    precision: Annotated[str, typer.Option(help="double, or single on a GPU.")] = "double",
     quick: Annotated[bool, typer.Option(help="A taste: R01 and Mine, short and few.")] = False,
     out: Annotated[Path | None, typer.Option(help="A JSON file for the results.", dir_okay=False)] = None,
 ) -> None:
@@ -75,7 +76,7 @@ def bench(
         if quick:
             problems, chains, seconds, rounds = "R01,Mine", "1", 0.3, 3
         numbers = [int(number) for number in chains.split(",")]
-        run(problems.split(","), numbers, seconds=seconds, rounds=rounds, out=out)
+        run(problems.split(","), numbers, seconds=seconds, rounds=rounds, precision=precision, out=out)
 
 
 @contextmanager

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 from rich.console import Console
 from rich.table import Table
 
 from ellipslice.bench.contestants import Contestant, contestants
+from ellipslice.bench.device import device_contestants
 from ellipslice.paper import PROBLEMS, Problem, problem
 from ellipslice.priors import Dense
 from ellipslice.sampling import sample
@@ -27,6 +29,7 @@ def run(
     *,
     seconds: float = 1.0,
     rounds: int = 5,
+    precision: str = "double",
     out: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Time every contestant on every problem; print a table for each, and write them all to `out`.
@@ -39,6 +42,8 @@ def run(
         About how long each timing lasts.
     rounds : int
         How often each is timed; medians are shown, with the range of the ratios.
+    precision : {"double", "single"}
+        Single is for GPUs.
     out : Path, optional
         A JSON file.
     """
@@ -47,15 +52,23 @@ def run(
             raise ValueError(f"there is no problem {name!r}; the paper has {', '.join(PROBLEMS)}.")
     if min(chains, default=0) < 1 or rounds < 1:
         raise ValueError(f"chains and rounds must be at least 1, but they are {list(chains)} and {rounds}.")
-    console, results = Console(), []
+    gpu = jax.default_backend() == "gpu"
+    if precision not in ("double", "single") or (precision == "single" and not gpu):
+        raise ValueError(f'precision must be "double", or "single" on a GPU, but it is {precision!r}.')
+    console, results = Console(width=110), []
     for name in problems:
         start = _burned_in(problem(name))
         for count in chains:
-            rows = _time(contestants(problem(name), start, count), count, seconds, rounds)
-            results += [{"problem": name, "chains": count, **row} for row in rows]
-            console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}", rows))
+            if gpu:
+                made = device_contestants(problem(name), start, count, precision == "double")
+            else:
+                made = contestants(problem(name), start, count)
+            rows = _time(made, count, seconds, rounds)
+            results += [{"problem": name, "chains": count, "precision": precision, **row} for row in rows]
+            console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}, {precision}", rows))
+            if out is not None:  # after each: a long run may be cut short
+                out.write_text(json.dumps({"machine": _machine(), "results": results}, indent=1), encoding="utf8")
     if out is not None:
-        out.write_text(json.dumps({"machine": _machine(), "results": results}, indent=1), encoding="utf8")
         console.print(f"written to {out}")
     return results
 
@@ -121,8 +134,9 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _machine() -> dict[str, Any]:
-    versions = {name: importlib.metadata.version(name) for name in ("ellipslice", "jax", "numpy", "blackjax")}
+    versions = {name: _version(name) for name in ("ellipslice", "jax", "numpy", "blackjax")}
     return {
+        "device": jax.devices()[0].device_kind,
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "processor": platform.machine(),
@@ -130,3 +144,10 @@ def _machine() -> dict[str, Any]:
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         **versions,
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed as a package"

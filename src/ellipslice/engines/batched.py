@@ -105,12 +105,11 @@ class BatchedEngine(Engine):
         return BatchedRun(plan, self.likelihood, self.source, chain_keys(seed, chains), state, updates, warmup, thin)
 
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
-        for chain, value in zip(chains, values, strict=True):
-            if not np.isfinite(value):
-                raise ValueError(
-                    f"the log-likelihood is {value} where chain {chain} starts, in single precision, and is finite in "
-                    'double precision. Use precision="double".'
-                )
+        for wrong in np.flatnonzero(~np.isfinite(values)):
+            raise ValueError(
+                f"the log-likelihood is {values[wrong]} where chain {chains[wrong]} starts, in single precision, and "
+                'is finite in double. Use precision="double".'
+            )
 
 
 class FusedEngine(BatchedEngine):

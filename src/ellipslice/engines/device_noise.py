@@ -49,8 +49,8 @@ class DeviceNoise(NamedTuple):
 
 def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
     """Two words for each chain, shape (2, chains)."""
-    words = [np.random.SeedSequence(seed, spawn_key=(chain, 0)).generate_state(2, np.uint32) for chain in chains]
-    return np.stack(words, axis=1)
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint32)
+    return np.stack(threefry(key[:1], key[1:], np.asarray(chains, np.uint32), np.zeros(1, np.uint32)))
 
 
 def draw_noise(

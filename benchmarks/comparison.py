@@ -1,0 +1,98 @@
+"""Writes docs/comparison.md from the results in benchmarks/results.
+
+python benchmarks/comparison.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "comparison.md"
+
+HEAD = """# Beside others
+
+Measured, not claimed: every table names its command and machine, contestants took turns in one run, and numbers are
+medians (with the range of the ratios). `python benchmarks/comparison.py` makes this page from `benchmarks/results`.
+
+"Ours, own function" and "ours, batched" run any log-likelihood written with `jax.numpy`; "ready-made" ones are those of
+`es.likelihoods`; "ours, fused" is the GPU kernel for sums over the values of f. The floors make the random numbers and
+the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
+    parts = [HEAD]
+    for name in sorted(results):
+        parts.append(_whole_figure(results[name]) if "problems" in results[name] else _timings(results[name]))
+    return "\n".join(parts)
+
+
+def _timings(result: dict[str, Any]) -> str:
+    machine, rows = result["machine"], result["results"]
+    gpu = machine["device"] != "cpu"
+    chains = sorted({row["chains"] for row in rows})
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    precision = rows[0].get("precision", "double")
+    where = machine["device"] if gpu else f"{machine['cores']} CPU cores (load {machine['load'][0]:.1f})"
+    flag = ", with `es.fast_cpu()`'s setting" if machine.get("xla_flags") else ""
+    command = f"ellipslice bench --problems {','.join(problems)} --chains {','.join(map(str, chains))}"
+    command += f" --precision {precision}" if gpu else ""
+    lines = [
+        f"## {', '.join(problems)} on {where}{flag}, {precision} precision",
+        "",
+        f"`{command}`; JAX {machine['jax']}, BlackJAX {machine['blackjax']}. Updates per second over BlackJAX's"
+        + (", and in millions:" if gpu else ":"),
+        "",
+        "| | " + " | ".join(f"{problem}, {_chains(count)}" for problem in problems for count in chains) + " |",
+        "|---" * (1 + len(problems) * len(chains)) + "|",
+    ]
+    for contestant in dict.fromkeys(row["contestant"] for row in rows):
+        cells = [_cell(rows, contestant, problem, count, gpu) for problem in problems for count in chains]
+        lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(rows: list[dict[str, Any]], contestant: str, problem: str, chains: int, absolute: bool) -> str:
+    for row in rows:
+        if (row["contestant"], row["problem"], row["chains"]) == (contestant, problem, chains):
+            low, high = row["ratio_range"]
+            ratio = f"{row['ratio']:.3g}" if low == high else f"{row['ratio']:.3g} ({low:.3g} to {high:.3g})"
+            return f"{ratio}; {row['updates_per_second'] / 1e6:.3g} M/s" if absolute else ratio
+    return ""
+
+
+def _chains(count: int) -> str:
+    return "1 chain" if count == 1 else f"{count:,} chains"
+
+
+def _whole_figure(result: dict[str, Any]) -> str:
+    machine, command = result["machine"], "python benchmarks/figure6_elliptical.py"
+    told = (
+        f"`{command} --precision {machine['precision']}`: {len(result['problems'])} problems, {result['chains']} "
+        f"chains, 10,000 + {result['draws']:,} updates each, JAX {machine['jax']}; compiling and everything else counted. "
+        "The authors' MATLAB took about 61 hours."
+    )
+    lines = [
+        f"## The elliptical part of the paper's Figure 6 on {machine['device']}: {result['seconds']:.0f} seconds",
+        "",
+        told,
+        "",
+        "| problem | engine | seconds | proposals per update | mean log-likelihood |",
+        "|---|---|---|---|---|",
+    ]
+    for row in result["problems"]:
+        lines.append(
+            f"| {row['problem']} | {row['engine']} | {row['seconds']:.1f} | {row['proposals_per_update']:.3f} | "
+            f"{row['mean_log_likelihood']:.3f} ± {row['standard_error']:.3f} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf8")
+    print(f"written: {PAGE.name}")
