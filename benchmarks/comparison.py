@@ -74,7 +74,7 @@ def _whole_figure(result: dict[str, Any]) -> str:
     machine, command = result["machine"], "python benchmarks/figure6_elliptical.py"
     told = (
         f"`{command} --precision {machine['precision']}`: {len(result['problems'])} problems, {result['chains']} "
-        f"chains, 10,000 + {result['draws']:,} updates each, JAX {machine['jax']}; compiling and everything else counted. "
+        f"chains, 10,000 + {result['draws']:,} updates each, JAX {machine['jax']}; compiling and all else counted. "
         "The authors' MATLAB took about 61 hours."
     )
     lines = [

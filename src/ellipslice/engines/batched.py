@@ -107,7 +107,7 @@ class BatchedEngine(Engine):
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
         for wrong in np.flatnonzero(~np.isfinite(values)):
             raise ValueError(
-                f"the log-likelihood is {values[wrong]} where chain {chains[wrong]} starts, in single precision, and "
+                f"the log-likelihood is {values[wrong]} where chain {chains[int(wrong)]} starts, in single precision, and "
                 'is finite in double. Use precision="double".'
             )
 
