@@ -22,6 +22,11 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
     return (np if isinstance(condition, np.ndarray | np.bool_) else jnp).where(condition, yes, no)
 
 
+def count(condition: Any) -> Any:
+    """1 if `condition` holds, else 0."""
+    return int(condition) if isinstance(condition, bool | np.bool_) else condition.astype(np.int32)
+
+
 def cos_sin(theta: Any) -> tuple[Any, Any]:
     """Cosine and sine of an angle."""
     if isinstance(theta, float):

@@ -43,10 +43,10 @@ class Cycle(Move):
 
     def prepare(self, prior: Prior) -> Any:
         prepared = tuple(move.prepare(prior) for move in self.moves)
-        if all(part is None for part in prepared):
+        each = self._each(prior, prepared)
+        if all(part is None for part in prepared) and all(lots.source is prior for lots in each):
             return None
-        counts = [(lots.draws, lots.parts) for lots in self._each(prior, prepared)]
-        return Prepared(prepared, tuple(counts))
+        return Prepared(prepared, tuple((lots.draws, lots.parts) for lots in each))
 
     def lots(self, prior: Prior, prepared: Prepared | None) -> Lots:
         if prepared is None:
