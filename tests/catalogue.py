@@ -15,7 +15,16 @@ import numpy as np
 from scipy.sparse import csr_array
 from tinygp.kernels import quasisep
 
-from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Local, Move
+from ellipslice.moves import (
+    AuxiliaryEllipse,
+    Cycle,
+    EllipticalSlice,
+    LineSlice,
+    Local,
+    Move,
+    NealMetropolis,
+    RandomWalk,
+)
 from ellipslice.priors import (
     Dense,
     Diagonal,
@@ -340,7 +349,14 @@ MOVES: dict[str, Callable[[], Move]] = {
         EllipticalSlice(shrinking="halve"),
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
+    "NealMetropolis": lambda: NealMetropolis(0.5),
+    "NealMetropolis, prior draws": lambda: NealMetropolis(1),
+    "RandomWalk": lambda: RandomWalk(0.5),
+    "LineSlice": LineSlice,
+    "LineSlice, wide": lambda: LineSlice(width=3.0),
+    "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
     "Local": lambda: Local([[1], [0]]),
+    "Local, along lines": lambda: Local([[0], [1]], LineSlice()),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
     "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),
 }
