@@ -2,8 +2,8 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; priors are here, and the rest in `es.likelihoods`,
-`es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step` finds the step size of moves that have one;
+priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
 """
 
 import importlib.metadata
@@ -25,6 +25,7 @@ from ellipslice.priors import (
     Sum,
 )
 from ellipslice.sampling import sample
+from ellipslice.tuning import tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
 
@@ -48,4 +49,5 @@ __all__ = [
     "sample",
     "step",
     "testing",
+    "tune_step",
 ]
