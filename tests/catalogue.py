@@ -17,8 +17,10 @@ from tinygp.kernels import quasisep
 
 from ellipslice.moves import (
     AuxiliaryEllipse,
+    CoordinateSlice,
     Cycle,
     EllipticalSlice,
+    Gibbs,
     LineSlice,
     Local,
     Move,
@@ -354,6 +356,9 @@ MOVES: dict[str, Callable[[], Move]] = {
     "RandomWalk": lambda: RandomWalk(0.5),
     "LineSlice": LineSlice,
     "LineSlice, wide": lambda: LineSlice(width=3.0),
+    "CoordinateSlice": CoordinateSlice,
+    "CoordinateSlice, narrow": lambda: CoordinateSlice(width=0.8),
+    "Gibbs": Gibbs,
     "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
     "Local": lambda: Local([[1], [0]]),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),

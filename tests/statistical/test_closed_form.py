@@ -13,7 +13,16 @@ from scipy import stats
 
 import ellipslice as es
 from ellipslice.likelihoods import Gaussian
-from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, LineSlice, NealMetropolis, RandomWalk
+from ellipslice.moves import (
+    AuxiliaryEllipse,
+    CoordinateSlice,
+    Cycle,
+    EllipticalSlice,
+    Gibbs,
+    LineSlice,
+    NealMetropolis,
+    RandomWalk,
+)
 from statistical.monte_carlo import SEED, compare, compare_distribution, compare_gaussian
 
 pytestmark = pytest.mark.statistical
@@ -141,6 +150,8 @@ MOVES = {
     "Neal": NealMetropolis(0.5),
     "walk": RandomWalk(0.4),
     "line": LineSlice(),
+    "coordinates": CoordinateSlice(),
+    "Gibbs": Gibbs(),
 }
 
 

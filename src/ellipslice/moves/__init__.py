@@ -6,8 +6,10 @@ name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` te
 
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
+from ellipslice.moves.coordinate_slice import CoordinateSlice
 from ellipslice.moves.cycle import Cycle
 from ellipslice.moves.elliptical import EllipticalSlice
+from ellipslice.moves.gibbs import Gibbs
 from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
 from ellipslice.moves.neal import NealMetropolis
@@ -17,8 +19,10 @@ from ellipslice.moves.step import step
 
 __all__ = [
     "AuxiliaryEllipse",
+    "CoordinateSlice",
     "Cycle",
     "EllipticalSlice",
+    "Gibbs",
     "Info",
     "LineSlice",
     "Local",
