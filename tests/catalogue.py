@@ -17,6 +17,7 @@ from tinygp.kernels import quasisep
 
 from ellipslice.moves import (
     AuxiliaryEllipse,
+    ControlVariables,
     CoordinateSlice,
     Cycle,
     EllipticalSlice,
@@ -359,6 +360,9 @@ MOVES: dict[str, Callable[[], Move]] = {
     "CoordinateSlice": CoordinateSlice,
     "CoordinateSlice, narrow": lambda: CoordinateSlice(width=0.8),
     "Gibbs": Gibbs,
+    "ControlVariables": lambda: ControlVariables.at_values([1]),
+    "ControlVariables, two": lambda: ControlVariables.at_values([1, 0]),
+    "Cycle with ControlVariables": lambda: Cycle(ControlVariables.at_values([0]), NealMetropolis(0.5)),
     "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
     "Local": lambda: Local([[1], [0]]),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),

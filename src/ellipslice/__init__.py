@@ -2,8 +2,9 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step` finds the step size of moves that have one;
-priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step` and `es.tune_controls` find the settings of
+moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and
+`es.data`.
 """
 
 import importlib.metadata
@@ -25,7 +26,7 @@ from ellipslice.priors import (
     Sum,
 )
 from ellipslice.sampling import sample
-from ellipslice.tuning import tune_step
+from ellipslice.tuning import tune_controls, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
 
@@ -49,5 +50,6 @@ __all__ = [
     "sample",
     "step",
     "testing",
+    "tune_controls",
     "tune_step",
 ]

@@ -15,6 +15,7 @@ import ellipslice as es
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import (
     AuxiliaryEllipse,
+    ControlVariables,
     CoordinateSlice,
     Cycle,
     EllipticalSlice,
@@ -152,6 +153,7 @@ MOVES = {
     "line": LineSlice(),
     "coordinates": CoordinateSlice(),
     "Gibbs": Gibbs(),
+    "control": ControlVariables.at_values([0, 1]),
 }
 
 
