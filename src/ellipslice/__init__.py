@@ -2,9 +2,9 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step` and `es.tune_controls` find the settings of
-moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and
-`es.data`.
+`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
+find the settings of moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`,
+`es.diagnostics`, `es.testing` and `es.data`.
 """
 
 import importlib.metadata
@@ -26,7 +26,7 @@ from ellipslice.priors import (
     Sum,
 )
 from ellipslice.sampling import sample
-from ellipslice.tuning import tune_controls, tune_step
+from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
 
@@ -51,5 +51,6 @@ __all__ = [
     "step",
     "testing",
     "tune_controls",
+    "tune_hamiltonian",
     "tune_step",
 ]

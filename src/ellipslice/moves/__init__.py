@@ -11,6 +11,7 @@ from ellipslice.moves.coordinate_slice import CoordinateSlice
 from ellipslice.moves.cycle import Cycle
 from ellipslice.moves.elliptical import EllipticalSlice
 from ellipslice.moves.gibbs import Gibbs
+from ellipslice.moves.hamiltonian import Hamiltonian
 from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
 from ellipslice.moves.neal import NealMetropolis
@@ -25,6 +26,7 @@ __all__ = [
     "Cycle",
     "EllipticalSlice",
     "Gibbs",
+    "Hamiltonian",
     "Info",
     "LineSlice",
     "Local",

@@ -100,6 +100,9 @@ class Move(abc.ABC):
     parts: int = 1
     """How many independent lots of noise one update takes."""
 
+    gradients: bool = False
+    """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
+
     def prepare(self, prior: Prior) -> Any:
         """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
 
