@@ -192,9 +192,10 @@ def test_the_variance_left_and_its_gradient(kernel, inputs):
     left = VarianceLeft(kernel, inputs)
     with jax_settings():
         k_cc, k_cf, k_ff = (np.asarray(kernel(x, y)) for x, y in ((points, points), (points, inputs), (inputs, inputs)))
-        gradient = left._gradient(points)
+        value, gradient = left.with_gradient(points)
     naive = np.trace(k_ff) - np.trace(k_cf.T @ np.linalg.solve(k_cc + 1e-7 * k_ff[0, 0] * np.eye(4), k_cf))
     assert left(points) == pytest.approx(naive, abs=1e-6)
+    assert value == pytest.approx(naive, abs=1e-6)
     numerical = approx_fprime(points.ravel(), lambda flat: left(flat.reshape(points.shape)), 1e-6)
     np.testing.assert_allclose(gradient.ravel(), numerical, atol=1e-3)
 

@@ -85,18 +85,30 @@ class VarianceLeft:
         self._inputs, self._covariance = inputs, covariance_function(kernel)
         variances = variance_function(kernel)(inputs)
         self.total, self._nugget = float(variances.sum()), NUGGET * float(variances.mean())
-        self._gradient = _differentiated(kernel, inputs, self._nugget)
+        self._explained = _explained(kernel, inputs, self._nugget)
+        self._by_jax = bool(np.isfinite(self.with_gradient(inputs[:1])[0]))
 
     def __call__(self, points: np.ndarray) -> float:
+        if self._by_jax:
+            return self.with_gradient(points)[0]
         inner = self._covariance(points, points) + self._nugget * np.eye(len(points))
         explained = solve_triangular(cholesky(inner, lower=True), self._covariance(points, self._inputs), lower=True)
         return self.total - float(np.sum(explained**2))
+
+    def with_gradient(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """G and its gradient by JAX; not a number where the kernel has none, or is not JAX's."""
+        try:
+            with jax_settings():
+                explained, gradient = self._explained(*self._padded(points))
+        except Exception:  # noqa: BLE001  not a function of JAX arrays, which is no fault
+            return np.nan, np.full(points.shape, np.nan)
+        return self.total - float(explained), -np.asarray(gradient)[: len(points)]
 
     def minimise(self, points: np.ndarray) -> np.ndarray:
         """The inputs where conjugate gradients lead from `points`."""
         from scipy.optimize import minimize  # slow to import, and needed only here
 
-        scale = np.std(self._inputs, axis=0)  # days or metres, a step is to be one
+        scale = np.std(self._inputs, axis=0)  # whether in days or in metres, steps are of the size of 1
         scale = np.where(scale > 0, scale, 1.0)
 
         def unscaled(flat: np.ndarray) -> np.ndarray:
@@ -105,30 +117,31 @@ class VarianceLeft:
         def value(flat: np.ndarray) -> float:
             return self(unscaled(flat)) / self.total
 
-        def gradient(flat: np.ndarray) -> np.ndarray:
-            return (self._gradient(unscaled(flat)) * scale).ravel() / self.total
+        def both(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            left, gradient = self.with_gradient(unscaled(flat))
+            return left / self.total, (gradient * scale).ravel() / self.total
 
-        start = (points / scale).ravel()
-        exact = gradient if np.isfinite(gradient(start)).all() else None
-        options = {"maxiter": LINE_SEARCHES, "gtol": 1e-9}
-        return unscaled(minimize(value, start, jac=exact, method="CG", options=options).x)
+        start, options = (points / scale).ravel(), {"maxiter": LINE_SEARCHES, "gtol": 1e-9}
+        exact = bool(np.isfinite(both(start)[1]).all())
+        return unscaled(minimize(both if exact else value, start, jac=exact or None, method="CG", options=options).x)
+
+    def _padded(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points, others far away to make up a power of two, and which are which: compiled once for many numbers."""
+        count = len(points)
+        more = np.arange(1.0, 1 + (1 << count.bit_length()) - count).reshape(-1, *[1] * (points.ndim - 1))
+        far = self._inputs.max(axis=0) + more * (1 + np.ptp(self._inputs, axis=0))
+        return np.concatenate([points, far]), np.arange(count + len(more)) < count
 
 
-def _differentiated(kernel: Any, inputs: np.ndarray, nugget: float) -> Callable[[np.ndarray], np.ndarray]:
-    """The gradient of G; not a number where the kernel has none, or JAX cannot find it."""
+def _explained(kernel: Any, inputs: np.ndarray, nugget: float) -> Callable[..., Any]:
+    """What some of the points explain of the inputs' variance, and its gradient, compiled."""
 
     @jax.jit
-    @jax.grad
-    def gradient(points: Any) -> Any:
-        inner = kernel(points, points) + nugget * jnp.eye(len(points))
-        explained = jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(inner), kernel(points, inputs), lower=True)
-        return -jnp.sum(explained**2)
+    @jax.value_and_grad
+    def explained(points: Any, counts: Any) -> Any:
+        both = counts[:, None] & counts
+        inner = jnp.where(both, kernel(points, points), 0.0) + jnp.diag(jnp.where(counts, nugget, 1.0))
+        outer = jnp.where(counts[:, None], kernel(points, inputs), 0.0)
+        return jnp.sum(jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(inner), outer, lower=True) ** 2)
 
-    def at(points: np.ndarray) -> np.ndarray:
-        try:
-            with jax_settings():
-                return np.asarray(gradient(points))
-        except Exception:  # noqa: BLE001  not a function of JAX arrays, which is no fault
-            return np.full(points.shape, np.nan)
-
-    return at
+    return explained
