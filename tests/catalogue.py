@@ -367,6 +367,7 @@ MOVES: dict[str, Callable[[], Move]] = {
     "Hamiltonian": lambda: Hamiltonian(0.2, 6),
     "Hamiltonian, NUTS": lambda: Hamiltonian(0.2),
     "Hamiltonian, variances": lambda: Hamiltonian(0.2, 6, variances=[1.5, 0.7]),
+    "Cycle with Hamiltonian": lambda: Cycle(Hamiltonian(0.2, 6), EllipticalSlice()),
     "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
     "Local": lambda: Local([[1], [0]]),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),

@@ -40,6 +40,7 @@ class Cycle(Move):
                 raise TypeError(f"Cycle takes moves, but {move!r} is a {type(move).__name__}.")
         self.moves = moves
         self.parts = sum(move.parts for move in moves)
+        self.gradients = any(move.gradients for move in moves)
 
     def prepare(self, prior: Prior) -> Any:
         prepared = tuple(move.prepare(prior) for move in self.moves)

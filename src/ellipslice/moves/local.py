@@ -69,6 +69,7 @@ class Local(Move):
         if not isinstance(move, Move):
             raise TypeError(f"Local takes a move, such as EllipticalSlice(), but it was given {move!r}.")
         self.blocks, self.move, self.partial = choices.given(blocks), move, bool(partial)
+        self.gradients = move.gradients
 
     @classmethod
     def contiguous(cls, size: int | None = None, *, count: int | None = None, move: Move = DEFAULT) -> Local:
