@@ -38,13 +38,17 @@ def draws_of(name, move, draws=6000, sigma=0.5):
     return tree.posterior["f"].to_numpy(), *posterior(covariance, y, sigma, 0.5)
 
 
+# The sharpest direction has a prior variance of 16 beside a noise of 0.25: leapfrog is stable below 2 / sqrt(1 + 64).
+STEP = 0.15
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_known_posteriors(name):
-    compare_gaussian(*draws_of(name, Hamiltonian(0.3, 5)), f"Hamiltonian, {name}")
+    compare_gaussian(*draws_of(name, Hamiltonian(STEP, 8)), f"Hamiltonian, {name}")
 
 
 def test_nuts():
-    compare_gaussian(*draws_of("singular", Hamiltonian(0.3), draws=3000), "NUTS")
+    compare_gaussian(*draws_of("singular", Hamiltonian(STEP), draws=3000), "NUTS")
 
 
 def test_what_f_does_not_see_must_be_drawn(monkeypatch):
@@ -89,7 +93,7 @@ def test_planted_trajectories_are_caught(move):
 def test_tuning_finds_the_scales():
     """Deviations of 0.1 and 1: the variances say so, and most trajectories are accepted."""
     prior, sigma = es.Diagonal(np.ones(4), mean=2.0), np.array([0.1, 0.1, 1e3, 1e3])
-    tuned = es.tune_hamiltonian(Gaussian(np.zeros(4), sigma), prior, steps=4, seed=SEED)
+    tuned = es.tune_hamiltonian(Gaussian(np.zeros(4), sigma), prior, seed=SEED)
     found = np.array(tuned.move.variances)
     assert (found[:2] < 0.1).all()
     assert (found[2:] > 0.3).all()

@@ -32,7 +32,8 @@ class Hamiltonian(Move):
     step : float
         Of the leapfrog integrator, in units of z.
     steps : int, optional
-        How many in each trajectory. Chosen by NUTS, at each update, unless given.
+        How many in each trajectory. Chosen by NUTS, at each update, unless given. A fixed number can keep time with the
+        posterior (step times steps near pi, if the variances are right), and then hardly gets anywhere.
     variances : sequence of float, optional
         About the posterior variance of each value of z, as many as the prior's `noise_size`: the inverse of the mass
         matrix's diagonal. Ones, as under the prior, unless given.

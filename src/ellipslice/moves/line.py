@@ -33,6 +33,9 @@ class LineSlice(Straight):
     that of Figure 2, and valid for the same reason: both ends of a move place the same bracket with the same
     probability. `angle` is w.
 
+    A small number added to the diagonal of a nearly singular Sigma, harmless elsewhere, matters here: nu'S nu is then
+    about the number of values, rather than the rank, and the slice along the line as much narrower.
+
     Examples
     --------
     >>> LineSlice()
