@@ -15,7 +15,20 @@ import numpy as np
 from scipy.sparse import csr_array
 from tinygp.kernels import quasisep
 
-from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Local, Move
+from ellipslice.moves import (
+    AuxiliaryEllipse,
+    ControlVariables,
+    CoordinateSlice,
+    Cycle,
+    EllipticalSlice,
+    Gibbs,
+    Hamiltonian,
+    LineSlice,
+    Local,
+    Move,
+    NealMetropolis,
+    RandomWalk,
+)
 from ellipslice.priors import (
     Dense,
     Diagonal,
@@ -340,7 +353,24 @@ MOVES: dict[str, Callable[[], Move]] = {
         EllipticalSlice(shrinking="halve"),
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
+    "NealMetropolis": lambda: NealMetropolis(0.5),
+    "NealMetropolis, prior draws": lambda: NealMetropolis(1),
+    "RandomWalk": lambda: RandomWalk(0.5),
+    "LineSlice": LineSlice,
+    "LineSlice, wide": lambda: LineSlice(width=3.0),
+    "CoordinateSlice": CoordinateSlice,
+    "CoordinateSlice, narrow": lambda: CoordinateSlice(width=0.8),
+    "Gibbs": Gibbs,
+    "ControlVariables": lambda: ControlVariables.at_values([1]),
+    "ControlVariables, two": lambda: ControlVariables.at_values([1, 0]),
+    "Cycle with ControlVariables": lambda: Cycle(ControlVariables.at_values([0]), NealMetropolis(0.5)),
+    "Hamiltonian": lambda: Hamiltonian(0.2, 6),
+    "Hamiltonian, NUTS": lambda: Hamiltonian(0.2),
+    "Hamiltonian, variances": lambda: Hamiltonian(0.2, 6, variances=[1.5, 0.7]),
+    "Cycle with Hamiltonian": lambda: Cycle(Hamiltonian(0.2, 6), EllipticalSlice()),
+    "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
     "Local": lambda: Local([[1], [0]]),
+    "Local, along lines": lambda: Local([[0], [1]], LineSlice()),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
     "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),
 }

@@ -2,8 +2,9 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; priors are here, and the rest in `es.likelihoods`,
-`es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
+find the settings of moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`,
+`es.diagnostics`, `es.testing` and `es.data`.
 """
 
 import importlib.metadata
@@ -25,6 +26,7 @@ from ellipslice.priors import (
     Sum,
 )
 from ellipslice.sampling import sample
+from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
 
@@ -48,4 +50,7 @@ __all__ = [
     "sample",
     "step",
     "testing",
+    "tune_controls",
+    "tune_hamiltonian",
+    "tune_step",
 ]

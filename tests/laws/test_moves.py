@@ -21,6 +21,7 @@ from ellipslice.testing.search import check_curve, check_level, noise_of_an_upda
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 EVERY = pytest.mark.parametrize("name", MOVES)
+ON_THE_HOST = pytest.mark.parametrize("name", [name for name, make in MOVES.items() if not make().gradients])
 SEARCHES = pytest.mark.parametrize("name", [name for name, make in MOVES.items() if isinstance(make(), Search)])
 
 NORMALS = Diagonal(np.ones(2))
@@ -49,7 +50,7 @@ def test_moves_are_values(name):
     assert all(one != other for other in others)
 
 
-@EVERY
+@ON_THE_HOST
 def test_nans_are_counted_one_by_one(name):
     move, rng = MOVES[name](), np.random.default_rng(0)
     values: list[float] = []

@@ -13,7 +13,17 @@ from scipy import stats
 
 import ellipslice as es
 from ellipslice.likelihoods import Gaussian
-from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice
+from ellipslice.moves import (
+    AuxiliaryEllipse,
+    ControlVariables,
+    CoordinateSlice,
+    Cycle,
+    EllipticalSlice,
+    Gibbs,
+    LineSlice,
+    NealMetropolis,
+    RandomWalk,
+)
 from statistical.monte_carlo import SEED, compare, compare_distribution, compare_gaussian
 
 pytestmark = pytest.mark.statistical
@@ -138,6 +148,12 @@ MOVES = {
     "narrow, halve": EllipticalSlice(bracket_width=2.5, shrinking="halve"),
     "Figure 1": AuxiliaryEllipse(),
     "cycle": Cycle(EllipticalSlice(bracket_width=0.8), AuxiliaryEllipse(), EllipticalSlice(shrinking="halve")),
+    "Neal": NealMetropolis(0.5),
+    "walk": RandomWalk(0.4),
+    "line": LineSlice(),
+    "coordinates": CoordinateSlice(),
+    "Gibbs": Gibbs(),
+    "control": ControlVariables.at_values([0, 1]),
 }
 
 

@@ -95,6 +95,10 @@ class HostTarget:
         """The same engine with another log-likelihood, for a move inside another."""
         return HostTarget(log_likelihood, prepared)
 
+    def at(self, f: np.ndarray) -> State:
+        """A proposal and its log-likelihood."""
+        return State(f, self.log_likelihood(f))
+
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """Run a slice search along the move's curve."""
         return search(move, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)

@@ -208,6 +208,10 @@ class CompiledTarget:
         """The same engine with another log-likelihood, for a move inside another."""
         return CompiledTarget(log_likelihood, prepared)
 
+    def at(self, f: Any) -> State:
+        """A proposal and its log-likelihood, each computed once."""
+        return State(*judged(self.log_likelihood, f))
+
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""
         nu, level, uniforms = noise
@@ -218,22 +222,21 @@ class CompiledTarget:
         start = (jnp.asarray(part, nu.dtype) for part in move.begin(here, place, uniforms(1)))
 
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-            tried, nans, _, _, theta, theta_min, theta_max = carry
+            tried, nans, _, _, _, theta, theta_min, theta_max = carry
             w_a, w_b = move.weights(theta)
             f, value = judged(self.log_likelihood, a * w_a + b * w_b)
             bracket = move.shrink(theta, theta_min, theta_max, here)
-            rejected = ~(value > log_y)
+            accepted = value > log_y - move.log_factor(theta)
             following = (move.propose(*bracket, uniforms(tried + 2)), *bracket)
             angle = (
-                jnp.where(rejected, new, old) for new, old in zip(following, (theta, theta_min, theta_max), strict=True)
+                jnp.where(accepted, old, new) for new, old in zip(following, (theta, theta_min, theta_max), strict=True)
             )
-            return tried + 1, nans + jnp.isnan(value), f, value, *angle
+            return tried + 1, nans + jnp.isnan(value), f, value, accepted, *angle
 
-        tried, nans, f, value, theta, *_ = lax.while_loop(
-            lambda carry: ~(carry[3] > log_y) & (carry[0] < MAX_EVALUATIONS),
+        tried, nans, f, value, accepted, theta, *_ = lax.while_loop(
+            lambda carry: ~carry[4] & (carry[0] < MAX_EVALUATIONS),
             one_try,
-            (jnp.int32(0), jnp.int32(0), state.f, jnp.asarray(-jnp.inf, nu.dtype), *start),
+            (jnp.int32(0), jnp.int32(0), state.f, jnp.asarray(-jnp.inf, nu.dtype), jnp.asarray(False), *start),
         )
-        accepted = value > log_y
         info = Info(tried, nans, ~accepted, jnp.where(accepted, theta - here, 0.0))
         return State(jnp.where(accepted, f, state.f), jnp.where(accepted, value, state.log_likelihood)), info

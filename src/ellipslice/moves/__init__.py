@@ -6,10 +6,34 @@ name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` te
 
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
+from ellipslice.moves.control_variables import ControlVariables
+from ellipslice.moves.coordinate_slice import CoordinateSlice
 from ellipslice.moves.cycle import Cycle
 from ellipslice.moves.elliptical import EllipticalSlice
+from ellipslice.moves.gibbs import Gibbs
+from ellipslice.moves.hamiltonian import Hamiltonian
+from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
+from ellipslice.moves.neal import NealMetropolis
+from ellipslice.moves.random_walk import RandomWalk
 from ellipslice.moves.search import Search
 from ellipslice.moves.step import step
 
-__all__ = ["AuxiliaryEllipse", "Cycle", "EllipticalSlice", "Info", "Local", "Move", "Search", "State", "step"]
+__all__ = [
+    "AuxiliaryEllipse",
+    "ControlVariables",
+    "CoordinateSlice",
+    "Cycle",
+    "EllipticalSlice",
+    "Gibbs",
+    "Hamiltonian",
+    "Info",
+    "LineSlice",
+    "Local",
+    "Move",
+    "NealMetropolis",
+    "RandomWalk",
+    "Search",
+    "State",
+    "step",
+]

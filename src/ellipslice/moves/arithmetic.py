@@ -22,6 +22,11 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
     return (np if isinstance(condition, np.ndarray | np.bool_) else jnp).where(condition, yes, no)
 
 
+def count(condition: Any) -> Any:
+    """1 if `condition` holds, else 0."""
+    return int(condition) if isinstance(condition, bool | np.bool_) else condition.astype(np.int32)
+
+
 def cos_sin(theta: Any) -> tuple[Any, Any]:
     """Cosine and sine of an angle."""
     if isinstance(theta, float):
@@ -44,3 +49,17 @@ def pick(index: Any, functions: Sequence[Callable[..., Any]], *arguments: Any) -
     if isinstance(index, np.floating):
         return functions[int(index)](*arguments)
     return jax.lax.switch(index.astype(np.int32), functions, *arguments)
+
+
+def fold(one: Callable[[Any, Any], tuple[Any, Any]], start: tuple[Any, ...], rows: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Carry something along rows of arrays: one(carry, row) -> (carry, what the row gives).
+
+    The last carry, and arrays of what the rows gave; `jax.lax.scan`, and the same in Python for NumPy arrays.
+    """
+    if not isinstance(jax.tree.leaves(start)[0], np.ndarray):
+        return jax.lax.scan(one, start, tuple(jnp.asarray(part) for part in rows))
+    carry, given = start, []
+    for row in zip(*rows, strict=True):
+        carry, out = one(carry, row)
+        given.append(out)
+    return carry, tuple(map(np.array, zip(*given, strict=True)))

@@ -1,4 +1,17 @@
-"""What a move is."""
+"""What a move is.
+
+Every move has one form, step(noise, state, target) -> (state, info). What they ask of it differs:
+
+- A search along an ellipse (`Search`) says where it looks; the engine loops, with the angles of a block tabled ahead.
+- A search along a line is not valid with the likelihood alone, for the prior changes along it: `Search.log_factor`.
+- A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` judges. A rejection
+  is no failure, so `stuck` stays false; `angle` is then 0.
+- A move with auxiliary variables (`ControlVariables`) draws them anew, given f, at each update: the state is f alone.
+- A move of another library (`Hamiltonian`) takes its randomness from the update's key, `noise.uniforms.key`.
+- No move adapts while it runs. It is a value, with its settings in it; what tunes them (`tuning.py`) runs chains of its
+  own first and returns a move. So a chain is the same transition from its first update to its last, warm-up only
+  discards, and a run can be cut anywhere.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +44,7 @@ class Info(NamedTuple):
     stuck: Any
     """True if the search was given up and the state stayed where it was."""
     angle: Any
-    """Where on the curve the new state was found, measured from the old one."""
+    """Where on the curve the new state was found, measured from the old one; 0 if the state stayed."""
 
     def then(self, later: Info) -> Info:
         """Of two updates, one after the other: counts are summed, `stuck` if one was, the angle of the later."""
@@ -64,6 +77,10 @@ class Target(Protocol):
         """Log-likelihood of a centred flat vector."""
         ...
 
+    def at(self, f: Any) -> State:
+        """A proposal and its log-likelihood, each computed once, so that they belong together to the last bit."""
+        ...
+
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """Run a slice search along the move's curve."""
         ...
@@ -82,6 +99,9 @@ class Move(abc.ABC):
 
     parts: int = 1
     """How many independent lots of noise one update takes."""
+
+    gradients: bool = False
+    """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
 
     def prepare(self, prior: Prior) -> Any:
         """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.

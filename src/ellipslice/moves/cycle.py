@@ -40,13 +40,14 @@ class Cycle(Move):
                 raise TypeError(f"Cycle takes moves, but {move!r} is a {type(move).__name__}.")
         self.moves = moves
         self.parts = sum(move.parts for move in moves)
+        self.gradients = any(move.gradients for move in moves)
 
     def prepare(self, prior: Prior) -> Any:
         prepared = tuple(move.prepare(prior) for move in self.moves)
-        if all(part is None for part in prepared):
+        each = self._each(prior, prepared)
+        if all(part is None for part in prepared) and all(lots.source is prior for lots in each):
             return None
-        counts = [(lots.draws, lots.parts) for lots in self._each(prior, prepared)]
-        return Prepared(prepared, tuple(counts))
+        return Prepared(prepared, tuple((lots.draws, lots.parts) for lots in each))
 
     def lots(self, prior: Prior, prepared: Prepared | None) -> Lots:
         if prepared is None:

@@ -69,6 +69,7 @@ class Local(Move):
         if not isinstance(move, Move):
             raise TypeError(f"Local takes a move, such as EllipticalSlice(), but it was given {move!r}.")
         self.blocks, self.move, self.partial = choices.given(blocks), move, bool(partial)
+        self.gradients = move.gradients
 
     @classmethod
     def contiguous(cls, size: int | None = None, *, count: int | None = None, move: Move = DEFAULT) -> Local:
@@ -157,7 +158,7 @@ class Local(Move):
             lambda part: part.reshape(group.count, group.parts, *part.shape[1:]), (noise.level, noise.uniforms)
         )
         state, infos = jax.lax.scan(one, state, (group.stacked, *each))
-        evaluations, nans = (part.sum(dtype=part.dtype) for part in (infos.evaluations, infos.nans))
+        evaluations, nans = (part.sum(dtype=np.int32) for part in (infos.evaluations, infos.nans))
         return state, Info(evaluations, nans, infos.stuck.any(), infos.angle[-1])
 
     def update(self, block: Block, noise: Noise, state: State, target: Target) -> tuple[State, Info]:

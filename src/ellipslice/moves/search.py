@@ -46,6 +46,14 @@ class Search(Move):
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
         """The first theta and the bracket, (theta, theta_min, theta_max), from two uniforms on [0, 1)."""
 
+    def log_factor(self, theta: Any) -> Any:
+        """The logarithm of what multiplies the likelihood at theta: the prior's density, if the curve changes it.
+
+        An ellipse does not. A move whose curve does is run by `target.search` inside another's `step`; the tables of
+        the engines are for ellipses.
+        """
+        return 0.0
+
     def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
         """The bracket after theta was rejected: cut there, on the side away from the current state."""
         below = theta < here
@@ -79,7 +87,7 @@ def search(
         w_a, w_b = move.weights(theta)
         f = a * w_a + b * w_b  # step 4
         value = log_likelihood(f)
-        if value > log_y:  # step 5; written this way round, NaN is never accepted
+        if value > log_y - move.log_factor(theta):  # step 5; written this way round, NaN is never accepted
             return State(f, value), Info(evaluations, nans, False, theta - here)  # step 6
         nans += value != value
         theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)  # step 8

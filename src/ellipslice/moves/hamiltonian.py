@@ -1,0 +1,177 @@
+"""Hamiltonian Monte Carlo and NUTS, by BlackJAX, in coordinates where the prior is white."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.metropolis import as_step
+from ellipslice.noise import Noise
+from ellipslice.priors import Prior
+from ellipslice.priors.base import as_numbers
+from ellipslice.pytree import pytree, set_fields, static
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Hamiltonian(Move):
+    """Hamiltonian Monte Carlo on z, with f = color(z) and z standard normal under the prior.
+
+    NUTS unless `steps` is given. For likelihoods with gradients, which must be written with `jax.numpy`: where the data
+    are strong beside the prior it can draw far better than moves without gradients. "Very effective, but requires
+    tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the step. Needs BlackJAX,
+    `pip install 'ellipslice[hamiltonian]'`, the compiled engine, and a prior with `whiten` that can be compiled.
+
+    Parameters
+    ----------
+    step : float
+        Of the leapfrog integrator, in units of z.
+    steps : int, optional
+        How many in each trajectory. Chosen by NUTS, at each update, unless given. A fixed number can keep time with the
+        posterior (step times steps near pi, if the variances are right), and then hardly gets anywhere.
+    variances : sequence of float, optional
+        About the posterior variance of each value of z, as many as the prior's `noise_size`: the inverse of the mass
+        matrix's diagonal. Ones, as under the prior, unless given.
+
+    Notes
+    -----
+    The transitions are BlackJAX's (`blackjax.nuts`, `blackjax.hmc`), their randomness the key of the update. What z has
+    beyond the span of f, if the prior's factor is wider than its rank, is drawn anew each time.
+
+    Statistics: `evaluations` counts the likelihood and its gradient at each leapfrog step, and at both ends; `angle` is
+    the length of the trajectory in units of time, and 0 if the state stayed. Only NaNs at the end of a trajectory are
+    counted.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpy as np
+    >>> import ellipslice as es
+    >>> move = es.moves.Hamiltonian(0.5)
+    >>> move
+    Hamiltonian(step=0.5)
+    >>> tree = es.sample(lambda f: -8 * jnp.sum((f - 1) ** 2), es.Diagonal(np.ones(3)), move=move, draws=100, seed=1)
+    """
+
+    epsilon: float
+    steps: int | None
+    variances: tuple[float, ...] | None
+
+    gradients = True
+
+    def __init__(self, step: float, steps: int | None = None, *, variances: Sequence[float] | None = None):
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1):
+            raise ValueError(f"steps must be a whole number, at least 1, or None for NUTS, but it is {steps!r}.")
+        _blackjax()
+        object.__setattr__(self, "epsilon", as_step(step, most=np.inf))
+        object.__setattr__(self, "steps", None if steps is None else int(steps))
+        object.__setattr__(self, "variances", None if variances is None else _positive(variances))
+
+    def __repr__(self) -> str:
+        steps = "" if self.steps is None else f", steps={self.steps}"
+        variances = "" if self.variances is None else f", {len(self.variances)} variances"
+        return f"Hamiltonian(step={self.epsilon:g}{steps}{variances})"
+
+    def prepare(self, prior: Prior) -> White:
+        """The prior's map to z and back, which must be one that can be compiled."""
+        try:
+            if jax.tree_util.all_leaves([prior]):
+                raise prior.lacks("whiten")
+            jax.eval_shape(lambda z: prior.whiten(prior.color(z)), np.zeros(prior.noise_size))
+        except TypeError as error:
+            raise TypeError(f"Hamiltonian needs a map from the prior to standard normals and back. {error}") from None
+        if self.variances is not None and len(self.variances) != prior.noise_size:
+            raise ValueError(
+                f"Hamiltonian was given {len(self.variances)} variances, but {prior!r} has {prior.noise_size} standard "
+                "normals behind a draw; expected one for each."
+            )
+        return White(prior)
+
+    def lots(self, prior: Prior, prepared: Any) -> Lots:
+        return Lots(_Zeros(prior.size), 1, 1)
+
+    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+        """One trajectory."""
+        if isinstance(state.f, np.ndarray):
+            raise TypeError(
+                "Hamiltonian needs gradients, which the host engine does not have. Write the log-likelihood with "
+                "jax.numpy so that it can be compiled, or use EllipticalSlice."
+            )
+        white: White = target.prepared
+        key, beyond = jax.random.split(jax.random.wrap_key_data(noise.uniforms[0].key, impl="threefry2x32"))
+        z = white.whiten(state.f, beyond)
+        new_z, taken = self.trajectory(key, z, white.prior, target)
+        stayed = (new_z == z).all()
+        new = target.at(jnp.where(stayed, state.f, white.prior.color(new_z)))
+        usable = new.log_likelihood > -jnp.inf
+        moved = usable & ~stayed
+        nans = jnp.isnan(new.log_likelihood).astype(jnp.int32)
+        info = Info(taken.astype(jnp.int32) + 2, nans, False, jnp.where(moved, self.epsilon * taken, 0.0))
+        return State(*(jnp.where(moved, ours, theirs) for ours, theirs in zip(new, state, strict=True))), info
+
+    def trajectory(self, key: Any, z: Any, prior: Prior, target: Target) -> tuple[Any, Any]:
+        """Where BlackJAX's transition ends, and how many steps it took."""
+        hmc, nuts = _blackjax()
+
+        def log_density(z: Any) -> Any:
+            return target.log_likelihood(prior.color(z)) - 0.5 * jnp.sum(z * z)
+
+        start = hmc.init(z, log_density)
+        variances = jnp.ones_like(z) if self.variances is None else jnp.asarray(self.variances, z.dtype)
+        if self.steps is None:
+            end, info = nuts.build_kernel()(key, start, log_density, self.epsilon, variances)
+        else:
+            end, info = hmc.build_kernel()(key, start, log_density, self.epsilon, variances, self.steps)
+        return end.position, jnp.asarray(info.num_integration_steps)
+
+
+@pytree
+class White:
+    """A prior in coordinates where it is white."""
+
+    prior: Prior
+    redundant: bool = static()
+    """Whether z has more dimensions than f."""
+
+    def __init__(self, prior: Prior):
+        set_fields(self, prior=prior, redundant=prior.noise_size > prior.rank)
+
+    def whiten(self, f: Any, key: Any) -> Any:
+        """A draw of z given f, which has only one unless there are dimensions that f does not see."""
+        z = self.prior.whiten(f)
+        if not self.redundant:
+            return z
+        other = jax.random.normal(key, z.shape, z.dtype)
+        return z + other - self.prior.whiten(self.prior.color(other))
+
+
+class _Zeros:
+    """No draws of the prior: there is nothing that they are needed for."""
+
+    def __init__(self, size: int):
+        self._size = size
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """As many rows as asked for."""
+        return np.zeros((count, self._size))
+
+
+def _positive(variances: Any) -> tuple[float, ...]:
+    values = as_numbers(variances, "variances")
+    if values.ndim != 1 or not (values > 0).all():
+        raise ValueError(f"variances must be a list of positive numbers, but it is {variances!r}.")
+    return tuple(values.tolist())
+
+
+def _blackjax() -> tuple[Any, Any]:
+    try:
+        from blackjax.mcmc import hmc, nuts
+    except ImportError as error:
+        raise ImportError(
+            f"Hamiltonian needs BlackJAX, which could not be imported ({error}): pip install 'ellipslice[hamiltonian]'."
+        ) from None
+    return hmc, nuts

@@ -1,0 +1,87 @@
+"""The laws of moves that need gradients, which run in compiled code only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.loops import CompiledTarget
+from ellipslice.moves import Info, Move, State
+from ellipslice.noise import Noise, draw_block
+from ellipslice.priors import Diagonal, Prior
+from ellipslice.settings import jax_settings
+from ellipslice.testing.laws import close, law
+from ellipslice.testing.stationary import NOISES, KnownPosterior, gaussian
+
+CHAINS = 4000
+
+
+def check_with_gradients(move: Move, seed: int) -> None:
+    """Check a move that needs gradients, on many chains at once.
+
+    The laws: the result is a function of the noise; the log-likelihood it returns is that of the state it returns; a
+    state with zero or NaN likelihood is never reached; draws from a known posterior are still draws from it.
+    """
+    with jax_settings():
+        for noise in NOISES:
+            _check_keeps(move, noise, seed)
+        _check_support(move, seed)
+
+
+def _check_keeps(move: Move, noise: float, seed: int) -> None:
+    known = KnownPosterior(noise)
+    run = _Chains(move, known.prior, gaussian, known.observed, seed)
+    start = run.at(known.draw(np.random.default_rng(seed), CHAINS))
+    (state, info), (again, _) = run.step(0, start), run.step(0, start)
+    law(np.array_equal(state.f, again.f), f"{move!r} is not a function of its noise")
+    law(bool((state.f != start.f).any(axis=1).mean() > 0.2), f"{move!r} hardly ever moves")
+    close(state.log_likelihood, run.at(state.f)[1], f"{move!r} returns a log-likelihood that is not its state's")
+    law(bool((info.evaluations > 0).all()), f"{move!r} reports that it made no evaluations")
+    known.check(move, np.asarray(run.step(1, state)[0].f))
+
+
+def _check_support(move: Move, seed: int, updates: int = 5) -> None:
+    run = _Chains(move, Diagonal(np.ones(2)), _holes, (), seed)
+    state = run.at(np.full((CHAINS, 2), 0.5))
+    for update in range(updates):
+        state, _ = run.step(update, state)
+        wrong = np.asarray(state.log_likelihood)[~np.isfinite(state.log_likelihood)]
+        law(not len(wrong), f"{move!r} went where the likelihood is {wrong[:1]}")
+
+
+def _holes(f: Any) -> Any:
+    """NaN here, zero there."""
+    return jnp.where(f[0] < 0, jnp.nan, jnp.where(f[1] > 1, -jnp.inf, -jnp.sum(f * f)))
+
+
+class _Chains:
+    """Many chains, on a log-likelihood of f and data."""
+
+    def __init__(self, move: Move, prior: Prior, log_likelihood: Callable[..., Any], data: Any, seed: int):
+        self._move, self._log_likelihood, self._data, self._seed = move, log_likelihood, data, seed
+        prepared = move.prepare(prior)
+        self._lots, self._prepared = move.lots(prior, prepared), jax.tree.map(jnp.asarray, prepared)
+
+    def at(self, f: Any) -> State:
+        """The state of chains that are at f."""
+        f = jnp.asarray(f)
+        return State(f, jax.vmap(lambda f: self._log_likelihood(f, *self._data))(f))
+
+    def step(self, update: int, state: State) -> tuple[State, Info]:
+        """Each chain's update of this number."""
+        source, draws, parts = self._lots
+        noise = draw_block(source, self._seed, 0, update, CHAINS, parts, draws)
+        return _step(self._move, self._log_likelihood, self._data, self._prepared, noise, state)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _step(
+    move: Move, log_likelihood: Callable[..., Any], data: Any, prepared: Any, noise: Noise, state: State
+) -> tuple[State, Info]:
+    target = CompiledTarget(lambda f: log_likelihood(f, *data), prepared)
+    return jax.vmap(lambda noise, state: move.step(noise, state, target))(noise, state)

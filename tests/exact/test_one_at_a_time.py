@@ -1,0 +1,203 @@
+"""Univariate updates against the conditional distributions written down: exact up to rounding."""
+
+from __future__ import annotations
+
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import ellipslice as es
+from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.host import HostEngine, HostTarget
+from ellipslice.likelihoods import Gaussian
+from ellipslice.moves import CoordinateSlice, Gibbs, State, axis, coordinate_slice
+from ellipslice.moves.gibbs import ParabolaAlongAxis
+from ellipslice.moves.straight import PriorOnLine
+from ellipslice.noise import draw_block
+from ellipslice.posterior import Posterior
+from ellipslice.settings import jax_settings
+from ellipslice.testing.search import noise_of_an_update
+from judged import DATA, PRIOR, log_likelihood, log_posterior
+
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+Y, SIGMA = np.linspace(-1, 2, 12), np.linspace(0.2, 1.5, 12)
+
+
+def exact_sweeps(precision, mean, normals, f):
+    """Gibbs sampling of N(mean, inverse of precision), in the order of the values."""
+    for row in normals:
+        f = f.copy()
+        for i, z in enumerate(row):
+            rest = precision[i] @ (f - mean) - precision[i, i] * (f[i] - mean[i])
+            f[i] = mean[i] - rest / precision[i, i] + z / np.sqrt(precision[i, i])
+        yield f
+
+
+def run(engine, posterior, move, seed, f, updates):
+    with jax_settings():
+        running = engine(posterior).run(move, seed, [0], [State(f, float(posterior.log_likelihood(f)))], updates)
+        pieces = []
+        while not running.finished:
+            running.advance()
+            pieces += running.take()
+        running.close()
+    return np.concatenate([piece.f for piece in pieces]), np.concatenate([p.info.evaluations for p in pieces])
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("engine", [HostEngine, CompiledEngine])
+@pytest.mark.parametrize("rows", [None, np.tril(np.ones((12, 12))) / 6], ids=["observed", "summed"])
+def test_gibbs_draws_from_the_exact_conditionals(engine, rows, seed):
+    prior = es.Dense(ROUGH)
+    matrix = np.eye(12) if rows is None else rows
+
+    def summed(f):
+        return -0.5 * (((Y - matrix @ f) / SIGMA) ** 2).sum()
+
+    posterior = Posterior(prior, Gaussian(Y, SIGMA) if rows is None else summed)
+    precision = np.linalg.inv(ROUGH) + matrix.T / SIGMA**2 @ matrix
+    mean = np.linalg.solve(precision, matrix.T @ (Y / SIGMA**2))
+    move, start, updates = Gibbs(), np.zeros(12), 20
+    source, draws, parts = move.lots(prior, move.prepare(prior))
+    noise = draw_block(source, seed, 0, 0, 512, parts, draws)
+    got, evaluations = run(engine, posterior, move, seed, start, updates)
+    for f, expected in zip(got, exact_sweeps(precision, mean, noise.nu[:updates, 0], start), strict=True):
+        np.testing.assert_allclose(f, expected, atol=1e-8)
+    assert (evaluations == 48).all()
+
+
+@EVERY_SEED
+def test_gibbs_is_valid_where_the_parabola_does_not_fit(seed):
+    """Accepted with Metropolis and Hastings' ratio, the proposal being the same from wherever it is made."""
+    rng, move, prior = np.random.default_rng(seed), ParabolaAlongAxis(), es.Diagonal([2.0])
+
+    def odd(f):
+        return float(np.sin(3 * f[0]) - 0.1 * f[0] ** 4)
+
+    low, middle, high = (odd(np.array([at * np.sqrt(2)])) for at in (-1, 0, 1))
+    spread = 1 / np.sqrt(1 - (low - 2 * middle + high))
+    q = stats.norm((high - low) / 2 * spread**2 * np.sqrt(2), spread * np.sqrt(2))
+    target, accepted = HostTarget(odd), 0
+    for _ in range(300):
+        f = rng.normal(0, 2, 1)
+        noise = noise_of_an_update(move, prior, rng)
+        new = q.mean() + q.std() * noise.nu[0, 0]
+        ratio = odd(np.array([new])) - odd(f) + q.logpdf(f[0]) - q.logpdf(new) - (new**2 - f[0] ** 2) / 4
+        for level, moves in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
+            end, info = move.step(noise._replace(level=[level]), State(f, odd(f)), target)
+            assert end.f[0] == pytest.approx(new if moves else f[0], abs=1e-12)
+            assert (info.evaluations, info.nans, info.stuck) == (4, 0, False)
+        accepted += ratio > 0
+    assert 30 < accepted < 270
+
+
+def coordinate_search(move, seed, updates=100):
+    """Whether each value's search judged under the whole posterior: the points of every sweep, in order."""
+    rng, tried = np.random.default_rng(seed), []
+
+    def remembered(f):
+        tried.append(f)
+        return log_likelihood(f)
+
+    prepared, state, rejected = move.prepare(PRIOR), State(DATA, log_likelihood(DATA)), 0
+    for _ in range(updates):
+        tried.clear()
+        noise = noise_of_an_update(move, PRIOR, rng, prepared)
+        here, (state, info) = state.f, move.step(noise, state, HostTarget(remembered, prepared))
+        assert info.evaluations == len(tried)
+        for value in range(3):
+            log_y = log_posterior(here) - noise.level[value]
+            points = [f for f in tried if np.flatnonzero(f != here).tolist() == [value]]
+            tried = tried[len(points) :]
+            *others, taken = points
+            assert all(log_posterior(f) < log_y + 1e-9 for f in others)
+            assert log_posterior(taken) > log_y - 1e-9
+            here, rejected = taken, rejected + len(others)
+        assert not tried
+        np.testing.assert_array_equal(state.f, here)
+    assert rejected > updates / 10
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("width", [1.0, 6.0])
+def test_each_value_is_searched_under_the_whole_posterior(width, seed):
+    coordinate_search(CoordinateSlice(width), seed)
+
+
+def test_the_bracket_is_in_units_of_the_conditional_deviation():
+    """With no data the first proposal is taken if it is likely enough: a uniform over the bracket's width."""
+    tree = es.sample(
+        lambda f: 0.0 * jnp.sum(f), es.Dense(CORRELATED), move=CoordinateSlice(1e-3), draws=400, seed=1, progress=False
+    )
+    moved = np.abs(np.diff(tree.posterior.f.values, axis=1)).max(axis=(0, 1))
+    deviation = 1 / np.sqrt(np.linalg.inv(CORRELATED).diagonal())
+    assert (moved < 1e-3 * deviation).all()
+    assert (moved > 0.9e-3 * deviation).all()  # the largest of 1,596: three steps in a thousand are that long
+
+
+# --- planted mistakes -----------------------------------------------------------------------------------------------
+
+
+@EVERY_SEED
+@pytest.mark.parametrize(
+    "wrong", [lambda slope, square: PriorOnLine(0.0, square), lambda slope, square: PriorOnLine(slope, 2.0)]
+)
+def test_a_wrong_prior_along_an_axis_is_caught(wrong, seed, monkeypatch):
+    monkeypatch.setattr(coordinate_slice, "PriorOnLine", wrong)
+    with pytest.raises(AssertionError):
+        coordinate_search(CoordinateSlice(), seed)
+
+
+def test_a_marginal_deviation_instead_of_the_conditional_is_caught(monkeypatch):
+    right = axis._NormalAndDeviation.draw
+
+    def twice(self, rng, count):
+        rows = right(self, rng, count)
+        rows[1::2] *= 2
+        return rows
+
+    monkeypatch.setattr(axis._NormalAndDeviation, "draw", twice)
+    with pytest.raises(AssertionError):
+        coordinate_search(CoordinateSlice(), 0)
+    with pytest.raises(AssertionError):
+        test_gibbs_draws_from_the_exact_conditionals(HostEngine, None, 0)
+
+
+# --- what cannot be -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("move", [CoordinateSlice(), Gibbs()], ids=repr)
+def test_values_that_the_others_determine_are_refused(move):
+    with pytest.raises(ValueError, match=r"determined by the rest.*EllipticalSlice"):
+        es.sample(lambda f: -jnp.sum(f**2), es.Dense(SINGULAR), move=move)
+    with pytest.raises(TypeError, match="FromDraws has no `condition`"):
+        move.prepare(PRIORS["FromDraws"]())
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, np.inf])
+def test_a_width_that_is_none_is_refused(width):
+    with pytest.raises(ValueError, match="width must be above 0"):
+        CoordinateSlice(width)
+
+
+def test_zero_and_nan_beside_the_value_keep_gibbs_where_it_is():
+    """A probe where the likelihood is zero, or not a number, fits no parabola: the value stays."""
+    prior = es.Diagonal([1.0])
+    for beyond in (-np.inf, np.nan):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*gave NaN")
+            tree = es.sample(
+                lambda f, beyond=beyond: jnp.where(f[0] > 0.5, beyond, 0.0),
+                prior,
+                move=Gibbs(),
+                initial=[0.2],
+                draws=50,
+                warmup=0,
+                progress=False,
+            )
+        assert (tree.posterior.f == 0.2).all()
+        assert tree.attrs["evaluations"] == 4 * tree.attrs["updates"]

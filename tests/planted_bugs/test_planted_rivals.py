@@ -1,0 +1,200 @@
+"""Mistakes in the moves that the paper compares with, planted on purpose: each is caught."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from catalogue import SEEDS
+from ellipslice.engines.host import HostTarget
+from ellipslice.moves import LineSlice, NealMetropolis, RandomWalk, State
+from ellipslice.moves import line as line_module
+from ellipslice.moves import metropolis as metropolis_module
+from ellipslice.moves import random_walk as walk_module
+from ellipslice.moves.line import Line
+from ellipslice.moves.straight import PriorOnLine
+from ellipslice.priors import Diagonal
+from ellipslice.testing import check_move, check_reversible
+from ellipslice.testing.search import noise_of_an_update
+from exact.test_rivals import gaussian
+from judged import check_ratio, check_slice
+
+EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
+
+# --- Neal's proposal: the density of what is proposed, and of the way back, are those of the proposal as it is ------
+
+
+class Lengthened(NealMetropolis):
+    """f + step nu, with the ratio of likelihoods that equation (4) has for another proposal."""
+
+    def propose(self, f, nu):
+        return f + self.epsilon * nu
+
+
+class Shortened(NealMetropolis):
+    """(1 - step) f + step nu, as one who remembers an average might write it."""
+
+    def propose(self, f, nu):
+        return (1 - self.epsilon) * f + self.epsilon * nu
+
+
+class WithoutTheSquare(NealMetropolis):
+    """sqrt(1 - step) f + step nu."""
+
+    def propose(self, f, nu):
+        return math.sqrt(1 - self.epsilon) * f + self.epsilon * nu
+
+
+class WithTheVariance(NealMetropolis):
+    """sqrt(1 - step^2) f + step^2 nu."""
+
+    def propose(self, f, nu):
+        return math.sqrt(1 - self.epsilon**2) * f + self.epsilon**2 * nu
+
+
+PROPOSALS = [
+    (Lengthened(0.3), gaussian(1.0, 0.09)),
+    (Shortened(0.3), gaussian(0.7, 0.09)),
+    (WithoutTheSquare(0.3), gaussian(math.sqrt(0.7), 0.09)),
+    (WithTheVariance(0.3), gaussian(math.sqrt(0.91), 0.0081)),
+]
+
+
+@EVERY_SEED
+@pytest.mark.parametrize(("move", "log_q"), PROPOSALS, ids=lambda part: type(part).__name__)
+def test_a_proposal_that_does_not_keep_the_prior_is_caught(move, log_q, seed):
+    with pytest.raises(AssertionError, match="right probability"):
+        check_ratio(move, log_q, seed)
+
+
+# --- what is accepted -----------------------------------------------------------------------------------------------
+
+
+def judge(accepts=lambda value, log_y: value > log_y, stale=False, evaluations=1):
+    """`metropolis`, with places to plant a mistake in. As it stands it has none, but that it runs on the host only."""
+
+    def copy(proposal, log_y, distance, state, target):
+        new = target.at(proposal)
+        accepted = accepts(new.log_likelihood, log_y)
+        info = metropolis_module.Info(evaluations, int(np.isnan(new.log_likelihood)), False, distance * accepted)
+        return (State(new.f, state.log_likelihood) if stale else new) if accepted else state, info
+
+    return copy
+
+
+JUDGES = {
+    "NaN accepted": (judge(accepts=lambda value, log_y: not value <= log_y), "went where .* nan"),
+    "stale log-likelihood": (judge(stale=True), "not its state's"),
+    "the first evaluation not counted": (judge(evaluations=0), "evaluations and reports"),
+    "always accepts": (judge(accepts=lambda value, log_y: value == value), "went where|posterior"),
+}
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("name", JUDGES)
+def test_a_wrong_judgement_is_caught(name, seed, monkeypatch):
+    wrong, says = JUDGES[name]
+    monkeypatch.setattr(walk_module, "metropolis", wrong)
+    with pytest.raises(AssertionError, match=says):
+        check_move(RandomWalk(0.8), seed=seed)
+
+
+def test_the_copy_is_right_as_it_stands(monkeypatch):
+    monkeypatch.setattr(walk_module, "metropolis", judge())
+    check_ratio(RandomWalk(0.8), gaussian(1.0, 0.64), seed=0)
+
+
+# --- the prior on a line --------------------------------------------------------------------------------------------
+
+ON_LINES = {
+    "forgotten": lambda slope, square: PriorOnLine(0.0, 0.0),
+    "of the wrong sign": lambda slope, square: PriorOnLine(-slope, square),
+    "without its square": lambda slope, square: PriorOnLine(slope, 0.0),
+    "without the half": lambda slope, square: PriorOnLine(slope, 2 * square),
+}
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("name", ON_LINES)
+def test_a_wrong_prior_on_a_line_is_caught(name, seed, monkeypatch):
+    right = walk_module.prior_on_line
+    for module in (walk_module, line_module):
+        monkeypatch.setattr(module, "prior_on_line", lambda f, nu: ON_LINES[name](*right(f, nu)))
+    with pytest.raises(AssertionError, match="right probability"):
+        check_ratio(RandomWalk(0.3), gaussian(1.0, 0.09), seed)
+    with pytest.raises(AssertionError, match="level was"):
+        check_slice(LineSlice(), seed)
+
+
+# --- brackets on a line ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InTheMiddle(Line):
+    """The current state is always at the middle of the bracket."""
+
+    def begin(self, here, place, u):
+        return self.width * (u - 0.5), -self.width / 2, self.width / 2
+
+
+@dataclass(frozen=True)
+class OneSided(Line):
+    """The bracket begins at the current state."""
+
+    def begin(self, here, place, u):
+        return self.width * u, 0.0, self.width
+
+
+@dataclass(frozen=True)
+class FromItsEnd(Line):
+    """The end of the bracket is tried first, as Figure 2 has it for the whole ellipse."""
+
+    def begin(self, here, place, u):
+        w_min = -self.width * place
+        return w_min + self.width, w_min, w_min + self.width
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("wrong", [InTheMiddle, OneSided, FromItsEnd])
+def test_a_wrong_bracket_on_a_line_is_not_reversible(wrong, seed):
+    with pytest.raises(AssertionError, match="not reversible"):
+        check_reversible(wrong(1.0, PriorOnLine(0.0, 1.0)), turn=None, seed=seed)
+
+
+# --- the noise ------------------------------------------------------------------------------------------------------
+
+
+@EVERY_SEED
+def test_products_with_another_draw_are_caught(seed, monkeypatch):
+    """S nu of the update before: the right distribution, and the wrong number."""
+
+    class Shifted(LineSlice):
+        def lots(self, prior, prepared):
+            lots = super().lots(prior, prepared)
+            return lots._replace(source=_Rolled(lots.source))
+
+    with pytest.raises(AssertionError, match="level was"):
+        check_slice(Shifted(), seed)
+
+
+class _Rolled:
+    def __init__(self, source):
+        self.source = source
+
+    def draw(self, rng, count):
+        rows = np.array(self.source.draw(rng, count + 2))
+        rows[1:-1:2] = rows[3::2]
+        return rows[:count]
+
+
+def test_a_likelihood_that_is_nan_everywhere_else_keeps_the_state():
+    start = State(np.zeros(2), 0.0)
+    target = HostTarget(lambda f: math.nan)
+    for move in (NealMetropolis(0.5), RandomWalk(0.5)):
+        noise = noise_of_an_update(move, Diagonal(np.ones(2)), np.random.default_rng(0))
+        state, info = move.step(noise, start, target)
+        assert state is start or np.array_equal(state.f, start.f)
+        assert (state.log_likelihood, info.nans, info.angle, info.stuck) == (0.0, 1, 0.0, False)

@@ -1,0 +1,67 @@
+"""Step sizes found by preliminary runs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.diagnostics import effective_size
+from ellipslice.likelihoods import Gaussian
+from ellipslice.moves import Cycle, EllipticalSlice, NealMetropolis, RandomWalk
+from ellipslice.tuning import GRID
+
+PRIOR, LIKELIHOOD = es.Diagonal(np.ones(20)), Gaussian(np.linspace(-1, 1, 20), 0.3)
+
+
+def test_the_grid_is_the_authors():
+    printed = [0.0100, 0.0147, 0.0215, 0.0316, 0.0464, 0.0681, 0.1000, 0.1468, 0.2154, 0.3162]
+    np.testing.assert_allclose(GRID, printed, atol=5e-5)
+
+
+@pytest.mark.parametrize("move", [NealMetropolis, RandomWalk])
+def test_the_best_is_what_sample_says_it_is(move):
+    options = {"draws": 3000, "warmup": 100, "seed": 3}
+    tuned = es.tune_step(move, LIKELIHOOD, PRIOR, steps=(0.02, 0.15, 0.9), **options)
+    assert tuned.move == move(0.15)
+    np.testing.assert_array_equal(tuned.steps, [0.02, 0.15, 0.9])
+    assert (np.diff(tuned.acceptance) < 0).all()  # the longer the step, the fewer are accepted
+    tree = es.sample(LIKELIHOOD, PRIOR, move=tuned.move, chains=1, progress=False, **options)
+    assert tuned.effective_sizes[1] == effective_size(tree.sample_stats["log_likelihood"])
+    assert tuned.acceptance[1] == (tree.sample_stats["angle"] != 0).mean()
+
+
+@pytest.mark.parametrize(("steps", "says"), [((0.01, 0.02), "the largest of those"), ((0.2, 0.9), "the smallest of")])
+def test_a_best_step_at_the_end_of_the_grid_is_said(steps, says):
+    with pytest.warns(UserWarning, match=says):
+        es.tune_step(NealMetropolis, LIKELIHOOD, PRIOR, steps=steps, draws=2000, seed=3)
+
+
+def test_named_latents_and_moves_around_a_step():
+    prior = es.Stack({"f": PRIOR, "b": es.Diagonal(4.0)})
+
+    def log_likelihood(f, b):
+        return -2.0 * ((f - b) ** 2).sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        tuned = es.tune_step(
+            lambda step: Cycle(NealMetropolis(step), EllipticalSlice()), log_likelihood, prior, steps=[0.1], draws=20
+        )
+    assert tuned.move == Cycle(NealMetropolis(0.1), EllipticalSlice())
+
+
+@pytest.mark.parametrize(
+    ("move", "steps", "error", "says"),
+    [
+        (NealMetropolis(0.1), [0.1], TypeError, "Give its class, NealMetropolis"),
+        (NealMetropolis, [], ValueError, "steps is empty"),
+        (NealMetropolis, [0.1, 2.0], ValueError, "step must be in"),
+        (float, [0.1], TypeError, "made 0.1"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(move, steps, error, says):
+    with pytest.raises(error, match=says):
+        es.tune_step(move, LIKELIHOOD, PRIOR, steps=steps)

@@ -1,0 +1,184 @@
+"""Hamiltonian moves: draws of known posteriors, whatever the prior's coordinates; tuning; and what they refuse."""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ellipslice as es
+from catalogue import CORRELATED, PRIORS, SINGULAR, WIDE_FACTOR
+from ellipslice.likelihoods import Gaussian, Linear
+from ellipslice.moves import Hamiltonian
+from ellipslice.moves.hamiltonian import White
+from ellipslice.testing import check_move
+from statistical.monte_carlo import SEED, compare_gaussian
+from statistical.test_closed_form import posterior
+
+pytestmark = pytest.mark.statistical
+
+# A prior, its covariance: one of full rank, one singular, one with more normals than values, one with a fixed value.
+CASES = {
+    "full rank": (es.Dense(CORRELATED, mean=0.5), CORRELATED),
+    "singular": (es.Dense(SINGULAR, mean=0.5), SINGULAR),
+    "more normals than values": (es.LowRank(WIDE_FACTOR, mean=0.5), WIDE_FACTOR @ WIDE_FACTOR.T),
+    "a fixed value": (es.Diagonal([2.0, 0.0, 0.5], mean=0.5), np.diag([2.0, 0.0, 0.5])),
+}
+
+
+def draws_of(name, move, draws=6000, sigma=0.5):
+    prior, covariance = CASES[name]
+    y = np.linspace(-1, 1.5, len(covariance))
+    tree = es.sample(Gaussian(y, sigma), prior, move=move, draws=draws, warmup=100, seed=SEED + 1, progress=False)
+    assert tree.attrs["engine"] == "compiled"
+    return tree.posterior["f"].to_numpy(), *posterior(covariance, y, sigma, 0.5)
+
+
+# The sharpest direction has a prior variance of 16 beside a noise of 0.25: leapfrog is stable below 2 / sqrt(1 + 64).
+STEP = 0.15
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_known_posteriors(name):
+    compare_gaussian(*draws_of(name, Hamiltonian(STEP, 8)), f"Hamiltonian, {name}")
+
+
+def test_nuts():
+    compare_gaussian(*draws_of("singular", Hamiltonian(STEP), draws=3000), "NUTS")
+
+
+def test_what_f_does_not_see_must_be_drawn(monkeypatch):
+    """Planted: the normals beyond the span of f start every trajectory at 0, so that their energy can only grow."""
+    name = "more normals than values"
+    compare_gaussian(*draws_of(name, Hamiltonian(1.6, 1), sigma=10.0), "as it should be")
+    monkeypatch.setattr(White, "whiten", lambda self, f, key: self.prior.whiten(f))
+    with pytest.raises(AssertionError, match="variance"):  # another step, or compiled code would be used again
+        compare_gaussian(*draws_of(name, Hamiltonian(1.601, 1), sigma=10.0), "planted")
+
+
+class Forgetful(Hamiltonian):
+    """Takes the end of every trajectory, as if the integrator were exact."""
+
+    def trajectory(self, key, z, prior, target):
+        gradient = jax.grad(lambda z: target.log_likelihood(prior.color(z)) - 0.5 * jnp.sum(z * z))
+        momentum = jax.random.normal(key, z.shape, z.dtype)
+        for _ in range(self.steps or 1):
+            momentum = momentum + 0.5 * self.epsilon * gradient(z)
+            z = z + self.epsilon * momentum
+            momentum = momentum + 0.5 * self.epsilon * gradient(z)
+        return z, jnp.asarray(self.steps)
+
+
+class Restless(Hamiltonian):
+    """Uses the prior's part of the density twice."""
+
+    def trajectory(self, key, z, prior, target):
+        twice = target.within(lambda f: target.log_likelihood(f) - 0.5 * jnp.sum(prior.whiten(f) ** 2), target.prepared)
+        return super().trajectory(key, z, prior, twice)
+
+
+@pytest.mark.parametrize("move", [Forgetful(0.3, 6), Restless(0.3, 6)], ids=lambda move: type(move).__name__)
+def test_planted_trajectories_are_caught(move):
+    with pytest.raises(AssertionError, match=r"posterior|went where"):
+        check_move(move)
+
+
+# --- tuning ---------------------------------------------------------------------------------------------------------
+
+
+def test_tuning_finds_the_scales():
+    """Deviations of 0.1 and 1: the variances say so, and most trajectories are accepted."""
+    prior, sigma = es.Diagonal(np.ones(4), mean=2.0), np.array([0.1, 0.1, 1e3, 1e3])
+    tuned = es.tune_hamiltonian(Gaussian(np.zeros(4), sigma), prior, seed=SEED)
+    found = np.array(tuned.move.variances)
+    assert (found[:2] < 0.1).all()
+    assert (found[2:] > 0.3).all()
+    assert tuned.initial.shape == (4,)
+    tree = es.sample(
+        Gaussian(np.zeros(4), sigma),
+        prior,
+        move=tuned.move,
+        initial=tuned.initial,
+        draws=2000,
+        warmup=0,
+        progress=False,
+    )
+    assert (tree.sample_stats["angle"] != 0).mean() > 0.6
+    compare_gaussian(tree.posterior["f"].to_numpy(), *posterior(np.eye(4), np.zeros(4), sigma, 2.0), "tuned")
+
+
+def test_named_latents_are_tuned_too():
+    prior = es.Stack({"f": es.Dense(CORRELATED), "b": es.Diagonal(4.0)})
+    tuned = es.tune_hamiltonian(lambda f, b: -2 * jnp.sum((f - b) ** 2), prior, steps=2, updates=50)
+    assert tuned.initial["f"].shape == (3,)
+    assert len(tuned.move.variances) == 4
+
+
+# --- what it refuses ------------------------------------------------------------------------------------------------
+
+
+def test_the_host_engine_is_refused():
+    with pytest.raises(TypeError, match=r"needs gradients.*jax\.numpy.*EllipticalSlice"):
+        es.sample(lambda f: -float(f @ f), es.Diagonal(np.ones(2)), move=Hamiltonian(0.1), progress=False)
+
+
+@pytest.mark.parametrize("name", ["FromDraws", "Stationary", "SparsePrecision"])
+def test_a_prior_that_cannot_be_whitened_in_compiled_code_is_refused(name):
+    with pytest.raises(TypeError, match="Hamiltonian needs a map from the prior"):
+        Hamiltonian(0.1).prepare(PRIORS[name]())
+
+
+def test_a_carried_predictor_is_refused():
+    with pytest.raises(TypeError, match=r"Linear carries A f along.*lambda f: g"):
+        es.sample(Linear(np.eye(3), Gaussian(np.zeros(3))), es.Dense(CORRELATED), move=Hamiltonian(0.1), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Hamiltonian(0.0), ValueError, "step must be above 0"),
+        (lambda: Hamiltonian(0.1, 0), ValueError, "steps must be a whole number"),
+        (lambda: Hamiltonian(0.1, variances=[1.0, -1.0]), ValueError, "positive"),
+        (lambda: Hamiltonian(0.1, variances=[1.0]).prepare(es.Dense(CORRELATED)), ValueError, "1 variances.* 3 stand"),
+        (lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), acceptance=1.0), ValueError, "acceptance"),
+        (lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), updates=3), ValueError, "updates"),
+    ],
+)
+def test_settings_that_make_no_move_are_refused(make, error, says):
+    with pytest.raises(error, match=says):
+        make()
+
+
+def test_without_blackjax_it_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("blackjax"):
+            raise ImportError("no such module")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"ellipslice\[hamiltonian\]"):
+        Hamiltonian(0.1)
+
+
+def test_a_state_that_stays_keeps_its_bits():
+    """A step so long that every trajectory is refused: f is not passed through z and back."""
+    start = np.array([0.1, 0.2, 0.3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = es.sample(
+            lambda f: -1e8 * jnp.sum(f**2),
+            es.Dense(CORRELATED),
+            move=Hamiltonian(50.0, 3),
+            initial=start,
+            draws=20,
+            warmup=0,
+            progress=False,
+        )
+    np.testing.assert_array_equal(tree.posterior["f"].to_numpy(), np.broadcast_to(start, (4, 20, 3)))
+    assert (tree.sample_stats["angle"] == 0).all()
