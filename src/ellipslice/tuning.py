@@ -14,7 +14,7 @@ from ellipslice.diagnostics import effective_size
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.host import HostTarget
 from ellipslice.engines.tracing import compilable
-from ellipslice.moves import ControlVariables, Hamiltonian, Move, State
+from ellipslice.moves import ControlVariables, EllipticalSlice, Hamiltonian, Move, State
 from ellipslice.moves.base import Target
 from ellipslice.moves.control_inputs import ControlInputs
 from ellipslice.noise import Noise, draw_block, generator
@@ -222,7 +222,7 @@ class _Adaptation:
     def __init__(self, kernel: Any, inputs: Any, posterior: Posterior, engine: str | None, seed: int):
         self._kernel, self._inputs, self._prior, self._seed = kernel, inputs, posterior.prior, seed
         trial = np.asarray(self._prior.draw(generator(seed, 1), 1))[0]
-        self._evaluate = choose_engine(posterior, engine, trial)[0].evaluate
+        self._evaluate = choose_engine(posterior, engine, trial, EllipticalSlice())[0].evaluate
 
     def use(self, controls: ControlInputs) -> None:
         """Take new control inputs; the state is carried over."""

@@ -426,3 +426,10 @@ def test_any_traceable_prior_draws_on_the_device(prior):
     expected = color.T @ color
     scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     assert np.abs((nu.T @ nu / len(nu) - expected) / scale).max() < 6 * np.sqrt(2 / len(nu))
+
+
+def test_a_search_that_changes_the_prior_is_not_run_as_an_ellipse():
+    from ellipslice.moves.line import Line
+
+    with pytest.raises(TypeError, match="changes the prior"):
+        es.sample(LIKELIHOODS["logistic"], PRIOR, move=Line(1.0, lambda theta: 0.0))

@@ -105,11 +105,12 @@ class BatchedEngine(Engine):
         return BatchedRun(plan, self.likelihood, self.source, chain_keys(seed, chains), state, updates, warmup, thin)
 
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
-        for wrong in np.flatnonzero(~np.isfinite(values)):
-            raise ValueError(
-                f"the log-likelihood is {values[wrong]} where chain {chains[int(wrong)]} starts, in single precision, and "
-                'is finite in double. Use precision="double".'
-            )
+        for chain, value in zip(chains, values, strict=True):
+            if not np.isfinite(value):
+                raise ValueError(
+                    f"the log-likelihood is {value} where chain {chain} starts, in single precision, and finite in "
+                    'double. Use precision="double".'
+                )
 
 
 class FusedEngine(BatchedEngine):

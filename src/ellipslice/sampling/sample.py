@@ -15,7 +15,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.choose import choose_engine
-from ellipslice.moves import EllipticalSlice, Move, State
+from ellipslice.moves import EllipticalSlice, Move, Search, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
@@ -133,6 +133,11 @@ def sample(
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
+    if isinstance(move, Search) and type(move).log_factor is not Search.log_factor:
+        raise TypeError(
+            f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
+            "`target.search` inside a move of your own, as moves/line.py does."
+        )
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
