@@ -204,7 +204,11 @@ def numpy_only(x, y):
     return np.exp(-((x[:, None] - y) ** 2))
 
 
-@pytest.mark.parametrize("kernel", [smooth, RBF(0.3), numpy_only, kernels.Matern32(0.3)], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [smooth, RBF(0.3), numpy_only, kernels.Matern32(0.3)],
+    ids=["traceable", "scikit-learn", "NumPy", "tinygp"],
+)
 def test_any_kernel_is_minimised(kernel):
     rng = np.random.default_rng(0)
     left = VarianceLeft(kernel, TIMES)
