@@ -249,6 +249,7 @@ SUMS = {
     "Poisson": es.likelihoods.Poisson(COUNTS, offset=0.3),
     "Gaussian": es.likelihoods.Gaussian(Y, 0.3),
     "StudentT": es.likelihoods.StudentT(Y, 3.0, 1.0),
+    "Probit": es.likelihoods.Probit(Y),
     "Binomial": es.likelihoods.Binomial(COUNTS, COUNTS + 1),
     "NegativeBinomial": es.likelihoods.NegativeBinomial(COUNTS, 2.0),
 }
@@ -259,7 +260,7 @@ OTHERS = {
     "together with single values": lambda f: jnp.sum((f - f.mean()) ** 2),
     "dot_general": lambda f: -jnp.sum((np.ones((3, SIZE)) @ f) ** 2),
     "does not end in a sum": lambda f: jnp.float32(1.0),
-    "erfc": es.likelihoods.Probit(Y),
+    "erfc": lambda f: jnp.sum(jax.scipy.special.erfc(f)),
 }
 
 

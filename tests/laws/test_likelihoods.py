@@ -9,6 +9,8 @@ import warnings
 from decimal import Decimal, localcontext
 
 import jax
+import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -365,6 +367,23 @@ def test_repr():
     seen = []
     jax.jit(lambda item: seen.append(repr(item)))(Binomial([[1, 2]], 5))
     assert seen == ["Binomial(2 observations, trials=array of shape ())"]
+
+
+def test_probit_has_all_its_digits():
+    """Against arithmetic with 400 digits, from deep in one tail to deep in the other, with both derivatives."""
+    x = np.concatenate([-np.logspace(-8, 3, 45), [0.0], np.logspace(-8, np.log10(37.0), 45)])
+    with mpmath.workdps(400):
+        exact = [mpmath.log(mpmath.ncdf(mpmath.mpf(float(value)))) for value in x]
+        slopes = [mpmath.npdf(mpmath.mpf(float(v))) / mpmath.ncdf(mpmath.mpf(float(v))) for v in x]
+        bends = [-slope * (mpmath.mpf(float(v)) + slope) for v, slope in zip(x, slopes, strict=True)]
+    terms = Probit(np.ones(len(x))).terms
+    with jax.enable_x64(True):
+        one = lambda x: Probit(np.ones(1)).terms(x[None])[0]  # noqa: E731
+        got = [terms(jnp.asarray(x)), terms(x), jax.vmap(jax.grad(one))(x), jax.vmap(jax.grad(jax.grad(one)))(x)]
+    for values, expected, precision in zip(
+        got, (exact, exact, slopes, bends), (2e-13, 1e-12, 1e-12, 1e-7), strict=True
+    ):
+        np.testing.assert_allclose(values, np.array([float(value) for value in expected]), rtol=precision)
 
 
 @pytest.mark.parametrize("make", [Logistic, Probit])

@@ -152,7 +152,7 @@ def _softplus(x: Any) -> Any:
 
     (The fused GPU kernel has a quicker way, and knows this function by its name.)
     """
-    return jnp.maximum(x, 0.0) + _log1p(jnp.exp(-jnp.abs(x)))
+    return jnp.maximum(x, 0.0) + log1p(jnp.exp(-jnp.abs(x)))
 
 
 @_softplus.defjvp
@@ -174,7 +174,7 @@ def _sigmoid_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     return value, t * value * _sigmoid(-x)
 
 
-def _log1p(u: Any) -> Any:
+def log1p(u: Any) -> Any:
     """log(1 + u) for 0 <= u <= 1, to 2 units in the last place: 2 s (1 + s^2/3 + s^4/5 + ...) with s = u / (2 + u).
 
     The coefficients interpolate the series at the Chebyshev nodes of [0, 1/9], where s^2 lies.

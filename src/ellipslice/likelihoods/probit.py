@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, namespace
+from ellipslice.likelihoods.base import Likelihood, labels, log1p, namespace
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -49,13 +51,7 @@ class Probit(Likelihood):
         set_fields(self, y=y, converted=converted)
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
-        x = self.y * f
-        if xp is np:
-            return special.log_ndtr(x)
-        # JAX's log_ndtr as it comes is good to about 1e-9: below -20 it needs more than 3 terms of its series, and
-        # above 0 log1p keeps the digits that the log of a number close to 1 loses.
-        right = xp.log1p(-special.ndtr(-xp.maximum(x, 0.0)))
-        return xp.where(x > 0.0, right, special.log_ndtr(x, series_order=10))
+        return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
 
     def bounds(self) -> Any:
         """0, approached as f goes to y times infinity."""
@@ -65,3 +61,78 @@ class Probit(Likelihood):
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
         return np.where(rng.random(f.shape) < scipy.special.ndtr(f), 1.0, -1.0)
+
+
+@jax.custom_jvp
+def _log_ndtr(x: Any) -> Any:
+    """The logarithm of Phi(x), to 2e-13 of itself everywhere; JAX's own is good to 1e-9, and takes longer.
+
+    With E(z) = exp(z^2) erfc(z) and z = |x| / sqrt 2, Phi(-|x|) = E(z) exp(-z^2) / 2, and neither factor loses digits.
+    """
+    scaled, tail = _tails(x)
+    return jnp.where(x < 0.0, jnp.log(0.5 * scaled) - 0.5 * x * x, -log1p(tail / (1.0 - tail)))
+
+
+@_log_ndtr.defjvp
+def _log_ndtr_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    return _log_ndtr(x), t * _slope(x)
+
+
+@jax.custom_jvp
+def _slope(x: Any) -> Any:
+    """The derivative of log Phi(x): the normal density over Phi(x)."""
+    scaled, tail = _tails(x)
+    return jnp.where(x < 0.0, np.sqrt(2 / np.pi) / scaled, jnp.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / (1.0 - tail))
+
+
+@_slope.defjvp
+def _slope_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    slope = _slope(x)
+    return slope, -t * slope * (x + slope)
+
+
+def _tails(x: Any) -> tuple[Any, Any]:
+    """E(z) and Phi(-|x|)."""
+    z = jnp.abs(x) * np.sqrt(0.5)
+    scaled = _erfcx(z)
+    return scaled, 0.5 * scaled * jnp.exp(-z * z)
+
+
+def _erfcx(z: Any) -> Any:
+    """exp(z^2) erfc(z) for z >= 0, to 2e-15: (1 + 2 z) times it is smooth in s = (z - 3.75) / (z + 3.75).
+
+    The coefficients interpolate it at the 22 Chebyshev nodes of [-1, 1], where s lies.
+    """
+    s = (z - 3.75) / (z + 3.75)
+    polynomial = jnp.full_like(s, _ERFCX[-1])
+    for coefficient in reversed(_ERFCX[:-1]):
+        polynomial = polynomial * s + coefficient
+    return polynomial / (1.0 + 2.0 * z)
+
+
+_ERFCX = (
+    1.2375126308378261,
+    -0.14024059858554686,
+    0.0035854154857922218,
+    0.08227673849011187,
+    -0.10880393015489652,
+    0.09230432116176848,
+    -0.05869339838338856,
+    0.028362277396913042,
+    -0.009746581222643222,
+    0.0017556260305671993,
+    0.0002937215349257143,
+    -0.00029015491299394817,
+    5.162577762063891e-05,
+    2.2386666286993252e-05,
+    -1.139939149641738e-05,
+    -9.78099927946729e-07,
+    1.6957121903295755e-06,
+    -5.1766286258511114e-08,
+    -2.1417377757617212e-07,
+    1.9199785285935027e-08,
+    1.752560461090395e-08,
+    -2.03292172142306e-09,
+)
