@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,21 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.settings import jax_settings
 
-Contestant = Callable[[int], None]
+
+class Outcome(NamedTuple):
+    """What a contestant has to show besides its speed."""
+
+    evaluations: int | None = None
+    """Of the log-likelihood, in all updates of all chains."""
+    trace: np.ndarray | None = None
+    """Log-likelihoods, shape (chains, updates)."""
+
+
+Contestant = Callable[[int], Outcome]
 """Makes that many updates of each chain."""
 
 
-def contestants(problem: Problem, start: np.ndarray, chains: int) -> dict[str, Contestant]:
+def contestants(problem: Problem, start: np.ndarray, chains: int, nuts: bool = False) -> dict[str, Contestant]:
     """All of them, by name; the first is the one that others are compared with."""
     prior, own = Dense(problem.covariance), own_function(problem)
     made = {
@@ -33,6 +43,8 @@ def contestants(problem: Problem, start: np.ndarray, chains: int) -> dict[str, C
         "ours, ready-made": compiled(Posterior(prior, problem.likelihood), start, chains),
     }
     if chains == 1:
+        if nuts:
+            made["NUTS (NumPyro)"] = numpyro_nuts(prior, own(jnp), start)
         made["ours, host"] = engine(HostEngine(Posterior(prior, own(np))), start, chains)
         made["NumPy loop"] = numpy_loop(prior, own(np), start)
         made["floor: draws alone"] = draws_alone(prior)
@@ -63,7 +75,7 @@ def compiled(posterior: Posterior, start: np.ndarray, chains: int) -> Contestant
 def engine(runner: Any, start: np.ndarray, chains: int) -> Contestant:
     """One of our engines, with every piece handed over."""
 
-    def advance(updates: int) -> None:
+    def advance(updates: int) -> Outcome:
         with jax_settings():
             states = [State(start, runner.evaluate(start))] * chains
             run = runner.run(EllipticalSlice(), 1, range(chains), states, updates)
@@ -72,6 +84,10 @@ def engine(runner: Any, start: np.ndarray, chains: int) -> Contestant:
                 run.advance()
                 pieces += run.take()
             run.close()
+        trace = np.empty((chains, updates))
+        for piece in pieces:
+            trace[piece.chain, piece.first : piece.first + len(piece.log_likelihood)] = piece.log_likelihood
+        return Outcome(sum(int(piece.info.evaluations.sum()) for piece in pieces), trace)
 
     return advance
 
@@ -97,10 +113,13 @@ def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.n
         if chains > 1:
             state = jax.tree.map(lambda part: jnp.broadcast_to(part, (chains, *part.shape)), state)
 
-    def advance(updates: int) -> None:
+    def advance(updates: int) -> Outcome:
         with jax.enable_x64(True):
             keys = jax.random.split(jax.random.key(0), chains * updates)
-            jax.block_until_ready(several(state, keys.reshape(chains, updates) if chains > 1 else keys))
+            _, (_, trace, tried) = jax.block_until_ready(
+                several(state, keys.reshape(chains, updates) if chains > 1 else keys)
+            )
+        return Outcome(int(np.asarray(tried).sum()), np.asarray(trace).reshape(chains, updates))
 
     return advance
 
@@ -108,12 +127,12 @@ def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.n
 def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Contestant:
     """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
 
-    def advance(updates: int) -> None:
+    def advance(updates: int) -> Outcome:
         rng, rows = np.random.default_rng(1), prior.rows
         rank, size = rows.shape
         block, f = block_length(size), start
         log_l = float(log_likelihood(f))
-        kept = np.empty((updates, size))
+        kept, trace, evaluations = np.empty((updates, size)), np.empty((1, updates)), 0
         for first in range(0, updates, block):
             nus = rng.standard_normal((block, rank)) @ rows
             levels = rng.standard_exponential(block).tolist()
@@ -124,6 +143,7 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
                 while True:
                     proposal = f * math.cos(theta) + nu * math.sin(theta)
                     value = float(log_likelihood(proposal))
+                    evaluations += 1
                     if value > log_y:
                         break
                     if theta < 0:
@@ -132,7 +152,8 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
                         theta_max = theta
                     theta = theta_min + rng.random() * (theta_max - theta_min)
                 f, log_l = proposal, value
-                kept[first + i] = f
+                kept[first + i], trace[0, first + i] = f, log_l
+        return Outcome(evaluations, trace)
 
     return advance
 
@@ -140,9 +161,48 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
 def draws_alone(prior: Dense) -> Contestant:
     """Random numbers and the matrix product, nothing else: no sampler that draws nu so can be faster on one core."""
 
-    def advance(updates: int) -> None:
+    def advance(updates: int) -> Outcome:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
         for _ in range(0, updates, block):
             prior.draw(rng, block)
+        return Outcome()
+
+    return advance
+
+
+NUTS_WARMUP, NUTS_DRAWS = 500, 100
+"""Draws that NUTS adapts in, before any timing; and draws in one compiled call."""
+
+
+def numpyro_nuts(prior: Dense, log_likelihood: Callable[[Any], Any], start: np.ndarray) -> Contestant:
+    """NumPyro's NUTS where the prior is white, which is where it is at its best. An update is a draw."""
+    import numpyro
+    from numpyro.distributions import Normal
+    from numpyro.infer import NUTS
+
+    def model() -> None:
+        z = numpyro.sample("z", Normal(0.0, 1.0).expand([len(rows)]).to_event(1))
+        numpyro.factor("likelihood", log_likelihood(z @ rows))
+
+    def one(state: Any, _: Any) -> tuple[Any, Any]:
+        state = kernel.sample(state, (), {})
+        return state, (log_likelihood(state.z["z"] @ rows), state.num_steps)
+
+    with jax_settings():
+        rows, kernel = jnp.asarray(prior.rows), NUTS(model)
+        first = {"z": jnp.asarray(prior.whiten(start))}
+        state = kernel.init(jax.random.PRNGKey(0), NUTS_WARMUP, first, (), {})
+        several = jax.jit(lambda state: jax.lax.scan(one, state, length=NUTS_DRAWS))
+        for _ in range(NUTS_WARMUP // NUTS_DRAWS):
+            state, _ = several(state)
+
+    def advance(updates: int) -> Outcome:
+        now, traces, evaluations = state, [], 0
+        with jax_settings():
+            for _ in range(-(-updates // NUTS_DRAWS)):
+                now, (trace, steps) = several(now)
+                traces.append(np.asarray(trace))
+                evaluations += int(np.asarray(steps).sum())
+        return Outcome(evaluations, np.concatenate(traces)[None])
 
     return advance

@@ -197,12 +197,13 @@ def _platform() -> str:
 
 
 class CompiledRun:
-    """Chains under way: as many at a time as there are cores, and as many threads that draw noise for them."""
+    """Chains under way, as many at a time as there are cores. If cores are left, threads draw noise for them."""
 
     def __init__(self, chains: list[_Chain]):
         self._chains = chains
         threads = min(len(chains), CORES)
-        self._pool, self._drawers = (ThreadPoolExecutor(threads, f"ellipslice-{name}") for name in ("run", "draw"))
+        self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
+        self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < CORES else None
 
     @property
     def finished(self) -> bool:
@@ -219,7 +220,8 @@ class CompiledRun:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
-        self._drawers.shutdown(cancel_futures=True)
+        if self._drawers is not None:
+            self._drawers.shutdown(cancel_futures=True)
 
 
 class _Chain:
@@ -243,7 +245,7 @@ class _Chain:
     def finished(self) -> bool:
         return self._done >= self._updates
 
-    def advance(self, drawers: Executor) -> None:
+    def advance(self, drawers: Executor | None) -> None:
         end = time.perf_counter() + TURN
         with on_cpu():
             while not self.finished:
@@ -256,8 +258,8 @@ class _Chain:
         drawn, self._drawn = self._drawn, []
         return drawn
 
-    def _advance_stretch(self, drawers: Executor) -> None:
-        """A block of updates, or as many as fit into a turn; the next block's noise is drawn while they run."""
+    def _advance_stretch(self, drawers: Executor | None) -> None:
+        """A block of updates, or as many as fit into a turn; drawers make the next block's noise while they run."""
         block, first = divmod(self._done, self._length)
         if block != self._block:
             self._noise, self._next = self._next.result() if self._next else self._draw(block), None
@@ -265,7 +267,7 @@ class _Chain:
             self._progress = self._updater.enter(self._progress)
         stop = min(self._length, first + self._stretch, first + self._updates - self._done)
         began = time.perf_counter()
-        if self._next is None and (block + 1) * self._length < self._updates:
+        if drawers and self._next is None and (block + 1) * self._length < self._updates:
             self._next = drawers.submit(self._draw, block + 1)
         trace, self._progress = self._updater.run(self._progress, self._noise, stop)
         self._read()
@@ -358,10 +360,10 @@ class _Searches(_Updater):
         self._loop, self._static = loops.search_block, (longest, move, look_ahead)
 
     def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
-        table = AngleTable(self.move, noise.uniforms[:, 0])
+        table = AngleTable(self.move, noise.uniforms[:, 0], compiled=True)
         tried = np.zeros(len(noise.level), np.int32)
         block = Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried)
-        return jax.tree.map(jnp.asarray, block), table
+        return block, table  # as NumPy's arrays: compiled code takes these without a copy
 
     def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
         f, log_likelihood, info = _first(trace, rows)
@@ -372,7 +374,7 @@ class _Searches(_Updater):
         block, table = noise
         theta, before = np.array(block.theta), np.array(block.tried)
         theta[t], before[t] = table.sheet(t, tried // WIDTH), tried
-        return block._replace(theta=jnp.asarray(theta), tried=jnp.asarray(before)), table
+        return block._replace(theta=theta, tried=before), table
 
     def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
         return self._likelihood, progress, noise[0]

@@ -13,7 +13,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg import lapack, qr
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.priors.base import Prior, aligned_empty, as_mean, as_numbers, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, Regression, as_block, outside
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -76,9 +76,9 @@ class Dense(Prior):
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         z = rng.standard_normal((count, self.noise_size))
+        draws = aligned_empty((count, self.size))
         if self.size != self.noise_size or self.size < 100 or self._panels is None:
-            return self.color(z)
-        draws = np.empty((count, self.size))
+            return np.matmul(z, self.rows, out=draws)
         for columns, rows in self._panels:
             np.matmul(z[:, : len(rows)], rows, out=draws[:, columns])
         return draws
