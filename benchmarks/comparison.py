@@ -64,8 +64,8 @@ def _effective(rows: list[dict[str, Any]], problems: list[str]) -> list[str]:
     if not contestants:
         return []
     lines = [
-        "Effective draws of the log-likelihood per second (R-CODA's measure, one chain, one run of about a second, so good",
-        "to a third or so on R10 and USPS) over BlackJAX's:",
+        "Effective draws of the log-likelihood per second (R-CODA's measure, one chain, one run of about a second, so",
+        "good to a third or so on R10 and USPS) over BlackJAX's:",
         "",
         "| | " + " | ".join(problems) + " |",
         "|---" * (1 + len(problems)) + "|",
