@@ -1,0 +1,31 @@
+"""JAX's persistent cache spares the second process its compiling."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+import jax, jax.monitoring, jax.numpy as jnp, numpy as np
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+import ellipslice as es
+es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(5)), draws=20, seed=1, engine=sys.argv[2])
+print(len(hits))
+"""
+
+
+def test_the_second_process_compiles_nothing_that_takes_time(tmp_path):
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
+    for engine in ("compiled", "batched"):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path), engine]
+        hits = [
+            int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[-1])
+            for _ in range(2)
+        ]
+        assert hits[1] > hits[0]
+        assert hits[1] >= 5
