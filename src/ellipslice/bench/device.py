@@ -88,7 +88,7 @@ def blackjax_together(
 
 def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
     """Random numbers and the matrix product as our engines make them, nothing else."""
-    length = block_length(chains * engine.padded)
+    length = engine.block_length(chains)
 
     def advance(updates: int) -> Outcome:
         with jax_settings(engine.double):

@@ -27,7 +27,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings
 
 NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
-"""Numbers in the draws nu of a block: enough to keep the device busy, and the tail of idle chains short."""
+"""Numbers in the noise of a block: enough to keep the device busy, and the tail of idle chains short."""
 
 LONGEST = 8192
 """Updates in the longest block."""
@@ -68,6 +68,10 @@ class BatchedEngine(Engine):
         with jax_settings(self.double):
             return source_of(self.posterior.prior, self.padded, self.dtype)
 
+    def block_length(self, chains: int) -> int:
+        """Updates in a block: nu and the angles of so many chains fit into it."""
+        return block_length(chains * (self.padded + 3 * WIDTH))
+
     def evaluate(self, f: np.ndarray) -> float:
         """In double precision, whatever the chains run in."""
         return self._single_point.evaluate(f.astype(np.float64))
@@ -94,7 +98,7 @@ class BatchedEngine(Engine):
     ) -> BatchedRun:
         assert isinstance(move, Search)  # noqa: S101  `why_not_batched` is asked first
         count = len(chains)
-        length = block_length(count * self.padded)
+        length = self.block_length(count)
         with jax_settings(self.double):
             f = jnp.asarray(np.stack([start.f for start in starts]), self.dtype)
             state = State(f, evaluate_together(self.likelihood, f))
@@ -157,7 +161,7 @@ def _try_to_lower(engine: BatchedEngine, move: Search) -> None:
 
 
 def block_length(numbers: int) -> int:
-    """Updates in a block of chains whose states together have so many numbers: a power of two."""
+    """Updates in a block, of which each takes so many numbers: a power of two."""
     budget = NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     statistics = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in statistics:

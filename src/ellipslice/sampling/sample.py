@@ -93,7 +93,8 @@ def sample(
         True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
         code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
     look_ahead : int, optional
-        How many proposals to evaluate at once. It changes the speed, never the draws.
+        How many proposals to evaluate at once (at most 32, a power of two, where chains run together). It changes the
+        speed, never the draws.
     progress : bool
         Show a progress bar when there is a terminal or notebook to show it in.
     dims, coords : mapping, optional
