@@ -81,10 +81,11 @@ def generator(seed: int, *path: int) -> np.random.Generator:
 def block_length(size: int) -> int:
     """Updates in a block: a function of the latent's size alone, for the rounding of a matrix product depends on it.
 
-    About 10^5 numbers: enough to turn matrix-vector products into a matrix product, small enough to stay in cache.
+    About 2 x 10^5 numbers: enough to turn matrix-vector products into a matrix product and to make a call worth its
+    while, small enough for a core's cache.
     """
     length = 8
-    while length < 512 and 2 * length * size <= 2**17:
+    while length < 1024 and 2 * length * size <= 2**18:
         length *= 2
     return length
 
