@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.host import HostTarget
+from ellipslice.engines.threads import CORES, blas_beside
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, Hamiltonian, Move, State
 from ellipslice.moves.base import Target
@@ -193,7 +194,7 @@ def tune_controls(
             raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
     seed = secrets.randbits(32) if seed is None else seed
     posterior = Posterior(prior, log_likelihood)
-    with jax_settings():
+    with jax_settings(), blas_beside(CORES):  # many small products, which more threads would only slow down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
         controls.grow_until(share)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)
