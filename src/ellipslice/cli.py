@@ -73,11 +73,13 @@ def paper(
     """Run the paper's experiments; write results, its Figures 3 to 6 and a report. Run it again to go on."""
     with readable_errors():
         from ellipslice.paper.experiment import run
+        from ellipslice.paper.protocol import cells, quick_cells
 
         if quick:
-            problems, runs, iterations = "R01,R05,R10,USPS,Mine", 2, 10_000
+            runs, iterations = 4, 10_000
+        wanted = quick_cells() if quick else cells(problems.split(","), methods.split(","))
         try:
-            run(problems.split(","), methods.split(","), runs=runs, iterations=iterations, seed=seed, out=out)
+            run(wanted, runs=runs, iterations=iterations, seed=seed, out=out)
         except KeyboardInterrupt:
             typer.echo(f"stopped; finished runs are kept in {out}, and the same command goes on from there", err=True)
             raise typer.Exit(code=130) from None

@@ -50,10 +50,10 @@ def test_one_folder_has_everything(finished):
     result, out = finished
     assert "4 runs of 100 + 1,000 iterations" in result.output
     assert "resumed" not in result.output
-    for name in ("figure3.png", "figure6.png"):
+    for name in ("figure3.png", "figure4.png", "figure6.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
         assert f"]({name})" in (out / "report.md").read_text(encoding="utf8")
-    assert not (out / "figure4.png").exists()  # control variables were not run
+    assert not (out / "figure5.png").exists()  # R10 was not run
 
 
 def test_results_are_means_over_runs_with_standard_errors(finished):
@@ -209,6 +209,9 @@ def test_an_iteration_of_control_variables_moves_one_of_them():
     sweeps = math.ceil(100 / found.controls) + math.ceil(1000 / found.controls)
     assert found.evaluations == 1 + found.controls * sweeps
     assert len(found.trace) == math.ceil(1000 / found.controls)
+    apart = [one for outcomes in experiment.made(Cell("R01", "control"), [0, 1], SHORT) for one in outcomes]
+    assert sorted(one.run for one in apart) == [0, 1]
+    assert timeless(found) in [timeless(one) for one in apart]
 
 
 # --- figures and report, of runs made up ----------------------------------------------------------------------------
@@ -256,15 +259,18 @@ def test_one_run_is_not_judged():
     assert agreement.effective(Cell("R01", "line"), results).agrees is None
 
 
-@pytest.mark.parametrize(("draw", "name", "slip"), [(figure4, "R01", False), (figure5, "R10", True)])
-def test_traces_have_a_point_for_each_sweep(draw, name, slip):
+@pytest.mark.parametrize(("draw", "name", "sweep", "slip"), [(figure4, "R01", 3, False), (figure5, "R10", 71, True)])
+def test_traces_have_a_point_for_each_sweep(draw, name, sweep, slip):
     figure = draw(made_up())
     left, right = (axes.lines[0].get_xydata() for axes in figure.axes)
     np.testing.assert_array_equal(left[:, 0], 5 * np.arange(1, 201))
     np.testing.assert_array_equal(left[:, 1], outcome(Cell(name, "control"), 0).trace)
     np.testing.assert_array_equal(right[:, 1], outcome(Cell(name, "elliptical"), 0).trace[4::5])
     assert ("by a slip" in figure.texts[-1].get_text()) == slip
-    assert draw([one for one in made_up() if one.method != "control"]) is None
+    left, right = draw([one for one in made_up() if one.method != "control"]).axes
+    assert "not run" in [text.get_text() for text in left.texts]
+    assert right.lines[0].get_xdata()[0] == sweep
+    assert draw([one for one in made_up() if one.method != "elliptical"]) is None
 
 
 def test_bars_are_ours_beside_the_paper_s():

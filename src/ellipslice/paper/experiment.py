@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
+import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ellipslice.moves import Hamiltonian
 from ellipslice.paper.figures import draw_figures, need_matplotlib
 from ellipslice.paper.folder import Folder, write
-from ellipslice.paper.protocol import Cell, Protocol, cells, run_together
+from ellipslice.paper.protocol import Cell, Outcome, Protocol, run_together
 from ellipslice.paper.report import report
 from ellipslice.paper.results import Result, as_json, summarise, together
 
-TOGETHER = 2 * (os.cpu_count() or 1)
+CORES = os.cpu_count() or 1
+TOGETHER = 2 * CORES
 """Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
 
 
-def run(problems: Sequence[str], methods: Sequence[str], *, runs: int, iterations: int, seed: int, out: Path) -> None:
+def run(wanted: Sequence[Cell], *, runs: int, iterations: int, seed: int, out: Path) -> None:
     """Make the runs that are not yet in the folder `out`, then its results, figures and report.
 
     Parameters
     ----------
-    problems, methods : names
-        Of `PROBLEMS`, and of `METHODS` or `BEYOND`.
+    wanted : cells
+        Problems and methods, as `protocol.cells` makes them.
     runs : int
-        Of each method on each problem; the paper has 100.
+        Of each; the paper has 100.
     iterations : int
         Kept of each run, after a tenth as many of burn-in; the paper has 100,000.
     seed : int
@@ -40,9 +45,9 @@ def run(problems: Sequence[str], methods: Sequence[str], *, runs: int, iteration
     if runs < 1:
         raise ValueError(f"runs must be at least 1, but it is {runs}.")
     console = Console(highlight=False, soft_wrap=True)
-    protocol, wanted = Protocol(iterations, seed), cells(problems, methods)
+    protocol = Protocol(iterations, seed)
     need_matplotlib()
-    if "nuts" in methods:
+    if any(cell.method == "nuts" for cell in wanted):
         Hamiltonian(1.0)  # says so if BlackJAX is missing
     folder = Folder(out, protocol)
     make_runs(folder, wanted, runs, protocol, console)
@@ -58,20 +63,35 @@ def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Proto
         console.print(f"resumed: {total - left:,} of them were finished before, {left:,} to go")
     with progress_bar(console, left) as show:
         for cell in wanted:
-            for group in groups(cell, missing[cell]):
-                show(cell, 0)
-                for outcome in run_together(cell, group, protocol):
+            show(cell, 0)
+            for outcomes in made(cell, missing[cell], protocol):
+                for outcome in outcomes:
                     folder.add(outcome)
-                show(cell, len(group))
+                show(cell, len(outcomes))
             if missing[cell]:
                 console.print(line(together(cell, folder.outcomes(cell), protocol)))
 
 
-def groups(cell: Cell, runs: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Runs to make side by side. With control variables one by one, since each run finds its own control inputs."""
-    size = 1 if cell.method == "control" else TOGETHER
-    for first in range(0, len(runs), size):
-        yield runs[first : first + size]
+def made(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
+    """The runs of a cell as they are finished."""
+    if cell.method == "control" and runs:
+        yield from made_apart(cell, runs, protocol)
+        return
+    for first in range(0, len(runs), TOGETHER):
+        yield run_together(cell, runs[first : first + TOGETHER], protocol)
+
+
+def made_apart(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
+    """The same, each run by itself in a process: with control variables it finds its own inputs, mostly in Python."""
+    one_by_one = [[run] for run in runs]
+    with get_context("spawn").Pool(min(CORES, len(runs)), in_process) as pool:  # which are ended if we are
+        yield from pool.imap_unordered(partial(run_together, cell, protocol=protocol), one_by_one)
+
+
+def in_process() -> None:
+    """What a process does first: leave Ctrl-C to us, and a GPU to others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    jax.config.update("jax_platforms", "cpu")
 
 
 def line(result: Result) -> str:

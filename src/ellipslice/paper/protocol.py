@@ -103,6 +103,12 @@ def check_names(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
         raise ValueError(f"{kind}s names one of them twice: {', '.join(given)}.")
 
 
+def quick_cells() -> list[Cell]:
+    """What takes little time: some problems, and control variables where there are few."""
+    some = cells(("R01", "R05", "R10", "USPS", "Mine"), ("elliptical", "line", "neal"))
+    return [*some, Cell("R01", "control"), Cell("Mine", "control")]
+
+
 def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Outcome]:
     """Some runs of a cell, by their numbers, side by side on the machine's cores.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from ellipslice.data import Published, published_figure6
@@ -20,6 +21,13 @@ GROUP = 0.87
 """Width of a group of bars; groups are 1 apart."""
 
 
+NOTE = (
+    "Error bars: standard deviations over runs (the paper has none for evaluations). Under each group: elliptical "
+    "slice sampling's number, and the paper's in grey, for 100,000 iterations kept after 10,000 of burn-in. R01 to R10 "
+    "are other data than the paper's. A missing bar was not run."
+)
+
+
 class Row(NamedTuple):
     """One of the three rows."""
 
@@ -30,6 +38,7 @@ class Row(NamedTuple):
     relative: bool
     """Whether bars are divided by elliptical slice sampling's."""
     digits: int
+    scale: str = "linear"
 
 
 ROWS = (
@@ -41,11 +50,12 @@ ROWS = (
         0,
     ),
     Row(
-        "processor time\n(elliptical = 1)",
+        "processor time\n(elliptical = 1, log scale)",
         lambda result: result.seconds,
         lambda published: (published.seconds, published.seconds_deviation),
         True,
         1,
+        "log",
     ),
     Row(
         "evaluations\nper iteration",
@@ -72,12 +82,7 @@ def figure6(results: Results) -> Figure | None:
         draw_row(axes, row, problems, methods, results)
     figure.align_ylabels()
     draw_key(figure, left, methods)
-    note = (
-        "Error bars: standard deviations over runs (the paper has none for evaluations). Under each group: elliptical "
-        "slice sampling's number, and the paper's in grey,\nfor 100,000 iterations kept after 10,000 of burn-in. R01 "
-        "to R10 are other data than the paper's. A missing bar was not run."
-    )
-    figure.text(left, 0.012, note, color=GREY, fontsize=8, linespacing=1.4)
+    figure.text(left, 0.012, fill(NOTE, int(13 * figure.get_figwidth())), color=GREY, fontsize=8, linespacing=1.4)
     return figure
 
 
@@ -100,7 +105,10 @@ def draw_row(axes: Axes, row: Row, problems: Sequence[str], methods: Sequence[st
                 draw_bar(axes, x + width, width, mean * scale, deviation * scale, COLOURS[method], True)
     axes.set_xticks(range(len(problems)), problems)
     axes.tick_params(axis="x", length=0)
-    axes.set(xlim=(-0.55, len(problems) - 0.45), ylim=(0, None))
+    axes.set(xlim=(-0.55, len(problems) - 0.45), yscale=row.scale)
+    axes.set_ylim(bottom=0.1 if row.scale == "log" else 0.0)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     axes.set_ylabel(row.label)
     bare(axes)
 
