@@ -93,7 +93,7 @@ def tune_step(
     options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "seed": seed, "initial": initial}
     sizes, acceptance = [], []
     for made in moves:
-        tree = sample(log_likelihood, prior, move=made, engine=engine, keep=_nothing, progress=False, **options)
+        tree = sample(log_likelihood, prior, move=made, engine=engine, keep=False, progress=False, **options)
         statistics = tree["sample_stats"].to_dataset()
         sizes.append(effective_size(statistics["log_likelihood"]))
         acceptance.append((statistics["angle"].to_numpy() != 0).mean())
@@ -113,10 +113,6 @@ def _made(move: Callable[[float], Move], step: float) -> Move:
             f"move must make a move of a step, as moves.NealMetropolis does, but {move!r} made {made!r} of {step!r}."
         )
     return made
-
-
-def _nothing(*_: Any, **__: Any) -> float:
-    return 0.0
 
 
 # --- control variables ----------------------------------------------------------------------------------------------

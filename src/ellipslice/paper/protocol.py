@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,17 +151,12 @@ def run_chains(cell: Cell, setup: Setup, runs: Sequence[int], updates: int, seed
             warmup=0,
             chains=runs,
             seed=seed,
-            keep=nothing,
+            keep=False,
             progress=False,
         )
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
     return {str(name): values.to_numpy() for name, values in tree["sample_stats"].data_vars.items()}
-
-
-def nothing(f: Any) -> float:
-    """What is kept of a state: its log-likelihood is noted anyway."""
-    return 0.0
 
 
 def seed_of(protocol: Protocol, cell: Cell, *run: int) -> int:
