@@ -1,4 +1,4 @@
-"""The command line: `ellipslice demo`, `ellipslice bench` and `ellipslice --version`."""
+"""The command line: `ellipslice demo`, `ellipslice paper`, `ellipslice bench` and `ellipslice --version`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.text import Text
+
+ALL_PROBLEMS = "R01,R02,R03,R04,R05,R06,R07,R08,R09,R10,USPS,Mine"
+ALL_METHODS = "elliptical,line,neal,control"
 
 app = typer.Typer(
     add_completion=False,
@@ -58,6 +61,31 @@ def demo(
 
 
 @app.command()
+def paper(
+    runs: Annotated[int, typer.Option(help="Runs of each method on each problem.")] = 100,
+    iterations: Annotated[int, typer.Option(help="Kept of each run, after a tenth as many of burn-in.")] = 100_000,
+    problems: Annotated[str, typer.Option(help="Some of R01 to R10, USPS and Mine, with commas.")] = ALL_PROBLEMS,
+    methods: Annotated[str, typer.Option(help="Some of these, with commas; nuts too.")] = ALL_METHODS,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 2010,
+    quick: Annotated[bool, typer.Option(help="A taste of two minutes: fewer problems, few and short runs.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder to write into; made if missing.", file_okay=False)] = Path("paper"),
+) -> None:
+    """Run the paper's experiments; write results, its Figures 3 to 6 and a report. Run it again to go on."""
+    with readable_errors():
+        from ellipslice.paper.experiment import run
+        from ellipslice.paper.protocol import cells, quick_cells
+
+        if quick:
+            runs, iterations = 4, 10_000
+        wanted = quick_cells() if quick else cells(problems.split(","), methods.split(","))
+        try:
+            run(wanted, runs=runs, iterations=iterations, seed=seed, out=out)
+        except KeyboardInterrupt:
+            typer.echo(f"stopped; finished runs are kept in {out}, and the same command goes on from there", err=True)
+            raise typer.Exit(code=130) from None
+
+
+@app.command()
 def bench(
     problems: Annotated[
         str, typer.Option(help="Some of R01 to R10, Mine and USPS, with commas.")
@@ -92,10 +120,10 @@ def bench(
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """A user's mistake is one red line and exit code 2; anything else is a bug and keeps its traceback."""
+    """A user's mistake, or a missing package, is one red line and exit code 2; a bug keeps its traceback."""
     try:
         yield
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         message = " ".join(f"error: {error}".split())
         Console(stderr=True, soft_wrap=True).print(Text(message, style="red"))
         raise typer.Exit(code=2) from None

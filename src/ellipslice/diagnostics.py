@@ -57,6 +57,11 @@ def verdict(tree: xarray.DataTree) -> str:
     if draws < 4:
         return "\n".join([*lines, "Too few draws to judge: at least 4 per chain are needed."])
 
+    if not latents.data_vars:
+        raise ValueError(
+            "the run kept no latents (keep=False), which a verdict judges. Keep some of them with keep=, such as "
+            "lambda f: f[:10]; or see what the log-likelihood's trace is worth with diagnostics.efficiency."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of dividing by the variance of what never changes
         sizes = [ess(values, method=method) for values in (latents, statistics) for method in ("bulk", "tail")]

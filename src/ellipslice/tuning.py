@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.host import HostTarget
+from ellipslice.engines.threads import CORES, blas_beside
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, Hamiltonian, Move, State
 from ellipslice.moves.base import Target
@@ -92,7 +93,7 @@ def tune_step(
     options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "seed": seed, "initial": initial}
     sizes, acceptance = [], []
     for made in moves:
-        tree = sample(log_likelihood, prior, move=made, engine=engine, keep=_nothing, progress=False, **options)
+        tree = sample(log_likelihood, prior, move=made, engine=engine, keep=False, progress=False, **options)
         statistics = tree["sample_stats"].to_dataset()
         sizes.append(effective_size(statistics["log_likelihood"]))
         acceptance.append((statistics["angle"].to_numpy() != 0).mean())
@@ -112,10 +113,6 @@ def _made(move: Callable[[float], Move], step: float) -> Move:
             f"move must make a move of a step, as moves.NealMetropolis does, but {move!r} made {made!r} of {step!r}."
         )
     return made
-
-
-def _nothing(*_: Any, **__: Any) -> float:
-    return 0.0
 
 
 # --- control variables ----------------------------------------------------------------------------------------------
@@ -193,7 +190,7 @@ def tune_controls(
             raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
     seed = secrets.randbits(32) if seed is None else seed
     posterior = Posterior(prior, log_likelihood)
-    with jax_settings():
+    with jax_settings(), blas_beside(CORES):  # many small products, which more threads would only slow down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
         controls.grow_until(share)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)

@@ -177,6 +177,15 @@ def test_keep_one_number():
     np.testing.assert_array_equal(part.posterior["f"], whole.posterior["f"].max("f_dim_0"))
 
 
+def test_keep_none():
+    whole, bare = sampled(), sampled(keep=False)
+    assert dict(bare["posterior"].data_vars) == {}
+    np.testing.assert_array_equal(bare["sample_stats"]["log_likelihood"], whole["sample_stats"]["log_likelihood"])
+    assert es.diagnostics.efficiency(bare).effective_size > 0
+    with pytest.raises(ValueError, match="kept no latents"):
+        es.diagnostics.verdict(bare)
+
+
 def test_keep_a_dict():
     tree = sampled(keep=lambda f: {"first": f[0], "pair": f[1:], "positive": f > 0})
     assert set(tree.posterior.data_vars) == {"first", "pair", "positive"}

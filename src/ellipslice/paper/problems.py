@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.data import coal_mining, usps_3v5
@@ -28,12 +30,22 @@ class Problem:
     covariance : array, shape (N, N)
         Squared-exponential, without jitter.
     likelihood : Likelihood
+    length_scale, deviation : float
+        Of the covariance function.
     """
 
     name: str
     inputs: np.ndarray
     covariance: np.ndarray
     likelihood: Likelihood
+    length_scale: float
+    deviation: float
+
+    def kernel(self, x: Any, y: Any) -> Any:
+        """The covariance function, of inputs (N, D) and (M, D), for JAX to differentiate."""
+        x, y = x / self.length_scale, y / self.length_scale
+        squares = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
+        return self.deviation**2 * jnp.exp(-0.5 * jnp.maximum(squares, 0.0))
 
 
 @cache
@@ -51,12 +63,10 @@ def problem(name: str) -> Problem:
     """
     if name == "Mine":
         coal = coal_mining()
-        inputs = coal.centres[:, None]
-        return Problem(name, inputs, squared_exponential(inputs, 13516.0), Poisson(coal.counts, math.log(191 / 811)))
+        return made(name, coal.centres[:, None], Poisson(coal.counts, math.log(191 / 811)), 13516.0)
     if name == "USPS":
         usps = usps_3v5()
-        covariance = squared_exponential(usps.x_train, math.exp(2.5), math.exp(3.5))
-        return Problem(name, usps.x_train, covariance, Logistic(usps.y_train))
+        return made(name, usps.x_train, Logistic(usps.y_train), math.exp(2.5), math.exp(3.5))
     if name not in PROBLEMS:
         raise ValueError(f"there is no problem {name!r}; the paper has {', '.join(PROBLEMS)}.")
     rng = np.random.default_rng([2010, int(name[1:])])
@@ -64,7 +74,13 @@ def problem(name: str) -> Problem:
     covariance = squared_exponential(inputs, 1.0)
     values, vectors = np.linalg.eigh(covariance)
     truth = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(200))
-    return Problem(name, inputs, covariance, Gaussian(truth + NOISE * rng.standard_normal(200), NOISE))
+    return made(name, inputs, Gaussian(truth + NOISE * rng.standard_normal(200), NOISE), 1.0)
+
+
+def made(name: str, inputs: np.ndarray, likelihood: Likelihood, length_scale: float, deviation: float = 1.0) -> Problem:
+    """A problem, with its covariance worked out."""
+    covariance = squared_exponential(inputs, length_scale, deviation)
+    return Problem(name, inputs, covariance, likelihood, length_scale, deviation)
 
 
 def squared_exponential(inputs: np.ndarray, length_scale: float, deviation: float = 1.0) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -19,10 +19,16 @@ class Keep:
     Names and shapes are those of the first state; a function that returns others later on is refused then.
     """
 
-    def __init__(self, centred: CentredLikelihood, function: Callable[..., Any] | None, first: np.ndarray):
-        if function is not None and not callable(function):
-            raise TypeError(f"keep must be a function of the latent, such as lambda f: f[:10], but it is {function!r}.")
-        self._centred, self._function = centred, function
+    def __init__(
+        self, centred: CentredLikelihood, function: Callable[..., Any] | Literal[False] | None, first: np.ndarray
+    ):
+        if function is not None and function is not False and not callable(function):
+            raise TypeError(
+                "keep must be a function of the latent, such as lambda f: f[:10], or False to keep none, but it is "
+                f"{function!r}."
+            )
+        self._centred = centred
+        self._function: Callable[..., Any] | Literal[False] | None = function
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._traced: Callable[[Any], Mapping[str, Any]] | None = None
         self._tried_to_trace = False
@@ -32,6 +38,8 @@ class Keep:
     def __call__(self, f: np.ndarray) -> Kept:
         if self._function is None:
             return self._centred.unpack(f)
+        if self._function is False:
+            return {}
         f = f.view()
         f.flags.writeable = False  # a function that changes its argument would change the chain
         rows = [self._row(self._function, state) for state in f]
@@ -39,6 +47,8 @@ class Keep:
 
     def of_batch(self, f: Any) -> Kept:
         """The same of states on a device, shape (draws, chains, size); there, if the function can be compiled."""
+        if self._function is False:
+            return {}
         if self._function is not None and not self._tried_to_trace:
             self._traced, self._tried_to_trace = self._try_to_trace(f), True
         if self._traced is not None:

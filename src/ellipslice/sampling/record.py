@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Record:
     def __init__(
         self,
         centred: CentredLikelihood,
-        keep: Callable[..., Any] | None,
+        keep: Callable[..., Any] | Literal[False] | None,
         example: np.ndarray,
         chains: Sequence[int],
         draws: int,

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import numpy as np
@@ -43,7 +43,7 @@ def sample(
     seed: int | None = None,
     initial: Any = None,
     thin: int = 1,
-    keep: Callable[..., Any] | None = None,
+    keep: Callable[..., Any] | Literal[False] | None = None,
     engine: str | None = None,
     precision: str = "double",
     vectorized: bool | None = None,
@@ -77,8 +77,9 @@ def sample(
         given.
     thin : int
         Keep every thin-th update.
-    keep : callable, optional
-        Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole.
+    keep : callable or False, optional
+        Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole. It is
+        called for every draw. False keeps the statistics alone, `log_likelihood` among them.
     engine : {"compiled", "host", "batched", "fused"}, optional
         Found by looking unless given; the result's attributes say which ran and why. "compiled" runs chain by chain on
         the CPU's cores, "host" any Python. On a GPU chains run together: "fused" in one kernel, for a log-likelihood

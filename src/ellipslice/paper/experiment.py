@@ -1,0 +1,130 @@
+"""The whole experiment: what `ellipslice paper` runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import jax
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ellipslice.moves import Hamiltonian
+from ellipslice.paper.figures import draw_figures, need_matplotlib
+from ellipslice.paper.folder import Folder, write
+from ellipslice.paper.protocol import Cell, Outcome, Protocol, run_together
+from ellipslice.paper.report import report
+from ellipslice.paper.results import Result, as_json, summarise, together
+
+CORES = os.cpu_count() or 1
+TOGETHER = 2 * CORES
+"""Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
+
+
+def run(wanted: Sequence[Cell], *, runs: int, iterations: int, seed: int, out: Path) -> None:
+    """Make the runs that are not yet in the folder `out`, then its results, figures and report.
+
+    Parameters
+    ----------
+    wanted : cells
+        Problems and methods, as `protocol.cells` makes them.
+    runs : int
+        Of each; the paper has 100.
+    iterations : int
+        Kept of each run, after a tenth as many of burn-in; the paper has 100,000.
+    seed : int
+    out : Path
+        A folder with finished runs of the same iterations and seed is completed: nothing is run twice.
+    """
+    if runs < 1:
+        raise ValueError(f"runs must be at least 1, but it is {runs}.")
+    console = Console(highlight=False, soft_wrap=True)
+    protocol = Protocol(iterations, seed)
+    need_matplotlib()
+    if any(cell.method == "nuts" for cell in wanted):
+        Hamiltonian(1.0)  # says so if BlackJAX is missing
+    folder = Folder(out, protocol)
+    make_runs(folder, wanted, runs, protocol, console)
+    write_results(folder, protocol, console)
+
+
+def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Protocol, console: Console) -> None:
+    """Make what is missing, and say what is there already."""
+    missing = {cell: [run for run in range(runs) if not folder.has(cell, run)] for cell in wanted}
+    total, left = len(wanted) * runs, sum(map(len, missing.values()))
+    console.print(f"{total:,} runs of {protocol.burn_in:,} + {protocol.iterations:,} iterations in {folder.path}")
+    if left < total:
+        console.print(f"resumed: {total - left:,} of them were finished before, {left:,} to go")
+    with progress_bar(console, left) as show:
+        for cell in wanted:
+            show(cell, 0)
+            for outcomes in made(cell, missing[cell], protocol):
+                for outcome in outcomes:
+                    folder.add(outcome)
+                show(cell, len(outcomes))
+            if missing[cell]:
+                console.print(line(together(cell, folder.outcomes(cell), protocol)))
+
+
+def made(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
+    """The runs of a cell as they are finished."""
+    if cell.method == "control" and runs:
+        yield from made_apart(cell, runs, protocol)
+        return
+    for first in range(0, len(runs), TOGETHER):
+        yield run_together(cell, runs[first : first + TOGETHER], protocol)
+
+
+def made_apart(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
+    """The same, each run by itself in a process: with control variables it finds its own inputs, mostly in Python."""
+    one_by_one = [[run] for run in runs]
+    with get_context("spawn").Pool(min(CORES, len(runs)), in_process) as pool:  # which are ended if we are
+        yield from pool.imap_unordered(partial(run_together, cell, protocol=protocol), one_by_one)
+
+
+def in_process() -> None:
+    """What a process does first: leave Ctrl-C to us, and a GPU to others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    jax.config.update("jax_platforms", "cpu")
+
+
+def line(result: Result) -> str:
+    """A cell in one line."""
+    return (
+        f"{result.problem:5}{result.method:11}{result.effective.text(0):>15} effective samples in 100,000,"
+        f"{result.evaluations.mean:6.2f} evaluations an iteration,{result.seconds.mean:8.1f} s"
+    )
+
+
+@contextmanager
+def progress_bar(console: Console, total: int) -> Iterator[Callable[[Cell, int], None]]:
+    """Yield a function to call with a cell and how many more of its runs are finished."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, expand=True, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda cell, more: bar.update(task, description=f"{cell!s:16}", advance=more)
+
+
+def write_results(folder: Folder, protocol: Protocol, console: Console) -> None:
+    """Results, figures and report of all finished runs in the folder."""
+    outcomes = folder.outcomes()
+    results = summarise(outcomes, protocol)
+    noted = as_json(results, protocol)
+    write(folder.path / "results.json", json.dumps(noted, indent=1) + "\n")
+    figures = draw_figures(folder.path, results, outcomes)
+    write(folder.path / "report.md", report(results, protocol, noted["machine"], figures))
+    for name in ("report.md", "results.json", *figures):
+        console.print(folder.path / name, markup=False)

@@ -1,0 +1,39 @@
+"""The paper's figures, one file each; those that plot runs need the runs."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+from ellipslice.paper.figures.bars import figure6
+from ellipslice.paper.figures.ellipse import figure3
+from ellipslice.paper.figures.style import styled
+from ellipslice.paper.figures.traces import figure4, figure5
+from ellipslice.paper.protocol import Outcome
+from ellipslice.paper.results import Results
+
+__all__ = ["draw_figures", "figure3", "figure4", "figure5", "figure6", "need_matplotlib"]
+
+
+def need_matplotlib() -> None:
+    """Say what is missing before hours are spent on runs."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError(
+            "the paper's figures are drawn by matplotlib, which is missing: pip install 'ellipslice[plots]'."
+        )
+
+
+def draw_figures(folder: Path, results: Results, outcomes: Sequence[Outcome]) -> list[str]:
+    """Draw what the runs suffice for; the names of the files."""
+    with styled():
+        figures = {
+            "figure3.png": figure3(),
+            "figure4.png": figure4(outcomes),
+            "figure5.png": figure5(outcomes),
+            "figure6.png": figure6(results),
+        }
+        drawn = {name: figure for name, figure in figures.items() if figure is not None}
+        for name, figure in drawn.items():
+            figure.savefig(folder / name)
+    return list(drawn)

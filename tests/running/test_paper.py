@@ -1,0 +1,312 @@
+"""`ellipslice paper`: runs that can be killed and resumed, figures and a report, from short runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ellipslice.cli import ALL_METHODS, ALL_PROBLEMS, app
+from ellipslice.data import published_figure6
+from ellipslice.paper import PROBLEMS, agreement, experiment
+from ellipslice.paper.figures import ellipse, figure4, figure5, figure6
+from ellipslice.paper.folder import Folder
+from ellipslice.paper.methods import METHODS, set_up
+from ellipslice.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
+from ellipslice.paper.report import report
+from ellipslice.paper.results import machine, summarise
+
+EVERY = [Cell(*names) for names in published_figure6()]
+SHORT = Protocol(iterations=1000, seed=5)
+OPTIONS = {"--problems": "R01", "--methods": "elliptical,neal", "--runs": "2", "--iterations": "1000", "--seed": "5"}
+
+
+def paper(out, **changed):
+    options = OPTIONS | {f"--{name}": str(value) for name, value in changed.items()}
+    return CliRunner().invoke(
+        app, ["paper", *(word for option in options.items() for word in option), "--out", str(out)]
+    )
+
+
+def timeless(outcome):
+    """What does not depend on the machine's mood: inner products round as memory is aligned, so not the last digits."""
+    return replace(outcome, seconds=0.0, elapsed=0.0, effective=float(f"{outcome.effective:.6g}"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("paper") / "made" / "on the way"
+    result = paper(out)
+    assert result.exit_code == 0, result.output
+    return result, out
+
+
+def test_one_folder_has_everything(finished):
+    result, out = finished
+    assert "4 runs of 100 + 1,000 iterations" in result.output
+    assert "resumed" not in result.output
+    for name in ("figure3.png", "figure4.png", "figure6.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+        assert f"]({name})" in (out / "report.md").read_text(encoding="utf8")
+    assert not (out / "figure5.png").exists()  # R10 was not run
+
+
+def test_results_are_means_over_runs_with_standard_errors(finished):
+    _, out = finished
+    written = json.loads((out / "results.json").read_text(encoding="utf8"))
+    assert written["settings"] == {"iterations": 1000, "burn_in": 100, "seed": 5}
+    assert {"processor", "cores", "ellipslice", "jax"} <= written["machine"].keys()
+    runs = [json.loads((out / "runs" / f"R01-elliptical-00{run}.json").read_text(encoding="utf8")) for run in (0, 1)]
+    row = next(row for row in written["results"] if row["method"] == "elliptical")
+    sizes = np.array([100 * run["effective"] for run in runs])  # for 100,000 iterations
+    assert row["effective"]["mean"] == pytest.approx(sizes.mean())
+    assert row["effective"]["standard_error"] == pytest.approx(sizes.std(ddof=1) / math.sqrt(2))
+    assert row["evaluations"]["mean"] == pytest.approx(np.mean([run["evaluations"] for run in runs]) / 1100)
+    assert row["paper"]["effective"] == 1598
+
+
+def test_the_same_seed_gives_the_same_runs_and_another_does_not(finished, tmp_path):
+    _, out = finished
+    first = Folder(out, SHORT).outcomes(Cell("R01", "elliptical"))
+    assert paper(tmp_path / "again", runs=1, methods="elliptical").exit_code == 0
+    again = Folder(tmp_path / "again", SHORT).outcomes()
+    assert [timeless(outcome) for outcome in again] == [timeless(first[0])]
+    other = run_together(Cell("R01", "elliptical"), [0], Protocol(1000, seed=6))[0]
+    assert other.trace != first[0].trace
+    assert first[0].effective != first[1].effective
+
+
+def test_a_killed_experiment_goes_on_where_it_was(finished, tmp_path, monkeypatch):
+    _, whole = finished
+    made = []
+
+    def killed(cell, runs, protocol):
+        if made:
+            raise KeyboardInterrupt
+        made.append(cell)
+        return run_together(cell, runs, protocol)
+
+    monkeypatch.setattr(experiment, "run_together", killed)
+    result = paper(tmp_path / "out")
+    assert result.exit_code == 130
+    assert "goes on from there" in result.output
+    assert made == [Cell("R01", "elliptical")]
+
+    monkeypatch.setattr(experiment, "run_together", lambda *given: (made.append(given[0]), run_together(*given))[1])
+    result = paper(tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "resumed: 2 of them were finished before, 2 to go" in result.output
+    assert made[1:] == [Cell("R01", "neal")]
+    resumed = [timeless(outcome) for outcome in Folder(tmp_path / "out", SHORT).outcomes()]
+    assert resumed == [timeless(outcome) for outcome in Folder(whole, SHORT).outcomes()]
+
+
+def test_a_run_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    folder, cell = Folder(tmp_path, SHORT), Cell("R01", "neal")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            folder.add(outcome(cell, 0))
+    assert not folder.has(cell, 0)
+    assert folder.outcomes() == []
+    folder.add(outcome(cell, 0))
+    assert folder.has(cell, 0)
+    assert folder.outcomes() == [outcome(cell, 0)]
+
+
+def test_a_damaged_run_is_named(tmp_path):
+    folder = Folder(tmp_path, SHORT)
+    (tmp_path / "runs" / "R01-neal-000.json").write_text("{")
+    with pytest.raises(ValueError, match=r"R01-neal-000\.json is not a finished run.*Delete it"):
+        folder.outcomes()
+
+
+@pytest.mark.parametrize("name", ["iterations", "seed"])
+def test_a_folder_with_other_settings_is_refused_by_name(finished, name):
+    _, out = finished
+    result = paper(out, **{name: 2000})
+    assert result.exit_code == 2
+    assert f"made with {name} {OPTIONS[f'--{name}']}, and now it is 2000" in result.stderr
+    assert paper(out).exit_code == 0
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    result = paper(tmp_path)
+    assert result.exit_code == 2
+    assert "not an experiment's" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("problems", "R11", "there is no problem 'R11'; there are R01"),
+        ("methods", "gibbs", "there is no method 'gibbs'"),
+        ("methods", "neal,neal", "twice"),
+        ("runs", "0", "runs must be at least 1, but it is 0"),
+        ("iterations", "10", "iterations must be at least 1000, but it is 10"),
+        ("seed", "-1", "seed must be at least 0, but it is -1"),
+    ],
+)
+def test_a_mistake_gives_a_sentence_before_anything_is_written(tmp_path, name, value, says):
+    result = paper(tmp_path / "out", **{name: value})
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_it_says_so_before_the_runs(tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+    result = paper(tmp_path / "out")
+    assert result.exit_code == 2
+    assert "pip install 'ellipslice[plots]'" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# --- the protocol ---------------------------------------------------------------------------------------------------
+
+
+def test_all_cells_are_the_paper_s():
+    assert ALL_PROBLEMS.split(",") == list(PROBLEMS)
+    assert ALL_METHODS.split(",") == list(METHODS)
+    assert set(cells(PROBLEMS, METHODS)) == set(published_figure6())
+    with pytest.raises(ValueError, match="left out, as in the paper"):
+        cells(["USPS"], ["control"])
+
+
+def test_a_run_has_the_same_numbers_in_any_company():
+    cell = Cell("R01", "neal")
+    alone, among = run_together(cell, [1], SHORT), run_together(cell, [0, 1, 2], SHORT)
+    assert timeless(alone[0]) == timeless(among[1])
+    assert [len(outcome.trace) for outcome in among] == [1000, 0, 0]
+
+
+def test_methods_start_together_on_synthetic_data_and_have_their_own_noise():
+    np.testing.assert_array_equal(
+        *(set_up("R02", method, start=1, seed=2).initial for method in ("elliptical", "line"))
+    )
+    assert len({seed_of(SHORT, cell) for cell in EVERY}) == len(EVERY)
+    assert set_up("Mine", "elliptical", start=1, seed=2).initial is None
+
+
+def test_the_authors_jitter_is_there_for_lines():
+    """Without it a line on Mine takes 2.9 evaluations; the paper has 4.29. Sd of one is about 2, there are 1,100."""
+    found = run_together(Cell("Mine", "line"), [0], SHORT)[0]
+    assert found.evaluations / 1100 == pytest.approx(4.29, abs=0.4)
+
+
+@pytest.fixture(scope="module")
+def with_controls():
+    return run_together(Cell("R01", "control"), [0], SHORT)[0]
+
+
+def test_an_iteration_of_control_variables_moves_one_of_them(with_controls):
+    found = with_controls
+    assert found.controls is not None
+    assert 3 <= found.controls <= 10
+    sweeps = math.ceil(100 / found.controls) + math.ceil(1000 / found.controls)
+    assert found.evaluations == 1 + found.controls * sweeps
+    assert len(found.trace) == math.ceil(1000 / found.controls)
+
+
+def test_a_run_in_a_process_of_its_own_is_the_same(with_controls):
+    (outcomes,) = experiment.made(Cell("R01", "control"), [0], SHORT)
+    assert [timeless(one) for one in outcomes] == [timeless(with_controls)]
+
+
+def test_nuts_draws_from_the_same_posterior():
+    """A run of 100,000 elliptical updates has a mean of -52.753; 1,000 of NUTS are worth 400, of deviation 1.4."""
+    found = run_together(Cell("R01", "nuts"), [0], SHORT)[0]
+    assert found.mean_log_likelihood == pytest.approx(-52.75, abs=5 * 1.4 / math.sqrt(400))
+    assert found.evaluations > 3 * 1100
+
+
+# --- figures and report, of runs made up ----------------------------------------------------------------------------
+
+
+def outcome(cell: Cell, run: int, scale: float = 1.0) -> Outcome:
+    """What the paper says of a cell, a little more in odd runs and less in even ones; times a number."""
+    theirs = published_figure6()[cell]
+    effective = theirs.effective * scale * (1.01 if run % 2 else 0.99) / 100
+    count = round(theirs.evaluations * 1100 * scale)
+    controls = 5 if cell.method == "control" else None
+    trace = tuple(np.linspace(-40, -30, 200 if controls else 1000).tolist()) if run == 0 else ()
+    return Outcome(*cell, run, effective, count, count, theirs.seconds / 100, 1.0, -35.0, controls, trace)
+
+
+def made_up(scale=lambda cell: 1.0):
+    return [outcome(cell, run, scale(cell)) for cell in EVERY for run in range(4)]
+
+
+def test_the_paper_agrees_with_itself():
+    results = summarise(made_up(), SHORT)
+    for judge in (agreement.effective, agreement.evaluations):
+        verdicts = {cell: judge(cell, results) for cell in results}
+        assert [cell for cell, verdict in verdicts.items() if verdict.agrees is False] == []
+        assert sum(verdict.agrees is True for verdict in verdicts.values()) > 25
+    page = report(results, SHORT, machine(), [])
+    assert "evaluations per iteration: 47 of 47 rows as in the paper." in page
+    assert "effective samples on USPS and Mine: 7 of 7 rows" in page
+    assert "elliptical 1.00, line 1.00" in page  # rank correlations
+
+
+def test_what_differs_is_said_row_by_row():
+    bad = {Cell("Mine", "line"): 1.5, Cell("USPS", "neal"): 0.6, Cell("R01", "neal"): 3.0}
+    results = summarise(made_up(lambda cell: bad.get(cell, 1.0)), SHORT)
+    page = report(results, SHORT, machine(), [])
+    assert "Not: R01 neal, USPS neal, Mine line." in page
+    assert "Not: USPS neal, Mine line." in page
+    assert "order of methods on R01 to R10: 26 of 27 rows as in the paper. Not: R01 neal." in page
+    assert "| Mine | line | 682 ± 4 |" in page
+
+
+def test_one_run_is_not_judged():
+    results = summarise([outcome(cell, 0, 2.0) for cell in EVERY], SHORT)
+    assert agreement.effective(Cell("Mine", "line"), results).agrees is None
+    assert agreement.effective(Cell("R01", "line"), results).agrees is None
+
+
+@pytest.mark.parametrize(("draw", "name", "sweep", "slip"), [(figure4, "R01", 3, False), (figure5, "R10", 71, True)])
+def test_traces_have_a_point_for_each_sweep(draw, name, sweep, slip):
+    figure = draw(made_up())
+    left, right = (axes.lines[0].get_xydata() for axes in figure.axes)
+    np.testing.assert_array_equal(left[:, 0], 5 * np.arange(1, 201))
+    np.testing.assert_array_equal(left[:, 1], outcome(Cell(name, "control"), 0).trace)
+    np.testing.assert_array_equal(right[:, 1], outcome(Cell(name, "elliptical"), 0).trace[4::5])
+    assert ("by a slip" in figure.texts[-1].get_text()) == slip
+    left, right = draw([one for one in made_up() if one.method != "control"]).axes
+    assert "not run" in [text.get_text() for text in left.texts]
+    assert right.lines[0].get_xdata()[0] == sweep
+    assert draw([one for one in made_up() if one.method != "elliptical"]) is None
+
+
+def test_bars_are_ours_beside_the_paper_s():
+    figure = figure6(summarise(made_up(), SHORT))
+    for axes in figure.axes:
+        heights = [bar.get_height() for bar in axes.patches]
+        assert len(heights) == 2 * 47
+        np.testing.assert_allclose(heights[0::2], heights[1::2], rtol=0.01)  # ours and theirs in turn
+    assert figure6({}) is None
+
+
+def test_nuts_has_bars_of_its_own_and_no_verdict():
+    nuts = [replace(one, method="nuts") for one in made_up() if one.method == "neal"]
+    results = summarise([*made_up(), *nuts], SHORT)
+    assert len(figure6(results).axes[0].patches) == 2 * 47 + 12
+    assert agreement.effective(Cell("Mine", "nuts"), results).words == "not in the paper"
+    assert "| Mine | nuts |" in report(results, SHORT, machine(), [])
+
+
+def test_figure_3_shows_three_rejections_and_a_move():
+    found = ellipse.search()
+    assert [bool(ellipse.on_slice(theta)) for theta in found.angles] == [False, False, False, True]
+    assert ellipse.on_slice(0.0)
+    assert len(ellipse.figure3().axes) == 6
