@@ -17,7 +17,7 @@ from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import CoordinateSlice, Gibbs, State, axis, coordinate_slice
 from ellipslice.moves.gibbs import ParabolaAlongAxis
 from ellipslice.moves.straight import PriorOnLine
-from ellipslice.noise import draw_block
+from ellipslice.noise import block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings
 from ellipslice.testing.search import noise_of_an_update
@@ -63,7 +63,7 @@ def test_gibbs_draws_from_the_exact_conditionals(engine, rows, seed):
     mean = np.linalg.solve(precision, matrix.T @ (Y / SIGMA**2))
     move, start, updates = Gibbs(), np.zeros(12), 20
     source, draws, parts = move.lots(prior, move.prepare(prior))
-    noise = draw_block(source, seed, 0, 0, 512, parts, draws)
+    noise = draw_block(source, seed, 0, 0, block_length(12), parts, draws)
     got, evaluations = run(engine, posterior, move, seed, start, updates)
     for f, expected in zip(got, exact_sweeps(precision, mean, noise.nu[:updates, 0], start), strict=True):
         np.testing.assert_allclose(f, expected, atol=1e-8)
