@@ -8,18 +8,16 @@ interleaved; the ratio of each pair is taken, and the median with its range is p
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Callable
 
 import jax
 import numpy as np
 
 import ellipslice as es
+from ellipslice.bench.contestants import numpy_loop
 from ellipslice.engines.host import HostEngine
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.noise import block_length
 from ellipslice.posterior import Posterior
 
 UPDATES, ROUNDS = 4096, 9
@@ -31,36 +29,6 @@ def regression(dimensions: int) -> tuple[es.Dense, np.ndarray]:
     x = rng.random((200, dimensions))
     prior = es.Dense(np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(-1)))
     return prior, np.asarray(prior.draw(rng, 1))[0] + 0.3 * rng.standard_normal(200)
-
-
-def careful_loop(rows: np.ndarray, log_likelihood: Callable[[np.ndarray], float], updates: int) -> np.ndarray:
-    """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
-    rng = np.random.default_rng(1)
-    rank, size = rows.shape
-    block = block_length(size)
-    f = np.zeros(size)
-    log_l = float(log_likelihood(f))
-    kept = np.empty((updates, size))
-    for start in range(0, updates, block):
-        nus = rng.standard_normal((block, rank)) @ rows
-        levels = rng.standard_exponential(block).tolist()
-        for i in range(min(block, updates - start)):
-            nu, log_y = nus[i], log_l - levels[i]
-            theta = 2 * math.pi * rng.random()
-            theta_min, theta_max = theta - 2 * math.pi, theta
-            while True:
-                proposal = f * math.cos(theta) + nu * math.sin(theta)
-                value = float(log_likelihood(proposal))
-                if value > log_y:
-                    break
-                if theta < 0:
-                    theta_min = theta
-                else:
-                    theta_max = theta
-                theta = theta_min + rng.random() * (theta_max - theta_min)
-            f, log_l = proposal, value
-            kept[start + i] = f
-    return kept
 
 
 def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) -> None:
@@ -83,6 +51,7 @@ def main() -> None:
         def log_likelihood(f: np.ndarray, y: np.ndarray = y) -> float:
             return -0.5 / 0.09 * ((y - f) ** 2).sum(-1)
 
+        careful_loop = numpy_loop(prior, log_likelihood, np.zeros(200))
         at_zero = float(log_likelihood(np.zeros(200)))
         for vectorized, look_ahead in ((False, 1), (True, 4), (True, 8), (True, 12), (True, 16)):
             posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
@@ -90,7 +59,7 @@ def main() -> None:
             ratios, rates = [], []
             for _ in range(ROUNDS):
                 began = time.perf_counter()
-                careful_loop(prior.rows, log_likelihood, UPDATES)
+                careful_loop(UPDATES)
                 middle = time.perf_counter()
                 engine(posterior, at_zero, UPDATES, look_ahead)
                 end = time.perf_counter()

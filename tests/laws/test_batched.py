@@ -50,7 +50,7 @@ def make(name: str, move, dtype: str, length: int = LENGTH):
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
     source = source_of(PRIOR, padded_size(SIZE), dtype, split=False)
-    draw = jax.jit(partial(draw_noise, move, length=length, dtype=dtype))
+    draw = jax.jit(partial(draw_noise, move, length=length, dtype=dtype, angles=first_angles))
     noise = draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
     f = jnp.asarray(PRIOR.draw(np.random.default_rng(3), CHAINS), dtype)
     f = jnp.full_like(f, 0.5) if name == "beyond the table" else f
@@ -176,7 +176,7 @@ def test_both_ways_to_make_angles_agree(move):
 def test_noise_is_a_function_of_seed_chain_and_update():
     with jax_settings():
         source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), split=False)
-        draw = partial(draw_noise, MOVES[0], source, dtype=np.dtype("float64"))
+        draw = partial(draw_noise, MOVES[0], source, dtype=np.dtype("float64"), angles=first_angles)
         many = draw(chain_keys(5, range(4)), jnp.uint32(0), 20)
         alone = draw(chain_keys(5, [2]), jnp.uint32(8), 6)
     for whole, part in zip(many, alone, strict=True):

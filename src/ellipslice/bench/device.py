@@ -12,9 +12,8 @@ import numpy as np
 
 from ellipslice.bench.contestants import Contestant, Outcome, own_function
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
-from ellipslice.engines.device_noise import Source, chain_keys
+from ellipslice.engines.device_noise import Source, chain_keys, update_keys
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.noise import threefry
 from ellipslice.paper import Problem
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
@@ -102,9 +101,8 @@ def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
 
 @partial(jax.jit, static_argnums=3)
 def _draw(source: Source, keys: Any, first: Any, length: int) -> Any:
-    number = first + jnp.arange(length, dtype=np.uint32)
-    keys = jnp.stack(threefry(keys[0], keys[1], number[:, None], jnp.uint32(0)))
-    return jax.lax.optimization_barrier(source.draw(keys.reshape(2, -1)))[-1]
+    keys = update_keys(keys, first, length).reshape(2, -1)
+    return jax.lax.optimization_barrier(source.draw(keys))[-1]
 
 
 def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Contestant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,7 @@ class AngleTable:
     def _next_sheet(self, update: int, number: int, theta: float) -> np.ndarray:
         last, angles = (theta, *self._brackets[update].tolist()), []
         for u in self._uniforms[update].beyond(1 + number * WIDTH + np.arange(WIDTH)).tolist():
-            last = _next(self._move, float(self.here[update]), last, u)
+            last = next_angle(self._move, float(self.here[update]), last, u)
             angles.append(last[0])
         self._brackets[update] = last[1:]
         return np.array(angles)
@@ -71,7 +72,7 @@ def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
     last = np.broadcast_arrays(*move.begin(here, columns[0], columns[1]))
     angles = [last[0]]
     for u in columns[2:]:
-        last = _next(move, here, last, u)
+        last = next_angle(move, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
 
@@ -83,22 +84,28 @@ def _compiled_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
 
 @partial(jax.jit, static_argnums=0)
 def _traced_sheets(move: Search, first: Any) -> tuple[Any, Any, Any]:
-    """The same as `_first_sheets`, as a program for JAX."""
-    place, columns = first[:, 0], first.T
-    here, *begin = (
-        jnp.broadcast_to(jnp.asarray(part, first.dtype), place.shape)
-        for part in (move.here(place), *move.begin(move.here(place), place, columns[1]))
-    )
+    columns = first.T
+    here, theta, brackets = traced_angles(move, columns[0], lambda number: columns[1 + number])
+    return here, theta.T, brackets.T
 
-    def following(last: tuple[Any, ...], u: Any) -> tuple[tuple[Any, ...], Any]:
-        last = _next(move, here, last, u)
+
+def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """The same as `_first_sheets`, as a program for JAX, angles first: `uniform(k)` is behind angle number k."""
+
+    def spread(value: Any) -> Any:
+        return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
+
+    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
+        last = next_angle(move, here, last, uniform(number))
         return last, last[0]
 
-    (_, *brackets), others = jax.lax.scan(following, tuple(begin), columns[2:])
-    return here, jnp.concatenate([begin[0][None], others]).T, jnp.stack(brackets, axis=1)
+    here = spread(move.here(place))
+    first = tuple(spread(part) for part in move.begin(here, place, uniform(0)))
+    (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
+    return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)
 
 
-def _next(move: Search, here: Any, last: tuple[Any, ...], u: Any) -> tuple[Any, Any, Any]:
+def next_angle(move: Search, here: Any, last: Any, u: Any) -> tuple[Any, Any, Any]:
     """The angle after one that was rejected, and the bracket it was drawn from."""
     theta, theta_min, theta_max = last
     theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.angles import WIDTH, next_angle
 from ellipslice.engines.device_noise import DeviceNoise, angle_uniform
 from ellipslice.moves import Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -93,7 +93,7 @@ def barrier_free_block(
         (t, tried, nans, *counts), (log_l, highest, *late), f, draws, known = now
         row = jnp.minimum(t, length - 1), chain
         here, running, in_table = noise.here[row], t < stop, tried < WIDTH
-        late = _next_angle(move, noise, row, here, tried, late[0], late[1], late[2])
+        late = _late_angle(move, noise, row, here, tried, late)
         column = jnp.minimum(tried, WIDTH - look_ahead)[:, None] + ahead
         table = noise.theta[column, row[0][:, None], chain[:, None]]
         theta = jnp.where(in_table[:, None], table, late[0][:, None])  # beyond the table all are the same one
@@ -167,16 +167,9 @@ def _count_ones(word: Any) -> Any:
     return lax.population_count(word).astype(jnp.int32)
 
 
-def _next_angle(
-    move: Search, noise: DeviceNoise, row: Any, here: Any, tried: Any, theta: Any, theta_min: Any, theta_max: Any
-) -> tuple[Any, Any, Any]:
+def _late_angle(move: Search, noise: DeviceNoise, row: Any, here: Any, tried: Any, late: Any) -> tuple[Any, Any, Any]:
     """The angle number `tried` and its bracket, for chains that are beyond their table of angles."""
-    at_edge = tried == WIDTH
-    theta_min, theta_max = move.shrink(
-        jnp.where(at_edge, noise.theta[(WIDTH - 1, *row)], theta),
-        jnp.where(at_edge, noise.brackets[(0, *row)], theta_min),
-        jnp.where(at_edge, noise.brackets[(1, *row)], theta_max),
-        here,
-    )
+    edge = noise.theta[(WIDTH - 1, *row)], noise.brackets[(0, *row)], noise.brackets[(1, *row)]
+    last = tuple(jnp.where(tried == WIDTH, new, old) for new, old in zip(edge, late, strict=True))
     u = angle_uniform(noise.keys[(slice(None), *row)], tried.astype(jnp.uint32), here.dtype)
-    return move.propose(theta_min, theta_max, u), theta_min, theta_max
+    return next_angle(move, here, last, u)

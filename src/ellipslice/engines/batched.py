@@ -17,12 +17,19 @@ from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.barrier_free import Draws, Wanted, barrier_free_block
 from ellipslice.engines.base import Batch, Engine, Totals
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.device_noise import Source, can_draw, chain_keys, draw_noise, first_angles, source_of
+from ellipslice.engines.device_noise import (
+    Source,
+    can_draw,
+    chain_keys,
+    draw_noise,
+    first_angles,
+    source_of,
+    update_keys,
+)
 from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Search, State
-from ellipslice.noise import threefry
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings
 
@@ -210,7 +217,7 @@ def _run_block(
 
 @jax.jit
 def _first_points(source: Source, keys: Any) -> Any:
-    return source.draw(jnp.stack(threefry(keys[0], keys[1], jnp.uint32(2**32 - 1), jnp.uint32(0))))
+    return source.draw(update_keys(keys, np.uint32(2**32 - 1), 1)[:, 0])
 
 
 class BatchedRun:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.angles import traced_angles
 from ellipslice.moves import Search
 from ellipslice.noise import threefry, uniform
 from ellipslice.priors import Dense, LowRank, Prior
@@ -53,6 +53,12 @@ def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
     return np.stack(threefry(key[:1], key[1:], np.asarray(chains, np.uint32), np.zeros(1, np.uint32)))
 
 
+def update_keys(keys: Any, first: Any, length: int) -> Any:
+    """Two words for each of `length` updates of chains with these keys, from number `first` on: (2, length, chains)."""
+    number = first + jnp.arange(length, dtype=np.uint32)
+    return jnp.stack(threefry(keys[0], keys[1], number[:, None], jnp.uint32(0)))
+
+
 def draw_noise(
     move: Search,
     source: Source,
@@ -60,17 +66,16 @@ def draw_noise(
     first: Any,
     length: int,
     dtype: Any,
-    angles: Callable[..., Any] | None = None,
+    angles: Callable[..., Any],
 ) -> DeviceNoise:
     """The noise of `length` updates from number `first` on, for chains with these keys.
 
-    `angles` makes the angles, as `first_angles` does.
+    `angles` makes the angles: `first_angles`, or `fused.fused_angles`.
     """
-    number = first + jnp.arange(length, dtype=np.uint32)
-    keys = jnp.stack(threefry(keys[0], keys[1], number[:, None], jnp.uint32(0)))
+    keys = update_keys(keys, first, length)
     nu = source.draw(keys.reshape(2, -1)).reshape(*keys.shape[1:], -1)
     level = -jnp.log(_positive(threefry(keys[0], keys[1], jnp.uint32(0), jnp.uint32(0))[0], dtype))
-    here, theta, brackets = (angles or first_angles)(move, keys, dtype)
+    here, theta, brackets = angles(move, keys, dtype)
     return DeviceNoise(nu, level, here, theta, brackets, keys)
 
 
@@ -84,22 +89,8 @@ def angle_uniform(keys: Any, number: Any, dtype: Any) -> Any:
 
 
 def first_angles(move: Search, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
-    """Positions, angles and last brackets of many updates: the same arithmetic as `moves.search.search`."""
-    place = _uniform(keys, 1, dtype)
-    here = jnp.broadcast_to(jnp.asarray(move.here(place), dtype), place.shape)
-    theta, theta_min, theta_max = (
-        jnp.broadcast_to(jnp.asarray(part, dtype), place.shape)
-        for part in move.begin(here, place, angle_uniform(keys, 0, dtype))
-    )
-
-    def following(last: tuple[Any, Any, Any], number: Any) -> tuple[tuple[Any, Any, Any], Any]:
-        bracket = move.shrink(*last, here)
-        theta = move.propose(*bracket, angle_uniform(keys, number, dtype))
-        return (theta, *bracket), theta
-
-    first, numbers = (theta, theta_min, theta_max), jnp.arange(1, WIDTH, dtype=np.uint32)
-    (_, *brackets), others = jax.lax.scan(following, first, numbers)
-    return here, jnp.concatenate([theta[None], others]), jnp.stack(brackets)
+    """Positions, angles and last brackets of many updates."""
+    return traced_angles(move, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
 
 
 def normals(keys: Any, count: int, dtype: Any) -> Any:

@@ -18,7 +18,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
-from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.angles import WIDTH, next_angle
 from ellipslice.engines.barrier_free import Counts, Draws, Wanted
 from ellipslice.engines.device_noise import DeviceNoise
 from ellipslice.engines.elementwise import LANES, Elementwise, elementwise, padded_size
@@ -122,10 +122,9 @@ def fused_angles(move: Search, keys: Any, dtype: Any, interpret: bool = False) -
             return jnp.broadcast_to(jnp.asarray(value, dtype), (LANES,))
 
         def following(number: Any, last: Any) -> Any:
-            low, high = move.shrink(last[0], last[1], last[2], here)
-            theta = move.propose(low, high, u((number + 2).astype(jnp.uint32)))
-            theta_out[number, rows] = theta
-            return theta, low, high
+            last = next_angle(move, here, last, u((number + 2).astype(jnp.uint32)))
+            theta_out[number, rows] = last[0]
+            return last
 
         place = u(jnp.uint32(1))
         here = lanes(move.here(place))
@@ -238,12 +237,11 @@ class _Chain:
 
         def beyond(now: tuple[_Try, Any]) -> tuple[_Try, Any]:
             last, angle = now
-            low, high = self.move.shrink(angle[0], angle[1], angle[2], self.inputs["here"][row])
             key = self.inputs["keys"]
             words = threefry(key[0, row], key[1, row], (last.tried + 2).astype(jnp.uint32), jnp.uint32(0))
-            theta = self.move.propose(low, high, _uniform(words, self.dtype))
-            pair = self.move.weights(theta)
-            return self._judge(last, [pair], self._values(a, b, [pair]), log_y), (theta, low, high)
+            angle = next_angle(self.move, self.inputs["here"][row], angle, _uniform(words, self.dtype))
+            pair = self.move.weights(angle[0])
+            return self._judge(last, [pair], self._values(a, b, [pair]), log_y), angle
 
         def goes_on(last: int) -> Any:
             return lambda now: (now[0].accepted == 0) & (now[0].tried < last)
