@@ -20,7 +20,7 @@ from ellipslice.paper.folder import Folder
 from ellipslice.paper.methods import METHODS, set_up
 from ellipslice.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
 from ellipslice.paper.report import report
-from ellipslice.paper.results import machine, summarise
+from ellipslice.paper.results import summarise
 
 EVERY = [Cell(*names) for names in published_figure6()]
 SHORT = Protocol(iterations=1000, seed=5)
@@ -60,8 +60,9 @@ def test_one_folder_has_everything(finished):
 def test_results_are_means_over_runs_with_standard_errors(finished):
     _, out = finished
     written = json.loads((out / "results.json").read_text(encoding="utf8"))
-    assert written["settings"] == {"iterations": 1000, "burn_in": 100, "seed": 5}
-    assert {"processor", "cores", "ellipslice", "jax"} <= written["machine"].keys()
+    assert written["settings"] == {"iterations": 1000, "burn_in": 100, "seed": 5, "precision": "double"}
+    assert len(written["machines"]) == 1
+    assert "cores; ellipslice" in written["machines"][0]
     runs = [json.loads((out / "runs" / f"R01-elliptical-00{run}.json").read_text(encoding="utf8")) for run in (0, 1)]
     row = next(row for row in written["results"] if row["method"] == "elliptical")
     sizes = np.array([100 * run["effective"] for run in runs])  # for 100,000 iterations
@@ -162,13 +163,29 @@ def test_a_mistake_gives_a_sentence_before_anything_is_written(tmp_path, name, v
     assert not (tmp_path / "out").exists()
 
 
-def test_without_matplotlib_it_says_so_before_the_runs(tmp_path, monkeypatch):
+def test_without_matplotlib_runs_are_made_and_figures_drawn_later(tmp_path, monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
-    result = paper(tmp_path / "out")
+    with monkeypatch.context() as without:
+        without.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+        result = paper(tmp_path / "out", methods="elliptical")
+    assert result.exit_code == 0
+    assert result.output.startswith("figures are left out, as there is no matplotlib here")
+    assert not list((tmp_path / "out").glob("*.png"))
+    result = paper(tmp_path / "out", methods="elliptical")
+    assert "resumed: 2 of them were finished before, 0 to go" in result.output
+    assert (tmp_path / "out" / "figure6.png").exists()
+
+
+def test_single_precision_is_for_elliptical_slices_and_noted(tmp_path):
+    result = paper(tmp_path / "out", precision="single")
     assert result.exit_code == 2
-    assert "pip install 'ellipslice[plots]'" in result.stderr
+    assert "precision is single, which is for the elliptical method, not for neal" in result.stderr
     assert not (tmp_path / "out").exists()
+    assert paper(tmp_path / "out", precision="single", methods="elliptical", runs=1).exit_code == 0
+    written = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf8"))
+    assert written["settings"]["precision"] == "single"
+    refused = paper(tmp_path / "out", methods="elliptical", runs=1)
+    assert "were made with precision single, and now it is double" in refused.stderr
 
 
 # --- the protocol ---------------------------------------------------------------------------------------------------
@@ -239,7 +256,7 @@ def outcome(cell: Cell, run: int, scale: float = 1.0) -> Outcome:
     count = round(theirs.evaluations * 1100 * scale)
     controls = 5 if cell.method == "control" else None
     trace = tuple(np.linspace(-40, -30, 200 if controls else 1000).tolist()) if run == 0 else ()
-    return Outcome(*cell, run, effective, count, count, theirs.seconds / 100, 1.0, -35.0, controls, trace)
+    return Outcome(*cell, run, effective, count, count, theirs.seconds / 100, 1.0, -35.0, controls, "here", trace)
 
 
 def made_up(scale=lambda cell: 1.0):
@@ -252,7 +269,7 @@ def test_the_paper_agrees_with_itself():
         verdicts = {cell: judge(cell, results) for cell in results}
         assert [cell for cell, verdict in verdicts.items() if verdict.agrees is False] == []
         assert sum(verdict.agrees is True for verdict in verdicts.values()) > 25
-    page = report(results, SHORT, machine(), [])
+    page = report(results, SHORT, ["here"], [])
     assert "evaluations per iteration: 47 of 47 rows as in the paper." in page
     assert "effective samples on USPS and Mine: 7 of 7 rows" in page
     assert "elliptical 1.00, line 1.00" in page  # rank correlations
@@ -261,7 +278,7 @@ def test_the_paper_agrees_with_itself():
 def test_what_differs_is_said_row_by_row():
     bad = {Cell("Mine", "line"): 1.5, Cell("USPS", "neal"): 0.6, Cell("R01", "neal"): 3.0}
     results = summarise(made_up(lambda cell: bad.get(cell, 1.0)), SHORT)
-    page = report(results, SHORT, machine(), [])
+    page = report(results, SHORT, ["here"], [])
     assert "Not: R01 neal, USPS neal, Mine line." in page
     assert "Not: USPS neal, Mine line." in page
     assert "order of methods on R01 to R10: 26 of 27 rows as in the paper. Not: R01 neal." in page
@@ -302,7 +319,7 @@ def test_nuts_has_bars_of_its_own_and_no_verdict():
     results = summarise([*made_up(), *nuts], SHORT)
     assert len(figure6(results).axes[0].patches) == 2 * 47 + 12
     assert agreement.effective(Cell("Mine", "nuts"), results).words == "not in the paper"
-    assert "| Mine | nuts |" in report(results, SHORT, machine(), [])
+    assert "| Mine | nuts |" in report(results, SHORT, ["here"], [])
 
 
 def test_figure_3_shows_three_rejections_and_a_move():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from rich.table import Table
 from ellipslice.bench.contestants import Contestant, Outcome, contestants
 from ellipslice.bench.device import device_contestants
 from ellipslice.diagnostics import effective_size
+from ellipslice.machine import machine
 from ellipslice.paper import PROBLEMS, Problem, problem
 from ellipslice.priors import Dense
 from ellipslice.sampling import sample
@@ -186,20 +185,4 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
 
 
 def _machine() -> dict[str, Any]:
-    versions = {name: _version(name) for name in ("ellipslice", "jax", "numpy", "blackjax")}
-    return {
-        "device": jax.devices()[0].device_kind,
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "processor": platform.machine(),
-        "python": platform.python_version(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        **versions,
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed as a package"
+    return {**machine("blackjax"), "load": os.getloadavg(), "xla_flags": os.environ.get("XLA_FLAGS", "")}

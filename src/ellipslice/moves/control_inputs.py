@@ -126,9 +126,9 @@ class VarianceLeft:
         return unscaled(minimize(both if exact else value, start, jac=exact or None, method="CG", options=options).x)
 
     def _padded(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Points, others far away to make up a power of two, and which are which: compiled once for many numbers."""
+        """Points, others far away to make up a multiple of 8, and which are which: compiled once for 8 numbers."""
         count = len(points)
-        more = np.arange(1.0, 1 + (1 << count.bit_length()) - count).reshape(-1, *[1] * (points.ndim - 1))
+        more = np.arange(1.0, 1 + -count % 8).reshape(-1, *[1] * (points.ndim - 1))
         far = self._inputs.max(axis=0) + more * (1 + np.ptp(self._inputs, axis=0))
         return np.concatenate([points, far]), np.arange(count + len(more)) < count
 

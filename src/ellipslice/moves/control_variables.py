@@ -125,30 +125,8 @@ class ControlVariables(Move):
 
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
         """A sweep over the control variables."""
-        state, info, accepted = self.sweep(noise, state, target)
+        state, info, accepted = sweep(noise, state, target)
         return state, info._replace(angle=accepted.mean())
-
-    def sweep(self, noise: Noise, state: State, target: Target) -> tuple[State, Info, Any]:
-        """A sweep, which also says of each control variable whether its proposal was accepted."""
-        known: Prepared = target.prepared
-        count = len(known.deviations)
-        normals, fresh = noise.nu[count, :count], noise.nu[count + 1, :count]
-        f_c = state.f @ known.from_f + fresh
-
-        def one(carry: Any, row: Any) -> tuple[Any, Any]:
-            state, f_c, mean = carry
-            i, nu, level, normal, weights, deviation, to_f = row
-            moved = weights @ f_c + deviation * normal  # given the other control variables
-            new_mean = mean + (moved - f_c[i]) * to_f
-            new, info = metropolis(new_mean + nu, state.log_likelihood - level, 1.0, state, target)
-            accepted = info.angle != 0
-            f_c, mean = where(accepted, put(f_c, i, moved), f_c), where(accepted, new_mean, mean)
-            return (new, f_c, mean), (accepted, info.nans)
-
-        numbers, draws = np.arange(count), noise.nu[:count]
-        rows = (numbers, draws, noise.level, normals, known.weights, known.deviations, known.to_f)
-        (state, *_), (accepted, nans) = fold(one, (state, f_c, f_c @ known.to_f), rows)
-        return state, Info(count, nans.sum(dtype=np.int32), False, 0.0), accepted
 
     def __repr__(self) -> str:
         return f"ControlVariables({self._where!r})"
@@ -158,6 +136,29 @@ class ControlVariables(Move):
 
     def __hash__(self) -> int:
         return hash((type(self), self._where))
+
+
+def sweep(noise: Noise, state: State, target: Target) -> tuple[State, Info, Any]:
+    """A sweep, which also says of each control variable whether its proposal was accepted."""
+    known: Prepared = target.prepared
+    count = len(known.deviations)
+    normals, fresh = noise.nu[count, :count], noise.nu[count + 1, :count]
+    f_c = state.f @ known.from_f + fresh
+
+    def one(carry: Any, row: Any) -> tuple[Any, Any]:
+        state, f_c, mean = carry
+        i, nu, level, normal, weights, deviation, to_f = row
+        moved = weights @ f_c + deviation * normal  # given the other control variables
+        new_mean = mean + (moved - f_c[i]) * to_f
+        new, info = metropolis(new_mean + nu, state.log_likelihood - level, 1.0, state, target)
+        accepted = info.angle != 0
+        f_c, mean = where(accepted, put(f_c, i, moved), f_c), where(accepted, new_mean, mean)
+        return (new, f_c, mean), (accepted, info.nans)
+
+    numbers, draws = np.arange(count), noise.nu[:count]
+    rows = (numbers, draws, noise.level, normals, known.weights, known.deviations, known.to_f)
+    (state, *_), (accepted, nans) = fold(one, (state, f_c, f_c @ known.to_f), rows)
+    return state, Info(count, nans.sum(dtype=np.int32), False, 0.0), accepted
 
 
 class _AtValues:
@@ -261,6 +262,18 @@ class Prepared:
             spread=_root(np.eye(len(factor)) - shared @ precision @ shared.T) @ factor,
             control_spread=control_spread,
         )
+
+    def padded(self, more: int) -> Prepared:
+        """The same with more control variables, which have nothing to do with f and stay where they are."""
+        copy, last = object.__new__(Prepared), (0, more)
+        set_fields(
+            copy,
+            to_f=np.pad(self.to_f, [last, (0, 0)]),
+            from_f=np.pad(self.from_f, [(0, 0), last]),
+            weights=np.pad(self.weights, [last, last]),
+            deviations=np.pad(self.deviations, last),
+        )
+        return copy
 
 
 def _root(covariance: np.ndarray, least: float = 0.0) -> np.ndarray:

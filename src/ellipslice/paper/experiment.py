@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ellipslice.moves import Hamiltonian
-from ellipslice.paper.figures import draw_figures, need_matplotlib
+from ellipslice.paper.figures import can_draw, draw_figures
 from ellipslice.paper.folder import Folder, write
 from ellipslice.paper.protocol import Cell, Outcome, Protocol, run_together
 from ellipslice.paper.report import report
@@ -26,8 +26,11 @@ CORES = os.cpu_count() or 1
 TOGETHER = 2 * CORES
 """Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
 
+TOGETHER_ON_GPU = 100
+"""The same where a GPU runs them: 100 take hardly longer there than one."""
 
-def run(wanted: Sequence[Cell], *, runs: int, iterations: int, seed: int, out: Path) -> None:
+
+def run(wanted: Sequence[Cell], *, runs: int, protocol: Protocol, out: Path) -> None:
     """Make the runs that are not yet in the folder `out`, then its results, figures and report.
 
     Parameters
@@ -36,17 +39,17 @@ def run(wanted: Sequence[Cell], *, runs: int, iterations: int, seed: int, out: P
         Problems and methods, as `protocol.cells` makes them.
     runs : int
         Of each; the paper has 100.
-    iterations : int
-        Kept of each run, after a tenth as many of burn-in; the paper has 100,000.
-    seed : int
+    protocol : Protocol
     out : Path
-        A folder with finished runs of the same iterations and seed is completed: nothing is run twice.
+        A folder with finished runs of the same protocol is completed: nothing is run twice.
     """
     if runs < 1:
         raise ValueError(f"runs must be at least 1, but it is {runs}.")
+    if protocol.precision == "single" and (others := {cell.method for cell in wanted} - {"elliptical"}):
+        raise ValueError(f"precision is single, which is for the elliptical method, not for {', '.join(others)}.")
     console = Console(highlight=False, soft_wrap=True)
-    protocol = Protocol(iterations, seed)
-    need_matplotlib()
+    if not can_draw():
+        console.print("figures are left out, as there is no matplotlib here; later, the same command draws them")
     if any(cell.method == "nuts" for cell in wanted):
         Hamiltonian(1.0)  # says so if BlackJAX is missing
     folder = Folder(out, protocol)
@@ -77,8 +80,10 @@ def made(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[O
     if cell.method == "control" and runs:
         yield from made_apart(cell, runs, protocol)
         return
-    for first in range(0, len(runs), TOGETHER):
-        yield run_together(cell, runs[first : first + TOGETHER], protocol)
+    on_gpu = cell.method == "elliptical" and jax.default_backend() == "gpu"
+    together = TOGETHER_ON_GPU if on_gpu else TOGETHER
+    for first in range(0, len(runs), together):
+        yield run_together(cell, runs[first : first + together], protocol)
 
 
 def made_apart(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
@@ -122,9 +127,10 @@ def write_results(folder: Folder, protocol: Protocol, console: Console) -> None:
     """Results, figures and report of all finished runs in the folder."""
     outcomes = folder.outcomes()
     results = summarise(outcomes, protocol)
-    noted = as_json(results, protocol)
+    machines = sorted({outcome.machine for outcome in outcomes})
+    noted = as_json(results, protocol, machines)
     write(folder.path / "results.json", json.dumps(noted, indent=1) + "\n")
-    figures = draw_figures(folder.path, results, outcomes)
-    write(folder.path / "report.md", report(results, protocol, noted["machine"], figures))
+    figures = draw_figures(folder.path, results, outcomes) if can_draw() else []
+    write(folder.path / "report.md", report(results, protocol, machines, figures))
     for name in ("report.md", "results.json", *figures):
         console.print(folder.path / name, markup=False)

@@ -19,6 +19,10 @@ NOISE = 0.3
 """Standard deviation of the observations in R01 to R10."""
 
 
+DATA_SEED = 2010
+"""Of R01 to R10."""
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One of them: a Gaussian process at some inputs, and observations.
@@ -69,12 +73,17 @@ def problem(name: str) -> Problem:
         return made(name, usps.x_train, Logistic(usps.y_train), math.exp(2.5), math.exp(3.5))
     if name not in PROBLEMS:
         raise ValueError(f"there is no problem {name!r}; the paper has {', '.join(PROBLEMS)}.")
-    rng = np.random.default_rng([2010, int(name[1:])])
-    inputs = rng.random((200, int(name[1:])))
-    covariance = squared_exponential(inputs, 1.0)
-    values, vectors = np.linalg.eigh(covariance)
+    return synthetic(int(name[1:]), DATA_SEED)
+
+
+def synthetic(dimensions: int, seed: int) -> Problem:
+    """Regression in some dimensions: a draw of the prior at 200 points of the unit cube, with noise."""
+    rng = np.random.default_rng([seed, dimensions])
+    inputs = rng.random((200, dimensions))
+    values, vectors = np.linalg.eigh(squared_exponential(inputs, 1.0))
     truth = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(200))
-    return made(name, inputs, Gaussian(truth + NOISE * rng.standard_normal(200), NOISE), 1.0)
+    observed = truth + NOISE * rng.standard_normal(200)
+    return made(f"R{dimensions:02d}", inputs, Gaussian(observed, NOISE), 1.0)
 
 
 def made(name: str, inputs: np.ndarray, likelihood: Likelihood, length_scale: float, deviation: float = 1.0) -> Problem:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ellipslice.diagnostics import effective_size
+from ellipslice.machine import machine
 from ellipslice.paper.methods import BEYOND, METHODS, Setup, set_up
 from ellipslice.paper.problems import PROBLEMS, problem
 from ellipslice.sampling import sample
@@ -42,16 +43,19 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """What all runs of an experiment have in common: iterations kept, and the seed. Burn-in is a tenth as many."""
+    """What all runs of an experiment have in common: iterations kept (burn-in is a tenth as many), seed, precision."""
 
     iterations: int = 100_000
     seed: int = 2010
+    precision: str = "double"
 
     def __post_init__(self) -> None:
         if self.iterations < LEAST:
             raise ValueError(f"iterations must be at least {LEAST}, but it is {self.iterations}.")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, but it is {self.seed}.")
+        if self.precision not in ("single", "double"):
+            raise ValueError(f'precision must be "single" or "double", but it is {self.precision!r}.')
 
     @property
     def burn_in(self) -> int:
@@ -79,6 +83,8 @@ class Outcome:
     mean_log_likelihood: float
     controls: int | None
     """How many control variables."""
+    machine: str
+    """Where it was made."""
     trace: tuple[float, ...]
     """The log-likelihoods of the first iterations kept, of run 0 alone; with control variables one for each sweep."""
 
@@ -117,7 +123,7 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ou
     began = time.process_time(), time.perf_counter()
     setup = set_up(*cell, start=protocol.seed, seed=seed_of(protocol, cell, *runs))
     burn_in, kept = (math.ceil(count / setup.sweep) for count in (protocol.burn_in, protocol.iterations))
-    statistics = run_chains(cell, setup, runs, burn_in + kept, seed_of(protocol, cell))
+    engine, statistics = run_chains(cell, setup, runs, burn_in + kept, seed_of(protocol, cell), protocol.precision)
     seconds = (time.process_time() - began[0]) / len(runs)
     elapsed = (time.perf_counter() - began[1]) / len(runs)
     traces = statistics["log_likelihood"][:, burn_in:]
@@ -132,14 +138,17 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ou
             elapsed=elapsed,
             mean_log_likelihood=float(trace.mean()),
             controls=setup.sweep if cell.method == "control" else None,
+            machine=where(engine),
             trace=tuple(trace[: math.ceil(TRACE / setup.sweep)].round(4).tolist()) if run == 0 else (),
         )
         for row, (run, trace) in enumerate(zip(runs, traces, strict=True))
     ]
 
 
-def run_chains(cell: Cell, setup: Setup, runs: Sequence[int], updates: int, seed: int) -> dict[str, np.ndarray]:
-    """Statistics of every update from the first on, for burn-in is counted by run; shape (runs, updates)."""
+def run_chains(
+    cell: Cell, setup: Setup, runs: Sequence[int], updates: int, seed: int, precision: str
+) -> tuple[str, dict[str, np.ndarray]]:
+    """The engine, and statistics of every update from the first on, for burn-in is counted; shape (runs, updates)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "stopped by Ctrl-C")  # nothing is returned: see below
         tree = sample(
@@ -151,12 +160,22 @@ def run_chains(cell: Cell, setup: Setup, runs: Sequence[int], updates: int, seed
             warmup=0,
             chains=runs,
             seed=seed,
+            precision=precision,
             keep=False,
             progress=False,
         )
     if tree.attrs["interrupted"]:
         raise KeyboardInterrupt
-    return {str(name): values.to_numpy() for name, values in tree["sample_stats"].data_vars.items()}
+    statistics = {str(name): values.to_numpy() for name, values in tree["sample_stats"].data_vars.items()}
+    return tree.attrs["engine"], statistics
+
+
+def where(engine: str) -> str:
+    """Where runs on an engine are made, in a line."""
+    here = machine()
+    device = f"{here['device']}, " if engine in ("batched", "fused") and here["device"] != "cpu" else ""
+    versions = ", ".join(f"{name} {here[name]}" for name in ("ellipslice", "jax", "numpy", "python"))
+    return f"{device}{here['processor']}, {here['cores']} cores; {versions}"
 
 
 def seed_of(protocol: Protocol, cell: Cell, *run: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from scipy.stats import spearmanr
 
@@ -48,10 +47,10 @@ DIFFERENCES = """\
 """
 
 
-def report(results: Results, protocol: Protocol, machine: dict[str, Any], figures: Sequence[str]) -> str:
+def report(results: Results, protocol: Protocol, machines: Sequence[str], figures: Sequence[str]) -> str:
     """The page, in Markdown."""
     parts = [
-        heading(results, protocol, machine),
+        heading(results, protocol, machines),
         summary(results),
         "\n\n".join(f"![{name.removesuffix('.png')}]({name})" for name in figures) + "\n",
         effective_table(results),
@@ -63,15 +62,14 @@ def report(results: Results, protocol: Protocol, machine: dict[str, Any], figure
     return "\n".join(part for part in parts if part)
 
 
-def heading(results: Results, protocol: Protocol, machine: dict[str, Any]) -> str:
+def heading(results: Results, protocol: Protocol, machines: Sequence[str]) -> str:
     """What was run, where."""
     runs = sorted({result.runs for result in results.values()})
     times = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    versions = ", ".join(f"{name} {machine[name]}" for name in ("ellipslice", "jax", "numpy", "python"))
     what = (
         "Murray, Adams & MacKay (2010), *Elliptical slice sampling*, Section 4. Runs of each method on each problem: "
-        f"{times}, of {protocol.burn_in:,} + {protocol.iterations:,} iterations, seed {protocol.seed}. "
-        f"{machine['processor']}, {machine['cores']} cores; {versions}.\n"
+        f"{times}, of {protocol.burn_in:,} + {protocol.iterations:,} iterations, in {protocol.precision} precision, "
+        f"seed {protocol.seed}. Made on {'; and on '.join(machines)}.\n"
     )
     lines = ["# The paper's experiments, run again\n", what]
     if protocol.iterations != FULL:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
-import os
-import platform
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
-
-import jax
 
 from ellipslice.data import published_figure6
 from ellipslice.paper.methods import BEYOND, METHODS
@@ -103,7 +97,7 @@ def together(cell: Cell, outcomes: Sequence[Outcome], protocol: Protocol) -> Res
     )
 
 
-def as_json(results: Results, protocol: Protocol) -> dict[str, Any]:
+def as_json(results: Results, protocol: Protocol, machines: Sequence[str]) -> dict[str, Any]:
     """Everything, for other programs to read; the paper's numbers in the same units, where it has them."""
     published = published_figure6()
     rows = []
@@ -111,27 +105,4 @@ def as_json(results: Results, protocol: Protocol) -> dict[str, Any]:
         theirs = published.get(cell)
         rows.append({**asdict(result), "paper": asdict(theirs) if theirs else None})
     settings = {**asdict(protocol), "burn_in": protocol.burn_in}
-    return {"settings": settings, "machine": machine(), "results": rows}
-
-
-def machine() -> dict[str, Any]:
-    """Where this is, and with which versions."""
-    names = ("ellipslice", "jax", "numpy", "scipy")
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "device": jax.devices()[0].device_kind,
-        "system": platform.system(),
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in names},
-    }
-
-
-def processor() -> str:
-    """The processor's name, where the system says it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
+    return {"settings": settings, "machines": list(machines), "results": rows}

@@ -13,15 +13,12 @@ from ellipslice.paper.figures.traces import figure4, figure5
 from ellipslice.paper.protocol import Outcome
 from ellipslice.paper.results import Results
 
-__all__ = ["draw_figures", "figure3", "figure4", "figure5", "figure6", "need_matplotlib"]
+__all__ = ["can_draw", "draw_figures", "figure3", "figure4", "figure5", "figure6"]
 
 
-def need_matplotlib() -> None:
-    """Say what is missing before hours are spent on runs."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError(
-            "the paper's figures are drawn by matplotlib, which is missing: pip install 'ellipslice[plots]'."
-        )
+def can_draw() -> bool:
+    """Whether there is a matplotlib: runs are often made where there is none."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw_figures(folder: Path, results: Results, outcomes: Sequence[Outcome]) -> list[str]:

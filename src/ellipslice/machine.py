@@ -1,0 +1,41 @@
+"""Where a measurement was made: what every result that is kept says of itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import jax
+
+
+def machine(*packages: str) -> dict[str, Any]:
+    """Processor, cores, JAX's device, and the versions of Python, of this library and of some packages."""
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "device": jax.devices()[0].device_kind,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("ellipslice", "jax", "numpy", *packages)},
+    }
+
+
+def processor() -> str:
+    """The processor's name, where the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+def version(name: str) -> str:
+    """Of a package."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed as a package"

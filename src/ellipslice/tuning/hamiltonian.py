@@ -1,0 +1,81 @@
+"""Step and mass matrix for Hamiltonian Monte Carlo, by Stan's warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.tracing import compilable
+from ellipslice.moves import Hamiltonian
+from ellipslice.noise import generator
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Prior
+from ellipslice.settings import jax_settings
+
+
+class TunedHamiltonian(NamedTuple):
+    """What the warm-up found."""
+
+    move: Hamiltonian
+    """The one to use."""
+    initial: Any
+    """Where the warm-up ended: a start for `sample`."""
+
+
+def tune_hamiltonian(
+    log_likelihood: Callable[..., Any],
+    prior: Prior,
+    *,
+    steps: int | None = None,
+    updates: int = 1_000,
+    acceptance: float = 0.8,
+    seed: int = 0,
+) -> TunedHamiltonian:
+    """Step and mass matrix for `moves.Hamiltonian`, by the warm-up of Stan as BlackJAX has it (`window_adaptation`).
+
+    Parameters
+    ----------
+    log_likelihood, prior
+        As for `sample`; the log-likelihood must be written with `jax.numpy`.
+    steps : int, optional
+        As for `moves.Hamiltonian`: NUTS unless given.
+    updates : int
+        How many it takes.
+    acceptance : float
+        The share of proposals to be accepted, in (0, 1).
+    seed : int
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpy as np
+    >>> import ellipslice as es
+    >>> prior, log_likelihood = es.Diagonal(np.ones(3)), lambda f: -50 * jnp.sum((f - 1) ** 2)
+    >>> tuned = es.tune_hamiltonian(log_likelihood, prior, steps=4, seed=1)
+    >>> tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=100, seed=1)
+    """
+    if not 0 < acceptance < 1:
+        raise ValueError(f"acceptance must lie in (0, 1), but it is {acceptance}.")
+    if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 20:
+        raise ValueError(f"updates must be a whole number, at least 20, but it is {updates!r}.")
+    Hamiltonian(0.1, steps).prepare(prior)  # says what is missing, BlackJAX among it
+    import blackjax
+
+    posterior = Posterior(prior, log_likelihood)
+    with jax_settings():
+        value = compilable(posterior.log_likelihood, prior.size)
+        algorithm = blackjax.nuts if steps is None else blackjax.hmc
+        extra: dict[str, Any] = {} if steps is None else {"num_integration_steps": steps}
+
+        def log_density(z: Any) -> Any:
+            return value(prior.color(z)) - 0.5 * jnp.sum(z * z)
+
+        adapt = blackjax.window_adaptation(algorithm, log_density, target_acceptance_rate=acceptance, **extra)
+        start = generator(seed, 0).standard_normal(prior.noise_size)
+        (state, found), _ = jax.jit(adapt.run, static_argnums=2)(jax.random.key(seed), start, int(updates))
+        move = Hamiltonian(float(found["step_size"]), steps, variances=found["inverse_mass_matrix"].tolist())
+        latents = posterior.log_likelihood.unpack(np.asarray(prior.color(state.position)))
+    return TunedHamiltonian(move, latents["f"] if posterior.log_likelihood.single else latents)
