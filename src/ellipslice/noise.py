@@ -79,7 +79,9 @@ def generator(seed: int, *path: int) -> np.random.Generator:
 
 
 def block_length(size: int) -> int:
-    """Updates in a block: a function of the latent's size alone, for the rounding of a matrix product depends on it.
+    """Updates in a block whose draws have this many numbers each.
+
+    A function of that alone, for the rounding of a matrix product depends on it.
 
     About 2 x 10^5 numbers: enough to turn matrix-vector products into a matrix product and to make a call worth its
     while, small enough for a core's cache.

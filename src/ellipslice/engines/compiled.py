@@ -170,7 +170,7 @@ class CompiledEngine(Engine):
             )
             prepared = move.prepare(prior)
             lots = move.lots(prior, prepared)
-            longest = 1 if prior.size > LONG else block_length(prior.size)
+            longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
             if not isinstance(move, Search):
                 on_device = jax.tree.map(jnp.asarray, prepared)
                 updater = _Steps(in_one and prepared is None, longest, move, self._likelihood, on_device)
@@ -231,7 +231,7 @@ class _Chain:
         self, position: int, number: int, state: State, updates: int, size: int, lots: Lots, updater: Any, seed: int
     ):
         self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
-        self._length = block_length(size)
+        self._length = block_length(size * lots.draws)
         self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
         self._stretch = 1  # then twice as many as long as a turn has room for them

@@ -178,7 +178,7 @@ class _Chain:
         self.state = state
         self._position, self._number, self._seed = position, number, seed
         self._move, self._lots = move, lots
-        self._length = block_length(size)
+        self._length = block_length(size * lots.draws)
         self.group, self._vectors = group_size(size), np.empty((2, size))
         self._updates, self._done, self._taken = updates, 0, 0
         self._f: list[np.ndarray] = []

@@ -13,6 +13,7 @@ from ellipslice.moves.control_inputs import NUGGET, ControlInputs
 from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import Noise
 from ellipslice.priors import Prior
+from ellipslice.priors.base import aligned_empty
 from ellipslice.priors.conditional import as_block
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import covariance_function, variance_function
@@ -292,8 +293,10 @@ class _Rows:
         """As many rows as asked for, a whole number of updates'; shape (count, size)."""
         controls = len(self._known.deviations)
         length = count // (controls + 2)
-        rows = np.zeros((length, controls + 2, self._size))
+        flat = aligned_empty((count, self._size))
+        flat[:] = 0.0
+        rows = flat.reshape(length, controls + 2, self._size)
         rows[:, :controls] = rng.standard_normal((length, controls, len(self._known.spread))) @ self._known.spread
         rows[:, controls, :controls] = rng.standard_normal((length, controls))
         rows[:, controls + 1, :controls] = rng.standard_normal((length, controls)) @ self._known.control_spread
-        return rows.reshape(count, self._size)
+        return flat
