@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -85,7 +86,7 @@ class VarianceLeft:
         self._inputs, self._covariance = inputs, covariance_function(kernel)
         variances = variance_function(kernel)(inputs)
         self.total, self._nugget = float(variances.sum()), NUGGET * float(variances.mean())
-        self._explained = _explained(kernel, inputs, self._nugget)
+        self._explained = (_explained if isinstance(kernel, Hashable) else _explained.__wrapped__)(kernel)
         self._by_jax = bool(np.isfinite(self.with_gradient(inputs[:1])[0]))
 
     def __call__(self, points: np.ndarray) -> float:
@@ -99,7 +100,7 @@ class VarianceLeft:
         """G and its gradient by JAX; not a number where the kernel has none, or is not JAX's."""
         try:
             with jax_settings():
-                explained, gradient = self._explained(*self._padded(points))
+                explained, gradient = self._explained(*self._padded(points), self._inputs, self._nugget)
         except Exception:  # noqa: BLE001  not a function of JAX arrays, which is no fault
             return np.nan, np.full(points.shape, np.nan)
         return self.total - float(explained), -np.asarray(gradient)[: len(points)]
@@ -133,12 +134,13 @@ class VarianceLeft:
         return np.concatenate([points, far]), np.arange(count + len(more)) < count
 
 
-def _explained(kernel: Any, inputs: np.ndarray, nugget: float) -> Callable[..., Any]:
+@lru_cache(maxsize=8)
+def _explained(kernel: Any) -> Callable[..., Any]:
     """What some of the points explain of the inputs' variance, and its gradient, compiled."""
 
     @jax.jit
     @jax.value_and_grad
-    def explained(points: Any, counts: Any) -> Any:
+    def explained(points: Any, counts: Any, inputs: Any, nugget: Any) -> Any:
         both = counts[:, None] & counts
         inner = jnp.where(both, kernel(points, points), 0.0) + jnp.diag(jnp.where(counts, nugget, 1.0))
         outer = jnp.where(counts[:, None], kernel(points, inputs), 0.0)
