@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -86,7 +86,10 @@ class VarianceLeft:
         self._inputs, self._covariance = inputs, covariance_function(kernel)
         variances = variance_function(kernel)(inputs)
         self.total, self._nugget = float(variances.sum()), NUGGET * float(variances.mean())
-        self._explained = (_explained if isinstance(kernel, Hashable) else _explained.__wrapped__)(kernel)
+        try:
+            self._explained = _explained(kernel)
+        except TypeError:  # a kernel that holds arrays cannot be looked up
+            self._explained = _explained.__wrapped__(kernel)
         self._by_jax = bool(np.isfinite(self.with_gradient(inputs[:1])[0]))
 
     def __call__(self, points: np.ndarray) -> float:
