@@ -62,14 +62,26 @@ def test_matrix_products_leave_room_for_the_chains_and_get_it_back():
     import numpy as np  # noqa: F401  loads the library whose threads are counted
     import threadpoolctl
 
-    from ellipslice.engines.threads import CORES, blas_beside
+    from ellipslice.engines.threads import blas_beside, cores
 
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
 
     before = threads()
-    with blas_beside(CORES):
+    with blas_beside(cores()):
         assert set(threads()) <= {1}
     with blas_beside(1):
-        assert set(threads()) <= {max(1, CORES - 1)}
+        assert set(threads()) <= {max(1, cores() - 1)}
     assert threads() == before
+
+
+def test_a_process_can_be_told_to_use_fewer_cores(monkeypatch):
+    from ellipslice.engines import threads
+
+    monkeypatch.setattr(threads, "_limit", [])
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    assert threads.cores() == 3
+    threads.use_cores(2)
+    assert threads.cores() == 2
+    threads.use_cores(8)
+    assert threads.cores() == 3

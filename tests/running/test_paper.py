@@ -234,9 +234,14 @@ def test_an_iteration_of_control_variables_moves_one_of_them(with_controls):
     assert len(found.trace) == math.ceil(1000 / found.controls)
 
 
-def test_a_run_in_a_process_of_its_own_is_the_same(with_controls):
-    (outcomes,) = experiment.made(Cell("R01", "control"), [0], SHORT)
-    assert [timeless(one) for one in outcomes] == [timeless(with_controls)]
+def test_a_run_in_a_process_of_its_own_is_the_same(finished, with_controls, monkeypatch):
+    with experiment.workers() as pool:
+        (outcomes,) = experiment.made(Cell("R01", "control"), [0], SHORT, pool)
+        assert [timeless(one) for one in outcomes] == [timeless(with_controls)]
+        monkeypatch.setattr(experiment, "CORES", 16)
+        both = [one for (one,) in experiment.made(Cell("R01", "neal"), [0, 1], SHORT, pool)]
+    theirs = Folder(finished[1], SHORT).outcomes(Cell("R01", "neal"))
+    assert [timeless(one) for one in sorted(both, key=lambda one: one.run)] == [timeless(one) for one in theirs]
 
 
 def test_nuts_draws_from_the_same_posterior():

@@ -17,7 +17,7 @@ from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
 from ellipslice.engines.loops import Block, Progress
-from ellipslice.engines.threads import CORES, blas_beside
+from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Info, Move, Search, State
@@ -201,9 +201,9 @@ class CompiledRun:
 
     def __init__(self, chains: list[_Chain]):
         self._chains = chains
-        threads = min(len(chains), CORES)
+        threads = min(len(chains), cores())
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
-        self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < CORES else None
+        self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < cores() else None
 
     @property
     def finished(self) -> bool:

@@ -7,7 +7,19 @@ import os
 from functools import cache
 from typing import Any
 
-CORES = os.cpu_count() or 1
+_limit: list[int] = []
+
+
+def cores() -> int:
+    """How many there are for us: those of the machine that this process may use, or fewer if so told."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    found = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min([found, *_limit])
+
+
+def use_cores(count: int) -> None:
+    """From now on use no more than these, for instance in one of many processes."""
+    _limit[:] = [count]
 
 
 def blas_beside(busy: int) -> Any:
@@ -19,7 +31,7 @@ def blas_beside(busy: int) -> Any:
     controller = _controller()
     if controller is None:
         return contextlib.nullcontext()
-    return controller.limit(limits=max(1, CORES // max(1, min(busy, CORES)) - 1), user_api="blas")
+    return controller.limit(limits=max(1, cores() // max(1, min(busy, cores())) - 1), user_api="blas")
 
 
 @cache

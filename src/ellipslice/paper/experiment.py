@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from multiprocessing import get_context
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 import jax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ellipslice.engines.threads import cores, use_cores
 from ellipslice.moves import Hamiltonian
 from ellipslice.paper.figures import can_draw, draw_figures
 from ellipslice.paper.folder import Folder, write
@@ -22,9 +23,12 @@ from ellipslice.paper.protocol import Cell, Outcome, Protocol, run_together
 from ellipslice.paper.report import report
 from ellipslice.paper.results import Result, as_json, summarise, together
 
-CORES = os.cpu_count() or 1
+CORES = cores()
 TOGETHER = 2 * CORES
 """Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
+
+FEW = 4
+"""Cores that threads can keep busy: with more, they wait for each other's Python, and processes do better."""
 
 TOGETHER_ON_GPU = 100
 """The same where a GPU runs them: 100 take hardly longer there than one."""
@@ -64,10 +68,10 @@ def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Proto
     console.print(f"{total:,} runs of {protocol.burn_in:,} + {protocol.iterations:,} iterations in {folder.path}")
     if left < total:
         console.print(f"resumed: {total - left:,} of them were finished before, {left:,} to go")
-    with progress_bar(console, left) as show:
+    with progress_bar(console, left) as show, workers() as pool:
         for cell in wanted:
             show(cell, 0)
-            for outcomes in made(cell, missing[cell], protocol):
+            for outcomes in made(cell, missing[cell], protocol, pool):
                 for outcome in outcomes:
                     folder.add(outcome)
                 show(cell, len(outcomes))
@@ -75,26 +79,29 @@ def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Proto
                 console.print(line(together(cell, folder.outcomes(cell), protocol)))
 
 
-def made(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
+def made(cell: Cell, runs: Sequence[int], protocol: Protocol, pool: Callable[[], Pool]) -> Iterator[list[Outcome]]:
     """The runs of a cell as they are finished."""
-    if cell.method == "control" and runs:
-        yield from made_apart(cell, runs, protocol)
-        return
     on_gpu = cell.method == "elliptical" and jax.default_backend() == "gpu"
+    if runs and not on_gpu and (cell.method == "control" or CORES > FEW):
+        # With control variables each run finds its own inputs, mostly in Python.
+        one_by_one = [[run] for run in runs]
+        yield from pool().imap_unordered(partial(run_together, cell, protocol=protocol), one_by_one)
+        return
     together = TOGETHER_ON_GPU if on_gpu else TOGETHER
     for first in range(0, len(runs), together):
         yield run_together(cell, runs[first : first + together], protocol)
 
 
-def made_apart(cell: Cell, runs: Sequence[int], protocol: Protocol) -> Iterator[list[Outcome]]:
-    """The same, each run by itself in a process: with control variables it finds its own inputs, mostly in Python."""
-    one_by_one = [[run] for run in runs]
-    with get_context("spawn").Pool(min(CORES, len(runs)), in_process) as pool:  # which are ended if we are
-        yield from pool.imap_unordered(partial(run_together, cell, protocol=protocol), one_by_one)
+@contextmanager
+def workers() -> Iterator[Callable[[], Pool]]:
+    """Processes, one for each core: started when first asked for, and ended with us."""
+    with ExitStack() as ended:
+        yield cache(lambda: ended.enter_context(get_context("spawn").Pool(CORES, in_process)))
 
 
 def in_process() -> None:
-    """What a process does first: leave Ctrl-C to us, and a GPU to others."""
+    """What a process does first: leave Ctrl-C to us, and other cores and a GPU to others."""
+    use_cores(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     jax.config.update("jax_platforms", "cpu")
 

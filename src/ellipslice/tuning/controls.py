@@ -13,7 +13,7 @@ import numpy as np
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.host import HostTarget
 from ellipslice.engines.loops import CompiledTarget
-from ellipslice.engines.threads import CORES, blas_beside
+from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, State
 from ellipslice.moves.control_inputs import ControlInputs
@@ -100,7 +100,7 @@ def tune_controls(
             raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
     seed = secrets.randbits(32) if seed is None else seed
     posterior = Posterior(prior, log_likelihood)
-    with on_cpu(), blas_beside(CORES):  # many small products, which more threads would only slow down
+    with on_cpu(), blas_beside(cores()):  # many small products, which more threads would only slow down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
         controls.grow_until(share)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)
