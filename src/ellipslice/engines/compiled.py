@@ -28,6 +28,9 @@ from ellipslice.settings import on_cpu
 TURN = 0.1
 """Seconds of work between two looks at the clock: how fast progress and Ctrl-C are answered."""
 
+TURNS = 4
+"""Turns of each core before others are heard: progress and Ctrl-C wait for no more, however many chains there are."""
+
 ONE_FUNCTION = frozenset(
     [
         "abs",
@@ -211,8 +214,9 @@ class CompiledRun:
 
     def advance(self) -> None:
         active = [chain for chain in self._chains if not chain.finished]
-        with blas_beside(len(active)):
-            for future in [self._pool.submit(chain.advance, self._drawers) for chain in active]:
+        behind = sorted(active, key=lambda chain: chain.done)[: TURNS * cores()]
+        with blas_beside(len(behind)):
+            for future in [self._pool.submit(chain.advance, self._drawers) for chain in behind]:
                 future.result()
 
     def take(self) -> list[Piece]:
@@ -234,7 +238,6 @@ class _Chain:
         self._length = block_length(size * lots.draws)
         self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
         self._updates, self._done = updates, 0
-        self._stretch = 1  # then twice as many as long as a turn has room for them
         self._block: int = -1
         self._noise: Any = None
         self._next: Future[Any] | None = None
@@ -245,6 +248,10 @@ class _Chain:
     def finished(self) -> bool:
         return self._done >= self._updates
 
+    @property
+    def done(self) -> int:
+        return self._done
+
     def advance(self, drawers: Executor | None) -> None:
         end = time.perf_counter() + TURN
         with on_cpu():
@@ -253,6 +260,8 @@ class _Chain:
                 if time.perf_counter() > end:
                     break
             self._read()
+        if self.finished or self._done == (self._block + 1) * self._length:  # a thousand that wait hold no noise
+            self._noise = None
 
     def take(self) -> list[Piece]:
         drawn, self._drawn = self._drawn, []
@@ -265,7 +274,8 @@ class _Chain:
             self._noise, self._next = self._next.result() if self._next else self._draw(block), None
             self._block = block
             self._progress = self._updater.enter(self._progress)
-        stop = min(self._length, first + self._stretch, first + self._updates - self._done)
+        stretch = self._updater.stretch
+        stop = min(self._length, first + stretch, first + self._updates - self._done)
         began = time.perf_counter()
         if drawers and self._next is None and (block + 1) * self._length < self._updates:
             self._next = drawers.submit(self._draw, block + 1)
@@ -278,7 +288,7 @@ class _Chain:
         if reached < stop:
             self._noise = self._updater.more_angles(self._noise, reached, tried)
         if time.perf_counter() - began < TURN / 2:
-            self._stretch = min(2 * self._stretch, self._updater.longest)
+            self._updater.stretch = min(2 * stretch, self._updater.longest)
 
     def _read(self) -> None:
         if self._unread is not None:
@@ -298,6 +308,8 @@ class _Updater:
 
     def __init__(self, in_one: bool, longest: int, move: Any, likelihood: Any):
         self.longest, self.move, self._likelihood, self._in_one = longest, move, likelihood, in_one
+        self.stretch = 1
+        """Updates of any chain in one call; twice as many in the next, as long as a turn has room for them."""
 
     def begin(self, state: State) -> Any:
         """The progress of a chain before its first update."""

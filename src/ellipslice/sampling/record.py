@@ -66,7 +66,7 @@ class Record:
 
     def _add_piece(self, piece: Piece) -> None:
         count = len(piece.log_likelihood)
-        self._last[piece.chain] = (piece.f[-1], float(piece.log_likelihood[-1]))
+        self._last[piece.chain] = (piece.f[-1].copy(), float(piece.log_likelihood[-1]))
         self.updates += count
         self.evaluations += int(piece.info.evaluations.sum())
         self.proposals += int(piece.proposals.sum())

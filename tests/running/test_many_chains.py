@@ -1,0 +1,51 @@
+"""Many more chains than cores: memory and turns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+
+from ellipslice.engines import compiled
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.likelihoods import Gaussian
+from ellipslice.moves import EllipticalSlice, State
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Diagonal
+
+MEMORY = """
+import resource
+import numpy as np
+import ellipslice as es
+
+def run(chains):
+    prior, log_likelihood = es.Diagonal(np.ones(400)), es.likelihoods.Gaussian(np.zeros(400), 1.0)
+    es.sample(log_likelihood, prior, draws=20, warmup=0, chains=chains, seed=1, keep=False, progress=False)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+print(run(4), run(300))
+"""
+
+
+def test_chains_that_wait_hold_a_state_and_no_noise():
+    """Each block of 512 updates has noise and a trace of 3 MB: of 300 chains, these would be 900 MB."""
+    said = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=120, check=True)
+    few, many = (int(word) / 1024 for word in said.stdout.split())
+    assert many - few < 200
+
+
+def test_those_behind_go_first_and_the_others_wait(monkeypatch):
+    monkeypatch.setattr(compiled, "cores", lambda: 2)
+    monkeypatch.setattr(compiled, "TURN", 0.0)
+    chains = 2 * compiled.TURNS + 3
+    engine = CompiledEngine(Posterior(Diagonal(np.ones(3)), Gaussian(np.zeros(3), 1.0)))
+    start = State(np.zeros(3), engine.evaluate(np.zeros(3)))
+    run = engine.run(EllipticalSlice(), 1, range(chains), [start] * chains, 50)
+    run.advance()
+    assert {piece.chain for piece in run.take()} == set(range(2 * compiled.TURNS))
+    run.advance()
+    assert set(range(2 * compiled.TURNS, chains)) <= {piece.chain for piece in run.take()}
+    while not run.finished:
+        run.advance()
+    run.close()
