@@ -28,6 +28,7 @@ from ellipslice.moves import (
     Move,
     NealMetropolis,
     RandomWalk,
+    Recentred,
 )
 from ellipslice.priors import (
     Dense,
@@ -42,6 +43,8 @@ from ellipslice.priors import (
     Stationary,
     Sum,
 )
+from ellipslice.references.gaussian import WhiteGaussian
+from ellipslice.references.sites import Sites
 
 # --- priors ---------------------------------------------------------------------------------------------------------
 
@@ -369,6 +372,11 @@ MOVES: dict[str, Callable[[], Move]] = {
     "Hamiltonian, variances": lambda: Hamiltonian(0.2, 6, variances=[1.5, 0.7]),
     "Cycle with Hamiltonian": lambda: Cycle(Hamiltonian(0.2, 6), EllipticalSlice()),
     "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
+    "Recentred": lambda: Recentred(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=3),
+    "Recentred, a Gaussian": lambda: Recentred(
+        WhiteGaussian(np.array([0.4, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])), plain=4
+    ),
+    "Recentred, too narrow": lambda: Recentred(Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), plain=2),
     "Local": lambda: Local([[1], [0]]),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),

@@ -176,7 +176,8 @@ class CompiledEngine(Engine):
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
             if not isinstance(move, Search):
                 on_device = jax.tree.map(jnp.asarray, prepared)
-                updater = _Steps(in_one and prepared is None, longest, move, self._likelihood, on_device)
+                in_one = in_one and (prepared is None or move.elementwise)
+                updater = _Steps(in_one, longest, move, self._likelihood, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
                 updater = _BoundedSearches(in_one, longest, move, self._likelihood, self._curvature())
             else:

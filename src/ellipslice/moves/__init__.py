@@ -16,6 +16,7 @@ from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
 from ellipslice.moves.neal import NealMetropolis
 from ellipslice.moves.random_walk import RandomWalk
+from ellipslice.moves.recentred import Recentred
 from ellipslice.moves.search import Search
 from ellipslice.moves.step import step
 
@@ -33,6 +34,7 @@ __all__ = [
     "Move",
     "NealMetropolis",
     "RandomWalk",
+    "Recentred",
     "Search",
     "State",
     "step",

@@ -103,6 +103,11 @@ class Move(abc.ABC):
     gradients: bool = False
     """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
 
+    elementwise: bool = False
+    """Whether a step, `prepare`'s part in it included, treats values one by one but for sums: no products of matrices.
+
+    Then XLA can make one function of the loop around it."""
+
     def prepare(self, prior: Prior) -> Any:
         """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
 

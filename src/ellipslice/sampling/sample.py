@@ -15,15 +15,17 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.choose import choose_engine
-from ellipslice.moves import EllipticalSlice, Move, Search, State
+from ellipslice.moves import Cycle, EllipticalSlice, Move, Search, State
+from ellipslice.moves.recentred import Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
+from ellipslice.references import Fitted, fit_reference
 from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.result import build_tree, check_names
-from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts
+from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
 from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
@@ -49,6 +51,7 @@ def sample(
     vectorized: bool | None = None,
     concave: bool | None = None,
     look_ahead: int | None = None,
+    reference: Any = None,
     progress: bool = True,
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
@@ -96,6 +99,12 @@ def sample(
     look_ahead : int, optional
         How many proposals to evaluate at once (at most 32, a power of two, where chains run together). It changes the
         speed, never the draws.
+    reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
+        For a likelihood much stronger than the prior: sample around a Gaussian fitted to the posterior, by
+        `moves.Recentred`. "laplace" and "ep" (expectation propagation, better where the posterior is skew) need a
+        log-likelihood that is a sum over the values of f, written with `jax.numpy`; "pilot" takes any, by a short run;
+        "auto" takes the best that can be. Or a Gaussian of your own, such as `Dense(covariance, mean)`. The draws are
+        from the posterior whatever the reference; the result's attributes say how good it was.
     progress : bool
         Show a progress bar when there is a terminal or notebook to show it in.
     dims, coords : mapping, optional
@@ -131,7 +140,7 @@ def sample(
     look_ahead = None if look_ahead is None else _count("look_ahead", look_ahead, 1)
     numbers = _chain_numbers(chains)
     seed = secrets.randbits(32) if seed is None else _count("seed", seed, 0)
-    move = EllipticalSlice() if move is None else move
+    given_move, move = move, EllipticalSlice() if move is None else move
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
@@ -143,10 +152,13 @@ def sample(
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
-    choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
-
     with jax_settings():
+        fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
+        move = move if fitted is None else Recentred(fitted.reference)
+        choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
         runner, why, starts = _start(posterior, numbers, seed, initial, choice)
+        if fitted is not None and initial is None:
+            starts = reference_starts(runner, move.prepare(posterior.prior), seed, numbers)
         runner.check_look_ahead(move, look_ahead)
         record = Record(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype), numbers, draws, warmup, thin)
         check_names(record, dims, coords)
@@ -169,6 +181,7 @@ def sample(
         "prior": repr(prior),
         "likelihood": _name(log_likelihood),
         "move": repr(move),
+        **({} if fitted is None else _told(fitted, record)),
         "engine": runner.name,
         "engine_reason": why,
         "precision": precision,
@@ -199,6 +212,23 @@ def _start(
     points = given_points(posterior, initial, numbers)
     runner, why = choice(f=points[0])
     return runner, why, given_starts(runner, points, numbers)
+
+
+def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, move: Any, precision: str) -> Fitted:
+    """The reference to sample around."""
+    if move is not None:
+        raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
+    if engine in ("batched", "fused") or precision != "double":
+        raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
+    trial = first_draw(posterior.prior, start_generator(seed, 0))
+    runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
+    return fit_reference(reference, runner, lambda count: prior_starts(runner, seed, range(count)), seed)
+
+
+def _told(fitted: Fitted, record: Record) -> dict[str, Any]:
+    """How good a reference was: with the posterior itself, first proposals are nearly always accepted."""
+    first = float((record.statistics["proposals"][:, : record.draws] == 1).mean())
+    return {"reference": fitted.how, "reference_first_accepted": first}
 
 
 def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None]) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.moves import State
+from ellipslice.moves.recentred import Beside
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
@@ -42,6 +43,19 @@ def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State
             )
         states.append(State(f, value))
     return states
+
+
+def reference_starts(engine: Engine, reference: Beside, seed: int, chains: Sequence[int]) -> list[State]:
+    """For each chain a draw from the reference with non-zero likelihood; from the prior, if that is hard to find."""
+    states = []
+    for chain in chains:
+        rng = start_generator(seed, chain)
+        for f in reference.centre + reference.draw(rng, 10):
+            value = engine.evaluate(f)
+            if np.isfinite(value):
+                states.append(State(f, value))
+                break
+    return states if len(states) == len(chains) else prior_starts(engine, seed, chains)
 
 
 def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:

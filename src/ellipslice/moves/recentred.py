@@ -1,0 +1,140 @@
+"""Elliptical slices around a Gaussian fitted to the posterior, for likelihoods much stronger than the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ellipslice.moves.arithmetic import cos_sin, where
+from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.elliptical import EllipticalSlice
+from ellipslice.noise import Draws, Noise
+from ellipslice.priors import Prior
+from ellipslice.priors.base import aligned_empty
+
+
+class Reference(Protocol):
+    """A Gaussian Q that can be put beside a prior: what `references` fits."""
+
+    elementwise: ClassVar[bool]
+    """Whether `Beside.along` takes sums over values, and no products of matrices."""
+
+    def beside(self, prior: Prior) -> Beside:
+        """Q as it is beside this prior."""
+        ...
+
+
+class Beside(Protocol):
+    """A Gaussian Q beside a prior P, both over centred flat vectors; a pytree."""
+
+    centre: Any
+    """The mean of Q, with that of P taken away."""
+
+    def along(self, x: Any, nu: Any) -> Ratio:
+        """log(Q / P) on the ellipse centre + x cos(theta) + nu sin(theta)."""
+        ...
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from Q with its mean taken away, shape (count, size)."""
+        ...
+
+
+class Ratio(NamedTuple):
+    """log(Q / P) on an ellipse, up to a constant: both are Gaussians, so five numbers are enough."""
+
+    by_x: Any
+    by_nu: Any
+    x_x: Any
+    x_nu: Any
+    nu_nu: Any
+
+    def __call__(self, cos: Any, sin: Any) -> Any:
+        squares = self.x_x * cos * cos + 2.0 * self.x_nu * sin * cos + self.nu_nu * sin * sin
+        return self.by_x * cos + self.by_nu * sin - 0.5 * squares
+
+
+@dataclass(frozen=True)
+class Recentred(Move):
+    """Move on ellipses around the mean of a reference Q instead of the prior's, now and then on plain ones.
+
+    The posterior is prior times likelihood, and so it is Q times (prior times likelihood over Q). That is a Gaussian
+    times a function again, on which `EllipticalSlice` runs as it stands: nu is drawn from Q, and log L - log(Q / prior)
+    takes the place of log L. If Q is near the posterior, the function is nearly constant and most first proposals are
+    accepted, however far the posterior is from the prior.
+
+    Every `plain`-th update is one of the prior's own ellipses. Any Q gives the right posterior, but one that is too
+    narrow leaves the tails only rarely; plain updates do not depend on Q, so it can cost time and no more.
+
+    Parameters
+    ----------
+    reference : Reference
+        As `sample(..., reference=...)` fits it.
+    plain : int
+        At least 2.
+
+    References
+    ----------
+    Nishihara, Murray & Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15.
+    """
+
+    reference: Reference = field(compare=False)  # it is handed to compiled code, which does not depend on it
+    plain: int = 10
+
+    def __post_init__(self) -> None:
+        if isinstance(self.plain, bool) or not isinstance(self.plain, int | np.integer) or self.plain < 2:
+            raise ValueError(f"plain must be a whole number, at least 2, but it is {self.plain!r}.")
+
+    @property
+    def elementwise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As far as the reference is."""
+        return self.reference.elementwise
+
+    def prepare(self, prior: Prior) -> Beside:
+        return self.reference.beside(prior)
+
+    def lots(self, prior: Prior, prepared: Beside) -> Lots:
+        return Lots(_Turns(prepared, prior, self.plain), 1, 1)
+
+    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+        """Elliptical slice sampling in coordinates around the reference's mean, or the prior's."""
+        reference: Beside = target.prepared
+        nu, around = noise.nu[0, :-1], noise.nu[0, -1]
+        centre = around * reference.centre
+        x = state.f - centre
+        ellipse = Ellipse(ratio=Ratio(*(around * part for part in reference.along(x, nu))))
+        shifted = target.within(lambda x: target.log_likelihood(centre + x), None)
+        own = Noise(nu, noise.level[0], noise.uniforms[0])
+        new, info = shifted.search(ellipse, own, State(x, state.log_likelihood))
+        return State(where(info.stuck, state.f, centre + new.f), new.log_likelihood), info
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ellipse(EllipticalSlice):
+    """The search of one update, on whose ellipse Q over the prior is known."""
+
+    ratio: Ratio
+
+    def log_factor(self, theta: Any) -> Any:
+        return self.ratio(1.0, 0.0) - self.ratio(*cos_sin(theta))
+
+
+class _Turns:
+    """What an update's nu is drawn from: the reference, and every so many times the prior. The last number says which.
+
+    (1 for the reference, 0 for the prior.)
+    """
+
+    def __init__(self, reference: Draws, prior: Draws, plain: int):
+        self._reference, self._prior, self._plain = reference, prior, plain
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        plain = np.arange(count) % self._plain == self._plain - 1
+        around = np.asarray(self._reference.draw(rng, count - int(plain.sum())))
+        rows = aligned_empty((count, around.shape[1] + 1))
+        rows[~plain, :-1] = around
+        if plain.any():
+            rows[plain, :-1] = np.asarray(self._prior.draw(rng, int(plain.sum())))
+        rows[:, -1] = ~plain
+        return rows

@@ -1,0 +1,5 @@
+"""Gaussians fitted to the posterior, to sample around: for likelihoods much stronger than the prior."""
+
+from ellipslice.references.fit import WAYS, Fitted, fit_reference
+
+__all__ = ["WAYS", "Fitted", "fit_reference"]

@@ -1,0 +1,136 @@
+"""Finds a Gaussian near the posterior, by the way the user names or by what the likelihood is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.base import Engine
+from ellipslice.engines.elementwise import NotElementwise, elementwise
+from ellipslice.engines.tracing import compilable
+from ellipslice.moves import State
+from ellipslice.moves.recentred import Reference
+from ellipslice.posterior import CarriedLikelihood, Posterior
+from ellipslice.priors import Dense, Prior
+from ellipslice.priors.carried import Carried
+from ellipslice.references.gaussian import WhiteGaussian
+from ellipslice.references.laplace import laplace
+from ellipslice.references.pilot import CHAINS, pilot
+from ellipslice.references.propagation import propagate
+from ellipslice.references.sites import Sites, as_rows
+from ellipslice.settings import on_cpu
+
+WAYS = ("auto", "laplace", "ep", "pilot")
+
+
+class Fitted(NamedTuple):
+    """A reference, and how it was found."""
+
+    reference: Reference
+    how: str
+
+
+def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:
+    """A Gaussian near the posterior.
+
+    Parameters
+    ----------
+    way : one of `WAYS`, or a prior that is the Gaussian itself
+    engine : Engine
+        That will run the chains, as far as it is known.
+    starts : callable
+        A number of chains to their first states, for a pilot run.
+    seed : int
+    """
+    posterior = engine.posterior
+    prior = posterior.prior
+    if not isinstance(way, Prior) and way not in WAYS:
+        names = ", ".join(f'"{name}"' for name in WAYS)
+        raise ValueError(f"reference must be one of {names}, or a Gaussian such as Dense(covariance), not {way!r}.")
+    with on_cpu():
+        rows = as_rows(prior)
+        if isinstance(way, Prior):
+            return Fitted(_given(way, prior, rows), "given")
+        terms = "it cannot be traced by JAX" if engine.name == "host" else read_terms(posterior)
+        if isinstance(terms, str) and way in ("laplace", "ep"):
+            raise ValueError(
+                f'reference="{way}" needs a log-likelihood that is a sum over the values of f, but {terms}. Use '
+                '"pilot", which works for any.'
+            )
+        if isinstance(terms, str) or way == "pilot":
+            return Fitted(pilot(engine, rows, starts(CHAINS), seed), "pilot")
+        found = laplace(rows[:, terms.where], terms.log_likelihood)
+        if way != "laplace":
+            found = propagate(rows[:, terms.where], terms.of_each, found)
+        return Fitted(terms.among(found, prior.size), "laplace" if way == "laplace" else "ep")
+
+
+def _given(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
+    """A Gaussian of the user's, in the coordinates where the prior is white."""
+    if gaussian.layout != prior.layout:
+        raise ValueError(f"reference has the latents {gaussian.layout}, but the prior has {prior.layout}.")
+    white, shift = Dense(factor=rows.T), np.zeros(gaussian.size)
+    base = prior.base if isinstance(prior, Carried) else prior
+    for sign, mean in ((1.0, gaussian.mean), (-1.0, base.mean)):
+        shift = shift if mean is None else shift + sign * np.asarray(mean)
+    points = np.vstack([shift, as_rows(gaussian)])
+    points = np.asarray(prior.beside(points)) if isinstance(prior, Carried) else points
+    z = np.asarray(white.whiten(points))
+    off = float(np.abs(z @ white.rows - points).max())
+    if off > 1e-6 * float(np.abs(points).max()):
+        raise ValueError(
+            f"reference has draws that the prior does not: they are off by up to {off:.3g}. It must be a Gaussian on "
+            f"the prior's span, whose dimension is {white.noise_size} for {prior.size} values."
+        )
+    covariance = z[1:].T @ z[1:]
+    if np.linalg.matrix_rank(covariance) < len(covariance):
+        raise ValueError("reference has no variance in some direction where the prior has. Widen it.")
+    return WhiteGaussian(z[0], covariance)
+
+
+class Terms(NamedTuple):
+    """A log-likelihood that is a sum over some of the values."""
+
+    log_likelihood: Callable[[Any], Any]
+    """Of these values."""
+    of_each: Callable[[np.ndarray], np.ndarray]
+    """Of each of them: (count, values) to the same shape."""
+    where: slice
+
+    def among(self, found: Sites, size: int) -> Sites:
+        """The sites of all values: those that the likelihood does not see have none."""
+        linear, precision = np.zeros(size), np.zeros(size)
+        linear[self.where], precision[self.where] = found.linear, found.precision
+        return Sites(linear, precision)
+
+
+def read_terms(posterior: Posterior) -> Terms | str:
+    """The log-likelihood as a sum over values of f, or over those of A f for `Linear`; or why it is none."""
+    centred, size = posterior.log_likelihood, posterior.prior.size
+    where, function = slice(0, size), compilable(centred, size)
+    if isinstance(centred, CarriedLikelihood):
+        where, inner = slice(centred.size, size), centred
+
+        def function(values: Any) -> Any:
+            return inner.callable(values if inner.shift is None else values + inner.shift)
+
+    try:
+        read = elementwise(function, where.stop - where.start, np.float64)
+    except NotElementwise as reason:
+        return str(reason)
+
+    @jax.jit
+    def terms(values: Any) -> Any:
+        a, m = jax.vmap(lambda row: _terms(read, row))(values)
+        return a - jnp.log(m)
+
+    return Terms(function, lambda values: np.asarray(terms(values)), where)
+
+
+def _terms(read: Any, values: Any) -> tuple[Any, Any]:
+    a, m = read.parts(values, read.data, read.scalars)
+    return a, jnp.ones_like(values) if m is None else m

@@ -1,0 +1,79 @@
+"""Any Gaussian as a reference, for likelihoods of which nothing is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from ellipslice.moves.recentred import Ratio
+from ellipslice.priors import Dense, Prior
+from ellipslice.pytree import pytree, set_fields
+from ellipslice.references.sites import as_rows, draw_rows
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteGaussian:
+    """A Gaussian known in the coordinates z where the prior is white.
+
+    Parameters
+    ----------
+    mean : array, shape (rank,)
+    covariance : array, shape (rank, rank)
+        Positive definite.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    elementwise: ClassVar[bool] = False
+
+    def beside(self, prior: Prior) -> GaussianBeside:
+        """The reference for this prior, whose factor becomes a dense matrix."""
+        return GaussianBeside(Dense(factor=as_rows(prior).T), self)
+
+
+@pytree
+class GaussianBeside:
+    """Such a reference beside a prior; an update costs O(rank^2) more."""
+
+    centre: Any
+    pivots: Any
+    """The values of f that determine z, which is linear in them."""
+    to_z: Any
+    mean: Any
+    whiten: Any
+    """(z - mean) times this is white under Q."""
+
+    rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
+    """Its own covariance is rows.T @ rows."""
+
+    def __init__(self, prior: Dense, gaussian: WhiteGaussian):
+        root = cholesky(gaussian.covariance, lower=True)
+        set_fields(
+            self,
+            centre=gaussian.mean @ prior.rows,
+            pivots=np.asarray(prior.pivots),
+            to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
+            mean=gaussian.mean,
+            whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
+            rows=root.T @ prior.rows,
+        )
+
+    def along(self, x: Any, nu: Any) -> Ratio:
+        """The ratio of Q and P on an ellipse."""
+        x, nu = x[self.pivots] @ self.to_z, nu[self.pivots] @ self.to_z
+        white_x, white_nu = x @ self.whiten, nu @ self.whiten
+        return Ratio(
+            self.mean @ x,
+            self.mean @ nu,
+            white_x @ white_x - x @ x,
+            white_nu @ white_x - nu @ x,
+            white_nu @ white_nu - nu @ nu,
+        )
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from Q with its mean taken away, shape (count, size)."""
+        return draw_rows(self.rows, rng, count)

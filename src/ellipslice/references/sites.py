@@ -1,0 +1,93 @@
+"""References for likelihoods that are products over sites: a Gaussian for each site in place of its likelihood.
+
+The prior times such Gaussians is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from ellipslice.moves.recentred import Ratio
+from ellipslice.priors import Prior
+from ellipslice.priors.base import aligned_empty
+from ellipslice.pytree import pytree, set_fields
+from ellipslice.settings import jax_settings
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """The prior times a Gaussian for each value of f, exp(linear f - precision f^2 / 2), f being centred.
+
+    Parameters
+    ----------
+    linear, precision : array, shape (size,)
+        The precisions are at least 0, so that there is a Gaussian beside any prior.
+    """
+
+    linear: np.ndarray
+    precision: np.ndarray
+
+    elementwise: ClassVar[bool] = True
+
+    def beside(self, prior: Prior) -> SitesBeside:
+        """The reference for this prior, whose factor becomes a dense matrix."""
+        return SitesBeside(as_rows(prior), self)
+
+
+@pytree
+class SitesBeside:
+    """Such a reference beside a prior with covariance rows.T @ rows, which may be singular."""
+
+    centre: Any
+    linear: Any
+    precision: Any
+
+    rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
+    """Its own covariance is rows.T @ rows."""
+
+    def __init__(self, rows: np.ndarray, sites: Sites):
+        narrowed = narrow(rows, sites.precision)
+        centre = narrowed.T @ (narrowed @ sites.linear)
+        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, rows=narrowed)
+
+    def along(self, x: Any, nu: Any) -> Ratio:
+        """The ratio of Q and P on an ellipse."""
+        slope = self.linear - self.precision * self.centre
+        bent_x, bent_nu = self.precision * x, self.precision * nu
+        parts = (slope * x, slope * nu, x * bent_x, nu * bent_x, nu * bent_nu)
+        return Ratio(*(part.sum() for part in parts))
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from Q with its mean taken away, shape (count, size)."""
+        return draw_rows(self.rows, rng, count)
+
+
+def draw_rows(rows: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draws from N(0, rows.T @ rows)."""
+    z = rng.standard_normal((count, len(rows)))
+    return np.matmul(z, rows, out=aligned_empty((count, rows.shape[1])))
+
+
+def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """The factor of inv(inv(Sigma) + diag(precision)) from the one of Sigma = rows.T @ rows, which may be singular."""
+    inner = (rows * precision) @ rows.T
+    inner.flat[:: len(inner) + 1] += 1.0
+    return solve_triangular(cholesky(inner, lower=True), rows, lower=True)
+
+
+LIMIT = 5_000
+"""Most values of a prior, whose factor becomes a dense matrix."""
+
+
+def as_rows(prior: Prior) -> np.ndarray:
+    """The factor of a prior's covariance, rows.T @ rows."""
+    if prior.size > LIMIT:
+        raise ValueError(
+            f"a reference makes a dense matrix of the prior's {prior.size} values; at most {LIMIT} are taken."
+        )
+    with jax_settings():
+        return np.asarray(prior.color(np.eye(prior.noise_size)))

@@ -1,0 +1,210 @@
+"""References: Gaussians beside a prior, how they are fitted, and the move around them."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+import ellipslice as es
+from ellipslice.diagnostics import effective_size
+from ellipslice.engines.host import HostTarget
+from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
+from ellipslice.moves import Recentred, State
+from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.references.gaussian import WhiteGaussian
+from ellipslice.references.laplace import laplace
+from ellipslice.references.propagation import propagate
+from ellipslice.references.sites import Sites, as_rows
+from ellipslice.settings import on_cpu
+
+RNG = np.random.default_rng(3)
+SIGMA = np.cov(RNG.standard_normal((4, 9))) + 0.2 * np.eye(4)
+PRIOR = es.Dense(SIGMA)
+SITES = Sites(np.array([1.0, -2.0, 0.5, 0.0]), np.array([0.5, 3.0, 0.0, 8.0]))
+WHITE = WhiteGaussian(np.array([0.3, -0.2, 0.5, 0.1]), np.diag([0.5, 1.5, 0.2, 0.9]) + 0.05)
+COUNTS = np.array([3.0, 0.0, 1.0, 7.0])
+
+
+def gaussian_of(reference):
+    """Mean and covariance of a reference, by formulas that the code does not use."""
+    if isinstance(reference, Sites):
+        covariance = np.linalg.inv(np.linalg.inv(SIGMA) + np.diag(reference.precision))
+        return covariance @ reference.linear, covariance
+    rows = es.Dense(factor=as_rows(PRIOR).T).rows
+    return reference.mean @ rows, rows.T @ reference.covariance @ rows
+
+
+@pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
+def test_a_reference_is_the_gaussian_it_says(reference):
+    mean, covariance = gaussian_of(reference)
+    beside = reference.beside(PRIOR)
+    np.testing.assert_allclose(beside.centre, mean, atol=1e-12)
+    np.testing.assert_allclose(beside.rows.T @ beside.rows, covariance, atol=1e-12)
+    drawn = beside.draw(np.random.default_rng(0), 200_000)
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=6 * np.abs(covariance).max() * np.sqrt(2 / 200_000))
+
+
+@pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
+def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
+    mean, covariance = gaussian_of(reference)
+    q, p = multivariate_normal(mean, covariance), multivariate_normal(np.zeros(4), SIGMA)
+    x, nu = np.random.default_rng(1).standard_normal((2, 4))
+    ratio, angles = reference.beside(PRIOR).along(x, nu), np.linspace(0, 6, 20)
+    points = mean + np.outer(np.cos(angles), x) + np.outer(np.sin(angles), nu)
+    differences = ratio(np.cos(angles), np.sin(angles)) - (q.logpdf(points) - p.logpdf(points))
+    np.testing.assert_allclose(differences, differences[0], atol=1e-10)
+
+
+def test_every_so_many_updates_are_the_prior_s_own():
+    """Their draws have the prior's covariance, and such an update is that of EllipticalSlice to the last bit."""
+    move = Recentred(SITES, plain=4)
+    prepared = move.prepare(PRIOR)
+    source = move.lots(PRIOR, prepared).source
+    rows = source.draw(np.random.default_rng(0), 200_000)
+    assert rows[:8, -1].tolist() == [1, 1, 1, 0, 1, 1, 1, 0]
+    for plain, covariance in ((rows[:, -1] == 0, SIGMA), (rows[:, -1] == 1, gaussian_of(SITES)[1])):
+        tolerance = 6 * np.abs(covariance).max() * np.sqrt(2 / plain.sum())
+        np.testing.assert_allclose(np.cov(rows[plain, :-1].T), covariance, atol=tolerance)
+
+    likelihood = Poisson(COUNTS)
+    noise = draw_block(source, 0, 0, 0, 64, 1, 1)
+    state = State(np.zeros(4), float(likelihood(np.zeros(4))))
+    for t in range(3, 64, 4):
+        own = Noise(*(part[t] for part in noise))
+        ours, info = move.step(own, state, HostTarget(likelihood, prepared))
+        plain = Noise(own.nu[:, :-1], own.level, own.uniforms)
+        theirs, their_info = es.moves.EllipticalSlice().step(plain, state, HostTarget(likelihood))
+        np.testing.assert_array_equal(ours.f, theirs.f)
+        assert (ours.log_likelihood, info) == (theirs.log_likelihood, their_info)
+
+
+@pytest.mark.parametrize("way", ["laplace", "ep"])
+def test_a_gaussian_posterior_is_its_own_reference(way):
+    """Then every first proposal around it is accepted, and the draws are independent."""
+    y, sigma = np.array([2.0, -1.0, 0.5, 3.0]), 0.05
+    prior = es.Dense(SIGMA, mean=1.5)
+    tree = es.sample(Gaussian(y, sigma), prior, reference=way, draws=10_000, warmup=0, chains=1, seed=1, progress=False)
+    proposals = tree.sample_stats["proposals"].to_numpy()[0]
+    around = np.arange(10_000) % block_length(4) % 10 != 9
+    assert (proposals[around] == 1).mean() > 0.999  # rounding decides where the level is that of the state
+    assert proposals[~around].mean() > 2
+    assert tree.attrs["reference"] == way
+    assert tree.attrs["reference_first_accepted"] == pytest.approx((proposals == 1).mean())
+    covariance = np.linalg.inv(np.linalg.inv(SIGMA) + np.eye(4) / sigma**2)
+    mean = 1.5 + covariance @ (y - 1.5) / sigma**2
+    f = tree.posterior["f"].to_numpy()[0]
+    error = 6 * np.sqrt(covariance.diagonal() / 8_000)
+    np.testing.assert_allclose(f.mean(axis=0), mean, atol=error.max())
+    np.testing.assert_allclose(f.var(axis=0), covariance.diagonal(), rtol=6 * np.sqrt(2 / 8_000))
+
+
+def test_laplace_is_at_the_mode():
+    likelihood = Poisson(COUNTS)
+    with on_cpu():
+        sites = laplace(as_rows(PRIOR), likelihood)
+    precision = np.linalg.inv(SIGMA)
+    mode = minimize(lambda f: 0.5 * f @ precision @ f - float(likelihood(f)), np.zeros(4), tol=1e-12).x
+    np.testing.assert_allclose(sites.beside(PRIOR).centre, mode, atol=1e-5)
+    np.testing.assert_allclose(sites.precision, np.exp(mode), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [Poisson(COUNTS), Logistic([1.0, -1.0, 1.0, 1.0]), StudentT(COUNTS, 4.0, 0.7)],
+    ids=["Poisson", "Logistic", "StudentT"],
+)
+def test_propagation_is_exact_where_values_are_independent(likelihood):
+    """Means and variances of each value by numerical integration."""
+    deviations = np.array([0.5, 1.0, 2.0, 1.5])
+    prior = es.Diagonal(deviations**2)
+    with on_cpu():
+        sites = propagate(as_rows(prior), likelihood.terms, laplace(as_rows(prior), likelihood))
+    beside = sites.beside(prior)
+    variances = (beside.rows**2).sum(axis=0)
+
+    def density(value, i):
+        f = np.zeros(4)
+        f[i] = value
+        return np.exp(likelihood.terms(f)[i] - 0.5 * (value / deviations[i]) ** 2)
+
+    for i, deviation in enumerate(deviations):
+        limits = (-9 * deviation, 9 * deviation)
+        mass, first, second = (
+            quad(lambda value, i=i, k=k: value**k * density(value, i), *limits, limit=400)[0] for k in range(3)
+        )
+        mean = first / mass
+        variance = second / mass - mean**2
+        if variance < deviation**2:  # else its site has no precision, which is not allowed to be negative
+            assert beside.centre[i] == pytest.approx(mean, abs=0.01 * np.sqrt(variance))
+            assert variances[i] == pytest.approx(variance, rel=0.02)
+
+
+LINES = RNG.standard_normal((40, 4))
+LABELS = np.where(LINES @ np.array([2.0, -1.0, 0.0, 1.0]) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("way", ["auto", "laplace", "ep", "pilot", es.Dense(0.5 * SIGMA, mean=[1.0, 0.0, 0.0, 0.5])])
+@pytest.mark.parametrize("kind", ["ready-made", "own", "linear", "numpy"])
+def test_any_reference_gives_the_same_posterior(kind, way):
+    """Also a bad one. Long plain chains beside it; tolerances are six standard errors of both."""
+    likelihoods = {
+        "ready-made": Poisson(COUNTS),
+        "own": lambda f: jnp.sum(COUNTS * f - jnp.exp(f)),
+        "linear": Linear(LINES, Logistic(LABELS)),
+        "numpy": lambda f: float(np.sum(COUNTS * f - np.exp(f))),
+    }
+    options = {"chains": 2, "warmup": 200, "progress": False}
+    if kind == "numpy" and way in ("laplace", "ep"):
+        with pytest.raises(ValueError, match=r'needs a log-likelihood that is a sum.*traced by JAX.*"pilot"'):
+            es.sample(likelihoods[kind], PRIOR, reference=way, draws=10, seed=1, **options)
+        return
+    tree = es.sample(likelihoods[kind], PRIOR, reference=way, draws=4_000, seed=1, **options)
+    plain = es.sample(likelihoods["own" if kind == "numpy" else kind], PRIOR, draws=20_000, seed=2, **options)
+    for power in (1, 2):
+        for i in range(4):
+            both = [one.posterior["f"].to_numpy()[..., i] ** power for one in (tree, plain)]
+            error = np.sqrt(sum(values.var() / max(20.0, float(effective_size(values))) for values in both))
+            assert both[0].mean() == pytest.approx(both[1].mean(), abs=6 * error)
+
+
+def test_named_latents_and_means():
+    prior = es.Stack({"level": es.Diagonal([4.0], mean=1.0), "wave": es.Dense(SIGMA)})
+
+    def log_likelihood(level, wave):
+        return -50.0 * jnp.sum((level + wave - COUNTS) ** 2)
+
+    tree = es.sample(log_likelihood, prior, reference="auto", draws=2_000, seed=1, progress=False)
+    assert tree.attrs["reference"] == "pilot"  # values meet in the likelihood, so it is no sum over them
+    sums = (tree.posterior["level"] + tree.posterior["wave"]).to_numpy()
+    assert np.abs(sums.mean(axis=(0, 1)) - COUNTS).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"reference": "best"}, r'reference must be one of "auto", "laplace", "ep", "pilot"'),
+        ({"reference": "auto", "move": es.moves.EllipticalSlice()}, "comes with a move of its own"),
+        ({"reference": "auto", "engine": "batched"}, 'runs on the engines "compiled" and "host"'),
+        ({"reference": es.Dense(np.eye(3))}, "reference has the latents"),
+        ({"reference": es.LowRank(np.ones((4, 1)))}, "no variance in some direction"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        es.sample(Poisson(COUNTS), PRIOR, draws=10, seed=1, progress=False, **options)
+
+
+def test_a_reference_off_the_prior_s_span_is_refused():
+    singular = es.LowRank(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
+    with pytest.raises(ValueError, match=r"reference has draws that the prior does not.*dimension is 2 for 4"):
+        es.sample(Poisson(COUNTS), singular, reference=PRIOR, draws=10, seed=1, progress=False)
+
+
+@pytest.mark.parametrize("plain", [1, 0, 2.5, True])
+def test_plain_updates_are_counted_in_whole_numbers(plain):
+    with pytest.raises(ValueError, match="plain must be a whole number, at least 2"):
+        Recentred(SITES, plain=plain)
