@@ -65,7 +65,7 @@ def paper(
     runs: Annotated[int, typer.Option(help="Runs of each method on each problem.")] = 100,
     iterations: Annotated[int, typer.Option(help="Kept of each run, after a tenth as many of burn-in.")] = 100_000,
     problems: Annotated[str, typer.Option(help="Some of R01 to R10, USPS and Mine, with commas.")] = ALL_PROBLEMS,
-    methods: Annotated[str, typer.Option(help="Some of these, with commas; nuts too.")] = ALL_METHODS,
+    methods: Annotated[str, typer.Option(help="Some of these, with commas; recentred and nuts too.")] = ALL_METHODS,
     seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 2010,
     precision: Annotated[str, typer.Option(help="double; or single, for the elliptical method on a GPU.")] = "double",
     quick: Annotated[bool, typer.Option(help="A taste of two minutes: fewer problems, few and short runs.")] = False,

@@ -114,7 +114,7 @@ def test_laplace_is_at_the_mode():
 
 @pytest.mark.parametrize(
     "likelihood",
-    [Poisson(COUNTS), Logistic([1.0, -1.0, 1.0, 1.0]), StudentT(COUNTS, 4.0, 0.7)],
+    [Poisson(COUNTS), Logistic([1.0, -1.0, 1.0, 1.0]), StudentT(COUNTS, scale=0.7, degrees=4.0)],
     ids=["Poisson", "Logistic", "StudentT"],
 )
 def test_propagation_is_exact_where_values_are_independent(likelihood):

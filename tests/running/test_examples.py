@@ -19,7 +19,12 @@ def load(name):
 
 
 def test_every_example_is_run():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"cox_process", "million_rows", "offset"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "cox_process",
+        "million_rows",
+        "offset",
+        "strong_likelihood",
+    }
 
 
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
@@ -52,3 +57,14 @@ def test_an_offset_is_better_by_itself(monkeypatch, capsys):
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
     ratios = {float(row[0]): float(row[-2]) for row in rows}
     assert ratios[10.0] > 2
+
+
+def test_a_reference_moves_where_plain_ellipses_hardly_do(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "strong.png"
+    monkeypatch.setattr(sys, "argv", ["strong_likelihood.py", "--draws", "1000", "--picture", str(path)])
+    load("strong_likelihood").main()
+    rows = {line.split("  ")[0]: line[20:].split() for line in capsys.readouterr().out.splitlines()[1:]}
+    assert float(rows['reference="auto"'][1]) > 20 * float(rows["plain"][1])
+    assert float(rows['reference="pilot"'][1]) > float(rows["plain"][1])
+    assert path.stat().st_size > 10_000

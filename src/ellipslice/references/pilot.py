@@ -12,7 +12,7 @@ from ellipslice.moves.recentred import Recentred
 from ellipslice.priors import Dense
 from ellipslice.references.gaussian import WhiteGaussian
 
-CHAINS, UPDATES, ROUNDS = 4, 1000, 3
+CHAINS, UPDATES, ROUNDS = 4, 1000, 8
 """Of a round; the second half of its states is used. Each round but the first runs around what the one before found."""
 
 WIDER = 1.2

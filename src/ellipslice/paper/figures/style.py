@@ -9,7 +9,14 @@ if TYPE_CHECKING:
 
 INK, GREY, FAINT = "#1b1f24", "#5f6670", "#c9ced6"
 
-COLOURS = {"elliptical": "#0072B2", "line": "#E69F00", "neal": "#009E73", "control": "#CC79A7", "nuts": "#D55E00"}
+COLOURS = {
+    "elliptical": "#0072B2",
+    "line": "#E69F00",
+    "neal": "#009E73",
+    "control": "#CC79A7",
+    "recentred": "#56B4E9",
+    "nuts": "#D55E00",
+}
 """Okabe and Ito's, told apart by the colour-blind too."""
 
 NAMES = {
@@ -17,6 +24,7 @@ NAMES = {
     "line": "Line slice",
     "neal": "Neal's M–H",
     "control": "Control variables",
+    "recentred": "Elliptical slice, recentred",
     "nuts": "NUTS",
 }
 
