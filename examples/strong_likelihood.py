@@ -40,10 +40,10 @@ def main() -> None:
         tree = trees[name] = es.sample(likelihood, prior, reference=way, draws=asked.draws, seed=1, progress=False)
         f, total = tree.posterior.f.values, tree.sample_stats.log_likelihood.values
         worst = min(float(effective_size(f[..., i])) for i in range(0, 200, 10))
-        accepted = tree.attrs.get("reference_first_accepted")
+        accepted = f"{tree.attrs['reference_first_accepted']:.0%}" if way else ""
         print(
             f"{name:20} {1000 * effective_size(total) / total.size:15.1f} {1000 * worst / total.size:12.1f}"
-            f" {tree.attrs['evaluations'] / tree.attrs['updates']:12.2f}   {'' if accepted is None else f'{accepted:.0%}'}"
+            f" {tree.attrs['evaluations'] / tree.attrs['updates']:12.2f}   {accepted}"
         )
     if asked.picture:
         draw(x, y, trees, asked.picture)
