@@ -100,7 +100,9 @@ def bench(
     against: Annotated[
         Path | None, typer.Option(help="Earlier results: fail if a ratio has fallen far below.", exists=True)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A JSON file for the results.", dir_okay=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A JSON file for the results; a picture goes beside it.", dir_okay=False)
+    ] = None,
 ) -> None:
     """Time ellipslice beside BlackJAX, a hand-written NumPy loop and the floor, interleaved."""
     with readable_errors():

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ellipslice.bench.contestants import FAST, Outcome, make, names, own_function
+from ellipslice.bench.picture import picture
 from ellipslice.bench.run import _caption, _time, hold_against
 from ellipslice.bench.worker import Here, peak_memory, workers
 from ellipslice.cli import app
@@ -35,6 +36,7 @@ def test_a_short_run_writes_its_results(tmp_path):
     assert result.exit_code == 0, result.output
     assert "R01, 1 chain" in result.output
     assert "less what it had before" in result.output
+    assert out.with_suffix(".png").stat().st_size > 10_000
     written = json.loads(out.read_text())
     assert written["machine"]["cores"] >= 1
     found = {row["contestant"] for row in written["results"]}
@@ -49,6 +51,29 @@ def test_a_short_run_writes_its_results(tmp_path):
     assert all(row["peak_memory"] >= 0 for row in written["results"])
     assert not multiprocessing.active_children()
     assert [row["ratio"] for row in written["results"] if row["contestant"] == "blackjax"] == [1.0]
+
+
+def some_results():
+    shared = {"precision": "double", "ratio_range": [0.9, 1.3]}
+    return [
+        {"problem": problem, "chains": chains, "contestant": contestant, "ratio": 1.0, **shared}
+        for problem in ("R01", "Mine")
+        for chains in (1, 4)
+        for contestant in ("blackjax", "ours, ready-made + fast_cpu", *(["NUTS (NumPyro)"] if chains == 1 else []))
+    ]
+
+
+MACHINE = {"device": "cpu", "cores": 2, "processor": "some processor", "jax": "1", "blackjax": "1"}
+
+
+def test_the_picture_has_a_panel_for_each_problem_and_number_of_chains():
+    pytest.importorskip("matplotlib")
+    figure = picture(some_results(), MACHINE)
+    titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
+    assert titles == ["R01, 1 chain", "Mine, 1 chain", "R01, 4 chains", "Mine, 4 chains"]
+    named = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert named == ["blackjax", "ours, ready-made + fast_cpu", "NUTS (NumPyro)"]
+    assert "2 cores, some processor" in figure.texts[1].get_text()
 
 
 def test_several_chains_with_both_settings():

@@ -17,9 +17,11 @@ from rich.table import Table
 
 from ellipslice.bench.contestants import names
 from ellipslice.bench.device import device_contestants
+from ellipslice.bench.picture import draw
 from ellipslice.bench.worker import SHORT, Here, Timed, workers
 from ellipslice.machine import machine
 from ellipslice.paper import PROBLEMS, Problem, problem
+from ellipslice.paper.figures import can_draw
 from ellipslice.priors import Dense
 from ellipslice.sampling import sample
 
@@ -61,7 +63,7 @@ def run(
     against : Path, optional
         Earlier results, beside whose ratios these must hold.
     out : Path, optional
-        A JSON file.
+        A JSON file. A picture is drawn beside it, if there is a matplotlib.
     """
     for name in problems:
         if name not in PROBLEMS:
@@ -82,6 +84,8 @@ def run(
             if out is not None:  # after each: a long run may be cut short
                 noted = {"machine": _machine(load), "results": results}
                 out.write_text(json.dumps(noted, indent=1), encoding="utf8")
+                if can_draw():
+                    draw(results, noted["machine"], out.with_suffix(".png"))
     if out is not None:
         console.print(f"written to {out}")
     if against is not None:
