@@ -29,8 +29,15 @@ def page() -> str:
     results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
     parts = [HEAD]
     for name in sorted(results):
-        parts.append(_whole_figure(results[name]) if "problems" in results[name] else _timings(results[name]))
+        parts.append(_part(results[name]))
     return "\n".join(parts)
+
+
+def _part(result: dict[str, Any]) -> str:
+    """What a file holds can be told from its keys."""
+    if "problems" in result:
+        return _whole_figure(result)
+    return _scaling(result) if "sizes" in result else _timings(result)
 
 
 def _timings(result: dict[str, Any]) -> str:
@@ -137,6 +144,35 @@ def _whole_figure(result: dict[str, Any]) -> str:
             f"{row['mean_log_likelihood']:.3f} ± {row['standard_error']:.3f} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _scaling(result: dict[str, Any]) -> str:
+    machine, command = result["machine"], "OPENBLAS_NUM_THREADS=1 python benchmarks/scaling.py"
+    versions = f"JAX {machine['jax']}, BlackJAX {machine['blackjax']}"
+    lines = [
+        f"## What an update costs, on {machine['cores']} CPU cores ({_load(machine)})",
+        "",
+        f"`{command}`, which says what is measured; {versions}. Seconds on the clock over updates of all chains.",
+        "",
+        "![cost of an update against the number of values and of chains](images/scaling.png)",
+        "",
+        *_costs(result["sizes"], "size", "N, one chain"),
+        *_costs(result["chains"], "chains", "chains, R10"),
+    ]
+    return "\n".join(lines)
+
+
+def _costs(rows: list[dict[str, Any]], against: str, label: str) -> list[str]:
+    """A table of microseconds an update."""
+    columns = sorted({row[against] for row in rows})
+    lines = [
+        f"| µs an update; {label}: | " + " | ".join(f"{column:,}" for column in columns) + " |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for line in dict.fromkeys(row["line"] for row in rows):
+        told = {row[against]: f"{row['microseconds']:,.1f}" for row in rows if row["line"] == line}
+        lines.append(f"| {line} | " + " | ".join(told.get(column, "") for column in columns) + " |")
+    return [*lines, ""]
 
 
 if __name__ == "__main__":

@@ -5,11 +5,17 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "comparison.py"
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
 
 def comparison():
-    spec = importlib.util.spec_from_file_location("comparison", SCRIPT)
+    return script("comparison")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,3 +41,39 @@ def test_memory_and_both_settings_are_told_where_they_were_measured():
     for row in rows:
         del row["peak_memory"]
     assert "memory" not in comparison()._timings({"machine": {**machine, "jax": "1", "blackjax": "1"}, "results": rows})
+
+
+def some_scaling():
+    machine = {"cores": 2, "processor": "some", "jax": "1", "blackjax": "1", "load": [1, 1, 1], "load_after": [2, 1, 1]}
+    shared = {"updates": 64, "range": [1.0, 3000.0]}
+    sizes = [
+        {"line": line, "size": size, "chains": 1, "microseconds": size / 10, **shared}
+        for line in ("BlackJAX, dense", "ours, Dense", "ours, Markov")
+        for size in (100, 20_000 if "Markov" in line else 2_000)
+    ]
+    chains = [{"line": "ours", "size": 200, "chains": count, "microseconds": 12.5, **shared} for count in (1, 8192)]
+    return {"machine": machine, "sizes": sizes, "chains": chains}
+
+
+def test_costs_are_tables_and_a_picture():
+    told = comparison()._part(some_scaling())
+    assert "images/scaling.png" in told
+    assert "| µs an update; N, one chain: | 100 | 2,000 | 20,000 |" in told
+    assert "| ours, Markov | 10.0 |  | 2,000.0 |" in told
+    assert "| ours | 12.5 | 12.5 |" in told
+
+
+def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tinygp")
+    monkeypatch.syspath_prepend(str(SCRIPTS))  # as when a script is run
+    scaling = script("scaling")
+    monkeypatch.setattr(scaling, "SECONDS", 0.01)
+    rows = scaling.measure(lambda: scaling.against_size([100], [50]))
+    assert {row["line"] for row in rows} == {"BlackJAX, dense", "ours, Dense", "ours, Stationary", "ours, Markov"}
+    assert all(row["microseconds"] > 0 for row in rows)
+    chains = scaling.measure(lambda: scaling.against_chains([2]))
+    assert [(row["line"], row["chains"]) for row in chains] == [("BlackJAX", 2), ("ours", 2)]
+    assert chains[1]["updates"] % 1024 == 0
+    scaling.draw({**some_scaling(), "sizes": rows}, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000
