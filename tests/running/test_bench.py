@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -86,19 +89,30 @@ def test_several_chains_with_both_settings():
             assert told["peak_memory"] > 10**6
 
 
-def test_states_of_many_chains_are_few_and_said_to_be():
-    calls = []
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
+    """On a GPU, where nobody stores them, updates are as many as ever."""
+    module = importlib.import_module("ellipslice.bench.run")
+    asked = []
 
     def advance(updates):
-        calls.append(updates)
+        asked.append(updates)
         return Outcome(3 * 8192 * updates, np.zeros((8192, updates)))
 
-    rows = _time({"blackjax": Here(advance, 8192)}, 8192, 200, 0.01, 2)
-    assert max(calls) * 8192 * 200 * 8 <= 2**30
-    assert rows[0]["updates"] == max(calls) == 40
-    assert rows[0]["evaluations_per_update"] == 3
-    assert "effective_per_update" not in rows[0]  # too few for that
-    assert "as few as 40 updates" in _caption(rows)
+    @contextmanager
+    def no_processes(*_):
+        yield {"blackjax": Here(advance, 8192)}
+
+    monkeypatch.setattr(module, "jax", SimpleNamespace(default_backend=lambda: backend))
+    monkeypatch.setattr(module, "device_contestants", lambda *_: {"blackjax": advance})
+    monkeypatch.setattr(module, "workers", no_processes)
+    monkeypatch.setattr(module, "_burned_in", lambda _: np.zeros(200))
+    [row] = module.run(["R01"], [8192], seconds=0.001, rounds=2)
+    assert row["updates"] == max(asked)
+    assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
+    assert row["evaluations_per_update"] == 3
+    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 are too few for that
+    assert ("as few as 40 updates" in (_caption([row]) or "")) == (backend == "cpu")
 
 
 def test_short_runs_of_many_chains_hold_no_more_than_their_states():
@@ -118,7 +132,7 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
 
 
 def test_a_timing_is_about_as_long_as_asked_for():
-    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Outcome(), 1)}, 1, 1, 0.1, 1)
+    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Outcome(), 1)}, 1, 10**6, 0.1, 1)
     assert 5_000 < rows[0]["updates"] <= 11_000
     assert _caption(rows) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,7 +79,8 @@ def run(
         start = _burned_in(problem(name))
         for count in chains:
             with _contestants(name, start, count, precision, nuts) as made:
-                rows = _time(made, count, len(start), seconds, rounds)
+                most = sys.maxsize if gpu else max(1, STORED // (count * len(start)))  # on a GPU nobody stores states
+                rows = _time(made, count, most, seconds, rounds)
             results += [{"problem": name, "chains": count, "precision": precision, **row} for row in rows]
             console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}, {precision}", rows))
             if out is not None:  # after each: a long run may be cut short
@@ -136,9 +138,8 @@ def _contestants(
             yield made
 
 
-def _time(made: Mapping[str, Timed], chains: int, size: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
+def _time(made: Mapping[str, Timed], chains: int, most: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
     """Updates a second of each, all chains together; compile time is that of the first call beyond a second one."""
-    most = max(1, STORED // (chains * size))
     planned = {name: _plan(contestant, most, seconds) for name, contestant in made.items()}
     rates: dict[str, list[float]] = {name: [] for name in made}
     for _ in range(rounds):

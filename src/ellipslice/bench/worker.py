@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import signal
 import sys
 import time
@@ -185,5 +184,7 @@ def peak_memory() -> int:
     if status.exists():  # Linux starts the other number with that of the process that started this one
         line = next(line for line in status.read_text(encoding="utf8").splitlines() if line.startswith("VmHWM"))
         return 1024 * int(line.split()[1])
+    import resource  # not everywhere
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most
