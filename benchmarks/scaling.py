@@ -1,6 +1,6 @@
 """What an update costs against the number of values and against the number of chains, beside BlackJAX.
 
-    python benchmarks/scaling.py            # five minutes; writes results/scaling.json and docs/images/scaling.png
+    python benchmarks/scaling.py            # some minutes; writes results/scaling.json and docs/images/scaling.png
     python benchmarks/scaling.py --quick    # a taste: small sizes, few chains, nothing written
 
 Against N: counts with a rough (exponential) kernel, one chain. BlackJAX takes a dense covariance and no other. Against
