@@ -19,7 +19,8 @@ medians (with the range of the ratios). `python benchmarks/comparison.py` makes 
 
 "Ours, own function" and "ours, batched" run any log-likelihood written with `jax.numpy`; "ready-made" ones are those of
 `es.likelihoods`; "ours, fused" is the GPU kernel for sums over the values of f. The floors make the random numbers and
-the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster.
+the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster. On CPUs
+"+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
 """
 
 
@@ -28,8 +29,15 @@ def page() -> str:
     results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
     parts = [HEAD]
     for name in sorted(results):
-        parts.append(_whole_figure(results[name]) if "problems" in results[name] else _timings(results[name]))
+        parts.append(_part(results[name]))
     return "\n".join(parts)
+
+
+def _part(result: dict[str, Any]) -> str:
+    """What a file holds can be told from its keys."""
+    if "problems" in result:
+        return _whole_figure(result)
+    return _scaling(result) if "sizes" in result else _timings(result)
 
 
 def _timings(result: dict[str, Any]) -> str:
@@ -38,10 +46,11 @@ def _timings(result: dict[str, Any]) -> str:
     chains = sorted({row["chains"] for row in rows})
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     precision = rows[0].get("precision", "double")
-    where = machine["device"] if gpu else f"{machine['cores']} CPU cores (load {machine['load'][0]:.1f})"
-    flag = ", with `es.fast_cpu()`'s setting" if machine.get("xla_flags") else ""
+    where = machine["device"] if gpu else f"{machine['cores']} CPU cores ({_load(machine)})"
+    flag = f", with `XLA_FLAGS={machine['xla_flags']}`" if machine.get("xla_flags") else ""
     command = f"ellipslice bench --problems {','.join(problems)} --chains {','.join(map(str, chains))}"
     command += f" --precision {precision}" if gpu else ""
+    command += " --nuts" if any(row["contestant"].startswith("NUTS") for row in rows) else ""
     lines = [
         f"## {', '.join(problems)} on {where}{flag}, {precision} precision",
         "",
@@ -54,7 +63,32 @@ def _timings(result: dict[str, Any]) -> str:
     for contestant in dict.fromkeys(row["contestant"] for row in rows):
         cells = [_cell(rows, contestant, problem, count, gpu) for problem in problems for count in chains]
         lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *_effective(rows, problems)])
+    return "\n".join([*lines, "", *_effective(rows, problems), *_memory(rows, problems, chains)])
+
+
+def _load(machine: dict[str, Any]) -> str:
+    before = f"load {machine['load'][0]:.1f}"
+    return f"{before} before, {machine['load_after'][0]:.1f} after" if "load_after" in machine else before
+
+
+def _memory(rows: list[dict[str, Any]], problems: list[str], chains: list[int]) -> list[str]:
+    """The most that each process used, where each contestant had its own."""
+    told = {(row["contestant"], row["problem"], row["chains"]): row for row in rows if "peak_memory" in row}
+    if not told:
+        return []
+    columns = [(problem, count) for problem in problems for count in chains]
+    lines = [
+        "Peak memory in MB: the most that a contestant's process used, less what it had before the contestant was",
+        "made. The states of a timing are part of it, and there are more of them where updates are faster:",
+        "",
+        "| | " + " | ".join(f"{problem}, {_chains(count)}" for problem, count in columns) + " |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for contestant in dict.fromkeys(contestant for contestant, _, _ in told):
+        found = [told.get((contestant, *column)) for column in columns]
+        cells = [f"{row['peak_memory'] / 1e6:,.0f}" if row else "" for row in found]
+        lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def _effective(rows: list[dict[str, Any]], problems: list[str]) -> list[str]:
@@ -110,6 +144,35 @@ def _whole_figure(result: dict[str, Any]) -> str:
             f"{row['mean_log_likelihood']:.3f} ± {row['standard_error']:.3f} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _scaling(result: dict[str, Any]) -> str:
+    machine, command = result["machine"], "OPENBLAS_NUM_THREADS=1 python benchmarks/scaling.py"
+    versions = f"JAX {machine['jax']}, BlackJAX {machine['blackjax']}"
+    lines = [
+        f"## What an update costs, on {machine['cores']} CPU cores ({_load(machine)})",
+        "",
+        f"`{command}`, which says what is measured; {versions}. Seconds on the clock over updates of all chains.",
+        "",
+        "![cost of an update against the number of values and of chains](images/scaling.png)",
+        "",
+        *_costs(result["sizes"], "size", "N, one chain"),
+        *_costs(result["chains"], "chains", "chains, R10"),
+    ]
+    return "\n".join(lines)
+
+
+def _costs(rows: list[dict[str, Any]], against: str, label: str) -> list[str]:
+    """A table of microseconds an update."""
+    columns = sorted({row[against] for row in rows})
+    lines = [
+        f"| µs an update; {label}: | " + " | ".join(f"{column:,}" for column in columns) + " |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for line in dict.fromkeys(row["line"] for row in rows):
+        told = {row[against]: f"{row['microseconds']:,.1f}" for row in rows if row["line"] == line}
+        lines.append(f"| {line} | " + " | ".join(told.get(column, "") for column in columns) + " |")
+    return [*lines, ""]
 
 
 if __name__ == "__main__":

@@ -97,18 +97,15 @@ def bench(
     precision: Annotated[str, typer.Option(help="double, or single on a GPU.")] = "double",
     nuts: Annotated[bool, typer.Option(help="NumPyro's NUTS too, on CPUs; needs ellipslice[bench].")] = False,
     quick: Annotated[bool, typer.Option(help="A taste: R01 and Mine, short and few.")] = False,
-    fast_cpu: Annotated[bool, typer.Option(help="With XLA's setting for whole loops, for everybody.")] = False,
     against: Annotated[
         Path | None, typer.Option(help="Earlier results: fail if a ratio has fallen far below.", exists=True)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A JSON file for the results.", dir_okay=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A JSON file for the results; a picture goes beside it.", dir_okay=False)
+    ] = None,
 ) -> None:
     """Time ellipslice beside BlackJAX, a hand-written NumPy loop and the floor, interleaved."""
     with readable_errors():
-        if fast_cpu:
-            from ellipslice.fast_cpu import fast_cpu as set_fast_cpu
-
-            set_fast_cpu()
         from ellipslice.bench import run
 
         if quick:

@@ -1,34 +1,49 @@
-"""An XLA setting that speeds up loops on the CPU, for those who ask for it."""
+"""Settings of XLA and of memory that speed up CPUs, for those who ask for them."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import warnings
 
 SETTING = "xla_cpu_small_while_loop_byte_threshold"
 _EXTRA = "--xla_backend_extra_options="
 
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+"""What glibc's `malloc.h` calls these with M_ before them."""
+
+KEEP = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
+"""Bytes: arrays up to the first stay in the heap, which is never handed back, and grows in steps of the last."""
+
 
 def fast_cpu() -> None:
-    """Have XLA compile every loop in this process into one function, on CPUs.
+    """Have XLA compile every loop in this process into one function, and keep memory for new arrays, on CPUs.
 
-    `sample` does this for its own loops where it can (arrays of up to 4096 values, no matrix products or other calls
+    `sample` has its own loops compiled so where it can (arrays of up to 4096 values, no matrix products or other calls
     into libraries). Ask for it here if your likelihood is beyond that, or for loops of your own. Call it before JAX
-    runs anything: the setting is read once. It concerns the whole process, and slows some loops down (those over many
-    chains by `vmap`), so it is never set by importing ellipslice.
+    runs anything: the setting is read once.
+
+    Memory that is freed stays with the process for the arrays that come next, instead of being handed back to the
+    system and fetched again page by page. This works at any time, on Linux with glibc; elsewhere nothing is changed.
+    What the process once used it keeps until it ends, arrays of more than 32 MB excepted.
+
+    Both concern the whole process, and the first slows some loops down (those over many chains by `vmap`), so neither
+    is ever set by importing ellipslice.
 
     Examples
     --------
     >>> import ellipslice as es
     >>> es.fast_cpu()  # doctest: +SKIP
     """
+    _keep_memory()
     flags = os.environ.get("XLA_FLAGS", "")
     if SETTING in flags:
         return
     if _jax_has_started():
         warnings.warn(
-            "fast_cpu() comes too late: JAX has run something already, and reads its settings once. Call it before "
-            f"anything else, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
+            "fast_cpu() comes too late for XLA: JAX has run something already, and reads its settings once. Call it "
+            f"before anything else, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
             stacklevel=2,
         )
         return
@@ -37,6 +52,14 @@ def fast_cpu() -> None:
         os.environ["XLA_FLAGS"] = flags.replace(_EXTRA, f"{_EXTRA}{value},", 1)
     else:
         os.environ["XLA_FLAGS"] = f"{flags} {_EXTRA}{value}".strip()
+
+
+def _keep_memory() -> None:
+    """Tell glibc's malloc to keep what is freed."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # musl has none
+        for setting, value in KEEP.items():
+            mallopt(setting, value)
 
 
 def _jax_has_started() -> bool:

@@ -2,35 +2,222 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.bench.contestants import own_function
-from ellipslice.bench.run import hold_against
+from ellipslice.bench.contestants import FAST, Outcome, make, names, own_function
+from ellipslice.bench.picture import picture
+from ellipslice.bench.run import _caption, _time, hold_against
+from ellipslice.bench.worker import Here, peak_memory, workers
 from ellipslice.cli import app
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.moves import EllipticalSlice, State
 from ellipslice.paper import PROBLEMS, problem
+from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
+from ellipslice.settings import jax_settings
 
 
+@pytest.mark.slow
 def test_a_short_run_writes_its_results(tmp_path):
     out = tmp_path / "bench.json"
-    options = ["bench", "--problems", "R01", "--chains", "1,2", "--seconds", "0.02", "--rounds", "1", "--nuts"]
+    options = ["bench", "--problems", "R01", "--chains", "1", "--seconds", "0.02", "--rounds", "1", "--nuts"]
     result = CliRunner().invoke(app, [*options, "--out", str(out)])
     assert result.exit_code == 0, result.output
-    assert "R01, 2 chains" in result.output
+    assert "R01, 1 chain" in result.output
+    assert "less what it had before" in result.output
+    assert out.with_suffix(".png").stat().st_size > 10_000
     written = json.loads(out.read_text())
     assert written["machine"]["cores"] >= 1
-    names = {row["contestant"] for row in written["results"] if row["chains"] == 1}
-    rivals = {"blackjax", "NUTS (NumPyro)", "NumPy loop", "floor: draws alone"}
-    assert rivals | {"ours, own function", "ours, ready-made", "ours, host"} == names
+    found = {row["contestant"] for row in written["results"]}
+    rivals = {"blackjax", "blackjax + fast_cpu", "NUTS (NumPyro)", "NumPy loop", "floor: draws alone"}
+    ours = {"ours, own function", "ours, ready-made"}
+    assert rivals | ours | {name + FAST for name in ours} | {"ours, host"} == found
+    assert len(written["machine"]["load"]) == len(written["machine"]["load_after"]) == 3
     for row in written["results"]:
         if "NUTS" not in row["contestant"] and "floor" not in row["contestant"]:
             assert row["evaluations_per_update"] == pytest.approx(1.0 if "ready" in row["contestant"] else 8.4, abs=0.6)
     assert all(row["updates_per_second"] > 0 for row in written["results"])
-    assert [row["ratio"] for row in written["results"] if row["contestant"] == "blackjax"] == [1.0, 1.0]
+    assert all(row["peak_memory"] >= 0 for row in written["results"])
+    assert not multiprocessing.active_children()
+    assert [row["ratio"] for row in written["results"] if row["contestant"] == "blackjax"] == [1.0]
+
+
+def some_results():
+    shared = {"precision": "double", "ratio_range": [0.9, 1.3]}
+    return [
+        {"problem": problem, "chains": chains, "contestant": contestant, "ratio": 1.0, **shared}
+        for problem in ("R01", "Mine")
+        for chains in (1, 4)
+        for contestant in ("blackjax", "ours, ready-made + fast_cpu", *(["NUTS (NumPyro)"] if chains == 1 else []))
+    ]
+
+
+MACHINE = {"device": "cpu", "cores": 2, "processor": "some processor", "jax": "1", "blackjax": "1"}
+
+
+def test_the_picture_has_a_panel_for_each_problem_and_number_of_chains():
+    pytest.importorskip("matplotlib")
+    figure = picture(some_results(), MACHINE)
+    titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
+    assert titles == ["R01, 1 chain", "Mine, 1 chain", "R01, 4 chains", "Mine, 4 chains"]
+    named = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert named == ["blackjax", "ours, ready-made + fast_cpu", "NUTS (NumPyro)"]
+    assert "2 cores, some processor" in figure.texts[1].get_text()
+
+
+def test_several_chains_with_both_settings():
+    contestants = ["blackjax", "ours, ready-made" + FAST]
+    with workers(contestants, "R01", np.zeros(200), 2) as made:
+        for name, evaluations in zip(contestants, (8.4, 1.0), strict=True):
+            assert made[name].time(256) > 0
+            told = made[name].beyond_speed()
+            assert told["evaluations_per_update"] == pytest.approx(evaluations, abs=0.6)
+            assert told["peak_memory"] > 10**6
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
+    """On a GPU, where nobody stores them, updates are as many as ever."""
+    module = importlib.import_module("ellipslice.bench.run")
+    asked = []
+
+    def advance(updates):
+        asked.append(updates)
+        return Outcome(3 * 8192 * updates, np.zeros((8192, updates)))
+
+    @contextmanager
+    def no_processes(*_):
+        yield {"blackjax": Here(advance, 8192)}
+
+    monkeypatch.setattr(module, "jax", SimpleNamespace(default_backend=lambda: backend))
+    monkeypatch.setattr(module, "device_contestants", lambda *_: {"blackjax": advance})
+    monkeypatch.setattr(module, "workers", no_processes)
+    monkeypatch.setattr(module, "_burned_in", lambda _: np.zeros(200))
+    [row] = module.run(["R01"], [8192], seconds=0.001, rounds=2)
+    assert row["updates"] == max(asked)
+    assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
+    assert row["evaluations_per_update"] == 3
+    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 are too few for that
+    assert ("as few as 40 updates" in (_caption([row]) or "")) == (backend == "cpu")
+
+
+def test_short_runs_of_many_chains_hold_no_more_than_their_states():
+    """Compiled code leaves a whole block of rows behind; and a chain's noise is as long."""
+    engine = CompiledEngine(Posterior(Dense(problem("R01").covariance), problem("R01").likelihood))
+    start = np.zeros(200)
+    with jax_settings():
+        run = engine.run(EllipticalSlice(), 1, range(8), [State(start, engine.evaluate(start))] * 8, 20)
+        while not run.finished:
+            run.advance()
+    pieces = run.take()
+    run.close()
+    assert sum(len(piece.f) for piece in pieces) == 8 * 20
+    for piece in pieces:
+        assert piece.f.base is None or piece.f.base.nbytes <= 2 * piece.f.nbytes
+    assert all(chain._noise is None for chain in run._chains)
+
+
+def test_a_timing_is_about_as_long_as_asked_for():
+    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Outcome(), 1)}, 1, 10**6, 0.1, 1)
+    assert 5_000 < rows[0]["updates"] <= 11_000
+    assert _caption(rows) is None
+
+
+def test_every_name_is_a_contestant():
+    for name in names(1):
+        if not name.endswith(FAST):
+            make(name, problem("R01"), np.zeros(200), 1)
+    assert names(1, nuts=True) == [*names(1)[:6], "NUTS (NumPyro)", *names(1)[6:]]
+    assert names(4) == names(1)[:6]
+    with pytest.raises(ValueError, match="no contestant 'nobody'"):
+        make("nobody", problem("R01"), np.zeros(200), 1)
+
+
+def test_a_process_has_settings_and_memory_of_its_own():
+    """Memory is that of the contestant, which stores 41 MB here, and not of this process."""
+    here = np.ones(2**26)
+    with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
+        assert made["NumPy loop"].time(2**14) > 0
+        told = made["NumPy loop"].beyond_speed()
+    assert 2**14 * 200 * 8 <= told["peak_memory"] < here.nbytes / 2 < peak_memory()
+    assert told["evaluations_per_update"] == pytest.approx(8.4, abs=0.6)
+    assert told["effective_per_update"] > 0
+
+
+def test_an_error_in_a_process_is_the_error_here():
+    with pytest.raises(ValueError, match="no contestant 'nobody'"), workers(["nobody"], "R01", np.zeros(200), 1):
+        pass
+    with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
+        made["NumPy loop"].time(0)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            made["NumPy loop"].beyond_speed()  # for each of no updates
+        assert made["NumPy loop"].time(256) > 0
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_is_killed_is_an_error():
+    with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
+        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        with pytest.raises(OSError, match="NumPy loop has ended by itself, with exit code -9"):
+            made["NumPy loop"].time(256)
+    assert not multiprocessing.active_children()
+
+
+def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "blackjax.py").write_text("raise ModuleNotFoundError(\"No module named 'blackjax'\")")
+    monkeypatch.syspath_prepend(str(tmp_path))  # processes have our path
+    result = CliRunner().invoke(app, ["bench", "--problems", "R01", "--chains", "1"])
+    assert result.exit_code == 2
+    assert result.output.strip() == "error: No module named 'blackjax'"
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
+def test_an_interrupt_leaves_no_process_behind(tmp_path):
+    """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""
+    code = """
+        import numpy as np
+        from ellipslice.bench.worker import workers
+
+        if __name__ == "__main__":
+            with workers(["NumPy loop", "ours, host"], "R01", np.zeros(200), 1) as made:
+                print("ready", flush=True)
+                made["NumPy loop"].time(10**7)
+    """
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(code))
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors.count("Traceback") == 1  # ours
+    assert errors.strip().endswith("KeyboardInterrupt")
+    with pytest.raises(ProcessLookupError):
+        wait_for_the_end_of(process.pid)
+
+
+def wait_for_the_end_of(group):
+    """Up to ten seconds: Python's own helper process ends a moment later. ProcessLookupError if all have ended."""
+    for _ in range(100):
+        os.killpg(group, 0)
+        time.sleep(0.1)
 
 
 def test_ratios_that_have_fallen_are_refused():

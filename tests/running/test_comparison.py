@@ -5,13 +5,75 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "comparison.py"
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
+
+
+def comparison():
+    return script("comparison")
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_comparison_page_is_made_from_the_results():
-    spec = importlib.util.spec_from_file_location("comparison", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    comparison = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(comparison)
-    assert comparison.PAGE.read_text(encoding="utf8") == comparison.page()
+    assert comparison().PAGE.read_text(encoding="utf8") == comparison().page()
+
+
+def test_memory_and_both_settings_are_told_where_they_were_measured():
+    machine = {"device": "cpu", "cores": 2, "load": [1.25, 1, 1], "load_after": [2.0, 1, 1], "xla_flags": ""}
+    shared = {"problem": "R01", "chains": 4, "precision": "double", "effective_per_second": 10.0, "updates": 256}
+    rows = [
+        {**shared, "contestant": "blackjax", "ratio": 1.0, "ratio_range": [1.0, 1.0], "peak_memory": 2 * 10**8},
+        {**shared, "contestant": "blackjax + fast_cpu", "ratio": 2.0, "ratio_range": [1.5, 3.0], "peak_memory": 10**9},
+    ]
+    told = comparison()._timings({"machine": {**machine, "jax": "1", "blackjax": "1"}, "results": rows})
+    assert "2 CPU cores (load 1.2 before, 2.0 after), double" in told
+    assert "| blackjax + fast_cpu | 2 (1.5 to 3) |" in told
+    assert "| blackjax + fast_cpu | 1,000 |" in told
+    for row in rows:
+        del row["peak_memory"]
+    assert "memory" not in comparison()._timings({"machine": {**machine, "jax": "1", "blackjax": "1"}, "results": rows})
+
+
+def some_scaling():
+    machine = {"cores": 2, "processor": "some", "jax": "1", "blackjax": "1", "load": [1, 1, 1], "load_after": [2, 1, 1]}
+    shared = {"updates": 64, "range": [1.0, 3000.0]}
+    sizes = [
+        {"line": line, "size": size, "chains": 1, "microseconds": size / 10, **shared}
+        for line in ("BlackJAX, dense", "ours, Dense", "ours, Markov")
+        for size in (100, 20_000 if "Markov" in line else 2_000)
+    ]
+    chains = [{"line": "ours", "size": 200, "chains": count, "microseconds": 12.5, **shared} for count in (1, 8192)]
+    return {"machine": machine, "sizes": sizes, "chains": chains}
+
+
+def test_costs_are_tables_and_a_picture():
+    told = comparison()._part(some_scaling())
+    assert "images/scaling.png" in told
+    assert "| µs an update; N, one chain: | 100 | 2,000 | 20,000 |" in told
+    assert "| ours, Markov | 10.0 |  | 2,000.0 |" in told
+    assert "| ours | 12.5 | 12.5 |" in told
+
+
+def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("tinygp")
+    monkeypatch.syspath_prepend(str(SCRIPTS))  # as when a script is run
+    scaling = script("scaling")
+    monkeypatch.setattr(scaling, "SECONDS", 0.01)
+    rows = scaling.measure(lambda: scaling.against_size([100], [50]))
+    assert {row["line"] for row in rows} == {"BlackJAX, dense", "ours, Dense", "ours, Stationary", "ours, Markov"}
+    assert all(row["microseconds"] > 0 for row in rows)
+    chains = scaling.measure(lambda: scaling.against_chains([2]))
+    assert [(row["line"], row["chains"]) for row in chains] == [("BlackJAX", 2), ("ours", 2)]
+    assert chains[1]["updates"] % 1024 == 0
+    scaling.draw({**some_scaling(), "sizes": rows}, tmp_path / "scaling.png")
+    assert (tmp_path / "scaling.png").stat().st_size > 10_000

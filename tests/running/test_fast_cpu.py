@@ -1,11 +1,16 @@
-"""The XLA setting: asked for in time, too late, twice, beside other settings."""
+"""The XLA setting: asked for in time, too late, twice, beside other settings. Memory that is kept."""
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
+
+import pytest
 
 
 def run(code: str, flags: str = "") -> str:
@@ -54,8 +59,55 @@ def test_it_takes_effect_and_runs():
 
 def test_too_late():
     output = run(f"import jax; jax.numpy.ones(3); import ellipslice as es; es.fast_cpu(); {SHOW}")
-    assert "fast_cpu() comes too late" in output
+    assert "fast_cpu() comes too late for XLA" in output
     assert output.splitlines()[0] == ""  # nothing was set
+
+
+PAGE_FAULTS = """
+    import resource, threading
+    import numpy as np
+    import ellipslice as es
+
+    def work():
+        for _ in range(20):
+            arrays = [np.ones(2**20) for _ in range(3)]
+            del arrays
+
+    def faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    before = faults()
+    es.fast_cpu()
+    faults()
+    print(before, faults())
+"""
+
+
+def has_mallopt() -> bool:
+    return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt")
+
+
+@pytest.mark.skipif(not has_mallopt(), reason="only glibc can be told")
+@pytest.mark.parametrize("late", [False, True])
+def test_memory_is_kept_in_time_or_late(late):
+    """Three arrays of 8 MB, made and freed again and again, are fetched from the system no more."""
+    started = "import jax; jax.numpy.ones(3)\n" if late else ""
+    before, after = map(int, run(started + textwrap.dedent(PAGE_FAULTS)).splitlines()[0].split())
+    assert after < before / 10
+
+
+def test_where_memory_cannot_be_kept_nothing_happens(monkeypatch):
+    module = importlib.import_module("ellipslice.fast_cpu")
+    monkeypatch.setenv("XLA_FLAGS", module.SETTING)
+    monkeypatch.setattr(module, "ctypes", SimpleNamespace(CDLL=lambda _: object()))
+    module.fast_cpu()
+    monkeypatch.setattr(module, "ctypes", None)
+    monkeypatch.setattr(module, "sys", SimpleNamespace(platform="darwin"))
+    module.fast_cpu()
 
 
 def test_matrix_products_leave_room_for_the_chains_and_get_it_back():

@@ -12,6 +12,7 @@ import numpy as np
 
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine
+from ellipslice.engines.threads import blas_beside
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.noise import block_length
@@ -34,21 +35,43 @@ Contestant = Callable[[int], Outcome]
 """Makes that many updates of each chain."""
 
 
-def contestants(problem: Problem, start: np.ndarray, chains: int, nuts: bool = False) -> dict[str, Contestant]:
-    """All of them, by name; the first is the one that others are compared with."""
+FAST = " + fast_cpu"
+"""The end of the names of those whose process begins with `es.fast_cpu()`."""
+
+FLOOR = "floor: draws alone"
+"""Its process begins so too, or others might get below it."""
+
+TOGETHER = ("blackjax", "ours, own function", "ours, ready-made")
+"""Who can run several chains."""
+
+
+def names(chains: int, nuts: bool = False) -> list[str]:
+    """All contestants on a CPU; the first is the one that others are compared with."""
+    several = [name + setting for name in TOGETHER for setting in ("", FAST)]
+    if chains > 1:
+        return several
+    return [*several, *(["NUTS (NumPyro)"] if nuts else []), "ours, host", "NumPy loop", FLOOR]
+
+
+def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Contestant:
+    """A contestant by its name, less `FAST`."""
     prior, own = Dense(problem.covariance), own_function(problem)
-    made = {
-        "blackjax": blackjax(problem, own(jnp), start, chains),
-        "ours, own function": compiled(Posterior(prior, own(jnp)), start, chains),
-        "ours, ready-made": compiled(Posterior(prior, problem.likelihood), start, chains),
-    }
-    if chains == 1:
-        if nuts:
-            made["NUTS (NumPyro)"] = numpyro_nuts(prior, own(jnp), start)
-        made["ours, host"] = engine(HostEngine(Posterior(prior, own(np))), start, chains)
-        made["NumPy loop"] = numpy_loop(prior, own(np), start)
-        made["floor: draws alone"] = draws_alone(prior)
-    return made
+    match name:
+        case "blackjax":
+            return blackjax(problem, own(jnp), start, chains)
+        case "ours, own function":
+            return engine(CompiledEngine(Posterior(prior, own(jnp))), start, chains)
+        case "ours, ready-made":
+            return engine(CompiledEngine(Posterior(prior, problem.likelihood)), start, chains)
+        case "NUTS (NumPyro)":
+            return numpyro_nuts(prior, own(jnp), start)
+        case "ours, host":
+            return engine(HostEngine(Posterior(prior, own(np))), start, chains)
+        case "NumPy loop":
+            return numpy_loop(prior, own(np), start)
+    if name == FLOOR:
+        return draws_alone(prior)
+    raise ValueError(f"there is no contestant {name!r}.")
 
 
 def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
@@ -65,11 +88,6 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
     if isinstance(likelihood, Logistic):
         return lambda xp: lambda f: -xp.sum(xp.logaddexp(0.0, -y * f))
     raise TypeError(f"no plain function for {likelihood!r}.")
-
-
-def compiled(posterior: Posterior, start: np.ndarray, chains: int) -> Contestant:
-    """Our compiled engine."""
-    return engine(CompiledEngine(posterior), start, chains)
 
 
 def engine(runner: Any, start: np.ndarray, chains: int) -> Contestant:
@@ -163,8 +181,9 @@ def draws_alone(prior: Dense) -> Contestant:
 
     def advance(updates: int) -> Outcome:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
-        for _ in range(0, updates, block):
-            prior.draw(rng, block)
+        with blas_beside(1):  # as our engines have it
+            for _ in range(0, updates, block):
+                prior.draw(rng, block)
         return Outcome()
 
     return advance

@@ -5,22 +5,32 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import time
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ellipslice.bench.contestants import Contestant, Outcome, contestants
+from ellipslice.bench.contestants import names
 from ellipslice.bench.device import device_contestants
-from ellipslice.diagnostics import effective_size
+from ellipslice.bench.picture import draw
+from ellipslice.bench.worker import SHORT, Here, Timed, workers
 from ellipslice.machine import machine
 from ellipslice.paper import PROBLEMS, Problem, problem
+from ellipslice.paper.figures import can_draw
 from ellipslice.priors import Dense
 from ellipslice.sampling import sample
+
+WIDTH = 132
+"""Characters of a table."""
+
+STORED = 2**26
+"""Values in the states of one timing, at most: half a gigabyte, for some contestants hold them twice for a moment."""
 
 
 def run(
@@ -35,6 +45,9 @@ def run(
     out: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Time every contestant on every problem; print a table for each, and write them all to `out`.
+
+    On CPUs each contestant has a process of its own, and they take turns. On a GPU all are in this process, for several
+    would fight for its memory.
 
     Parameters
     ----------
@@ -51,7 +64,7 @@ def run(
     against : Path, optional
         Earlier results, beside whose ratios these must hold.
     out : Path, optional
-        A JSON file.
+        A JSON file. A picture is drawn beside it, if there is a matplotlib.
     """
     for name in problems:
         if name not in PROBLEMS:
@@ -61,19 +74,20 @@ def run(
     gpu = jax.default_backend() == "gpu"
     if precision not in ("double", "single") or (precision == "single" and not gpu):
         raise ValueError(f'precision must be "double", or "single" on a GPU, but it is {precision!r}.')
-    console, results = Console(width=110), []
+    console, results, load = Console(width=WIDTH), [], os.getloadavg()
     for name in problems:
         start = _burned_in(problem(name))
         for count in chains:
-            if gpu:
-                made = device_contestants(problem(name), start, count, precision == "double")
-            else:
-                made = contestants(problem(name), start, count, nuts)
-            rows = _time(made, count, seconds, rounds)
+            with _contestants(name, start, count, precision, nuts) as made:
+                most = sys.maxsize if gpu else max(1, STORED // (count * len(start)))  # on a GPU nobody stores states
+                rows = _time(made, count, most, seconds, rounds)
             results += [{"problem": name, "chains": count, "precision": precision, **row} for row in rows]
             console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}, {precision}", rows))
             if out is not None:  # after each: a long run may be cut short
-                out.write_text(json.dumps({"machine": _machine(), "results": results}, indent=1), encoding="utf8")
+                noted = {"machine": _machine(load), "results": results}
+                out.write_text(json.dumps(noted, indent=1), encoding="utf8")
+                if can_draw():
+                    draw(results, noted["machine"], out.with_suffix(".png"))
     if out is not None:
         console.print(f"written to {out}")
     if against is not None:
@@ -111,68 +125,71 @@ def _burned_in(one: Problem) -> Any:
     return sample(one.likelihood, Dense(one.covariance), **options)["posterior"]["f"].to_numpy()[0, -1]
 
 
-def _time(made: dict[str, Contestant], chains: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
+@contextmanager
+def _contestants(
+    name: str, start: np.ndarray, chains: int, precision: str, nuts: bool
+) -> Iterator[Mapping[str, Timed]]:
+    """All of them, ready to be timed."""
+    if jax.default_backend() == "gpu":
+        made = device_contestants(problem(name), start, chains, precision == "double")
+        yield {contestant: Here(advance, chains) for contestant, advance in made.items()}
+    else:
+        with workers(names(chains, nuts), name, start, chains) as made:
+            yield made
+
+
+def _time(made: Mapping[str, Timed], chains: int, most: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
     """Updates a second of each, all chains together; compile time is that of the first call beyond a second one."""
-    updates, compiling = {}, {}
-    for name, advance in made.items():
-        first, again = _seconds(advance, 256), _seconds(advance, 256)
-        compiling[name] = max(0.0, first - again)
-        pace = 256 / max(again, 1e-4)
-        updates[name] = max(256, int(pace * min(seconds, 0.2)))
-        again = _seconds(advance, updates[name])  # another number of updates may be compiled again: not counted
-        updates[name] = max(256, int(updates[name] * seconds / max(_seconds(advance, updates[name]), 1e-4)))
-        _seconds(advance, updates[name])
+    planned = {name: _plan(contestant, most, seconds) for name, contestant in made.items()}
     rates: dict[str, list[float]] = {name: [] for name in made}
-    outcomes: dict[str, Outcome] = {}
     for _ in range(rounds):
-        for name, advance in made.items():
-            began = time.perf_counter()
-            outcomes[name] = advance(updates[name])
-            rates[name].append(chains * updates[name] / (time.perf_counter() - began))
+        for name, contestant in made.items():
+            updates, _ = planned[name]
+            rates[name].append(chains * updates / contestant.time(updates))
     baseline = rates[next(iter(made))]
     rows = []
     for name, mine in rates.items():
         ratios = [own / other for own, other in zip(mine, baseline, strict=True)]
-        rows.append(
-            {
-                "contestant": name,
-                "updates_per_second": statistics.median(mine),
-                "ratio": statistics.median(ratios),
-                "ratio_range": [min(ratios), max(ratios)],
-                "compile_seconds": compiling[name],
-                **_beyond_speed(outcomes[name], chains * updates[name], statistics.median(mine)),
-            }
-        )
+        updates, compiling = planned[name]
+        row = {
+            "contestant": name,
+            "updates_per_second": statistics.median(mine),
+            "ratio": statistics.median(ratios),
+            "ratio_range": [min(ratios), max(ratios)],
+            "compile_seconds": compiling,
+            "updates": updates,
+            **made[name].beyond_speed(),
+        }
+        for what in ("evaluations", "effective"):
+            if f"{what}_per_update" in row:
+                row[f"{what}_per_second"] = row["updates_per_second"] * row[f"{what}_per_update"]
+        rows.append(row)
     return rows
 
 
-def _beyond_speed(outcome: Outcome, updates: int, rate: float) -> dict[str, float]:
-    """Evaluations and effective draws, for each update and each second."""
-    told: dict[str, float] = {}
-    if outcome.evaluations is not None:
-        told["evaluations_per_update"] = outcome.evaluations / updates
-        told["evaluations_per_second"] = rate * outcome.evaluations / updates
-    if outcome.trace is not None:
-        told["effective_per_update"] = sum(effective_size(trace) for trace in outcome.trace) / outcome.trace.size
-        told["effective_per_second"] = rate * told["effective_per_update"]
-    return told
-
-
-def _seconds(advance: Contestant, updates: int) -> float:
-    began = time.perf_counter()
-    advance(updates)
-    return time.perf_counter() - began
+def _plan(contestant: Timed, most: int, seconds: float) -> tuple[int, float]:
+    """How many updates of a chain take about so long, within bounds; and how long compiling took."""
+    updates = least = min(SHORT, most)
+    first, again = contestant.time(updates), contestant.time(updates)
+    compiling = max(0.0, first - again)
+    for part in (min(seconds, 0.2), seconds):
+        wanted = min(most, max(least, int(updates * part / max(again, 1e-4))))
+        if wanted != updates:
+            updates = wanted
+            contestant.time(updates)  # another number of updates may be compiled again: not counted
+            again = contestant.time(updates)
+    return updates, compiling
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", caption=_caption(rows), caption_justify="left")
     table.add_column("")
-    columns = ("updates/s", f"times {rows[0]['contestant']}", "range", "evaluations", "effective/s", "to compile")
-    for column in columns:
+    columns = ["updates/s", f"times {rows[0]['contestant']}", "range", "evaluations", "effective/s", "to compile"]
+    for column in [*columns, "memory"] if "peak_memory" in rows[0] else columns:
         table.add_column(column, justify="right")
     for row in rows:
         low, high = row["ratio_range"]
-        table.add_row(
+        cells = [
             row["contestant"],
             f"{row['updates_per_second']:,.0f}",
             f"{row['ratio']:.2f}",
@@ -180,9 +197,21 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Table:
             f"{row['evaluations_per_update']:.2f}" if "evaluations_per_update" in row else "",
             f"{row['effective_per_second']:,.0f}" if "effective_per_second" in row else "",
             f"{row['compile_seconds']:.1f} s",
-        )
+        ]
+        table.add_row(*cells, *([f"{row['peak_memory'] / 1e6:,.0f} MB"] if "peak_memory" in row else []))
     return table
 
 
-def _machine() -> dict[str, Any]:
-    return {**machine("blackjax"), "load": os.getloadavg(), "xla_flags": os.environ.get("XLA_FLAGS", "")}
+def _caption(rows: list[dict[str, Any]]) -> str | None:
+    """What the numbers do not say themselves."""
+    sentences = []
+    if (fewest := min(row["updates"] for row in rows)) < SHORT:
+        sentences.append(f"Timed over as few as {fewest} updates of each chain, to bound the memory of their states.")
+    if "peak_memory" in rows[0]:
+        sentences.append("Memory: the most a contestant's process used, states included, less what it had before.")
+    return "\n".join(sentences) or None
+
+
+def _machine(load: tuple[float, ...]) -> dict[str, Any]:
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {**machine("blackjax"), "load": load, "load_after": os.getloadavg(), "xla_flags": flags}

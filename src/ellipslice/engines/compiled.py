@@ -432,4 +432,11 @@ class _BoundedSearches(_Searches):
 
 
 def _first(trace: Any, rows: slice) -> Any:
-    return jax.tree.map(lambda part: np.asarray(part)[: rows.stop - rows.start], trace)
+    """The rows that were filled. If they are few they are copied, or they would hold the room for all of them."""
+    count = rows.stop - rows.start
+
+    def first(part: Any) -> np.ndarray:
+        filled = np.asarray(part)[:count]
+        return filled.copy() if 2 * count <= len(part) else filled
+
+    return jax.tree.map(first, trace)

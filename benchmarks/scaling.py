@@ -1,0 +1,230 @@
+"""What an update costs against the number of values and against the number of chains, beside BlackJAX.
+
+    python benchmarks/scaling.py            # some minutes; writes results/scaling.json and docs/images/scaling.png
+    python benchmarks/scaling.py --quick    # a taste: small sizes, few chains, nothing written
+
+Against N: counts with a rough (exponential) kernel, one chain. BlackJAX takes a dense covariance and no other. Against
+chains: the paper's R10, N = 200, the same plain function for both. Our chains make whole blocks of updates (1,024 on
+R10), for they draw noise for as many; shorter runs of many chains cost more. States are kept until a timing, or one of
+a group of chains, is over. Timings are of the clock, medians of three rounds in turn; where the first takes ten seconds
+it is the only one. Set OPENBLAS_NUM_THREADS=1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from structured_priors import STRUCTURES, dense
+
+from ellipslice.bench.contestants import Contestant, Outcome, blackjax, engine, own_function
+from ellipslice.bench.worker import Here
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.likelihoods import Poisson
+from ellipslice.machine import machine
+from ellipslice.noise import block_length
+from ellipslice.paper import Problem, problem
+from ellipslice.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Dense
+
+HERE = Path(__file__).parent
+RESULTS, PICTURE = HERE / "results" / "scaling.json", HERE.parent / "docs" / "images" / "scaling.png"
+
+DENSE_SIZES = (50, 100, 200, 500, 1_000, 2_000)
+SIZES = (100, 1_000, 10_000, 100_000)
+CHAINS = (1, 4, 16, 64, 256, 1_024, 8_192)
+
+SECONDS, ROUNDS, LONG = 0.3, 3, 10.0
+"""About how long a timing is, how many there are of each, and how long one is that is enough."""
+
+STORED = 2**25
+"""Values in the states of one timing, at most."""
+
+GROUP = 128
+"""Our chains that are run side by side; others follow, and states are kept no longer than a group runs."""
+
+LOOK = {
+    "BlackJAX": (GREY, "s"),
+    "BlackJAX, dense": (GREY, "s"),
+    "ours": (COLOURS["elliptical"], "o"),
+    "ours, Dense": (COLOURS["elliptical"], "o"),
+    "ours, Stationary": (COLOURS["neal"], "^"),
+    "ours, Markov": (COLOURS["line"], "D"),
+}
+"""Colour and marker of a line."""
+
+
+class Case:
+    """One point of one line: a contestant, and what an update has cost."""
+
+    def __init__(self, line: str, size: int, chains: int, advance: Contestant, unit: int = 1):
+        self.line, self.size, self.chains = line, size, chains
+        self._here, self._seconds = Here(advance, chains), []
+        self._updates = self._fitting(unit)
+
+    def _fitting(self, unit: int) -> int:
+        """How many updates of a chain, a multiple of `unit`, take about `SECONDS` and can be stored."""
+        most = max(unit, STORED // (self.size * self.chains))
+        few = max(unit, min(most, 64))
+        first = self._here.time(few)  # compiles
+        if first > LONG:
+            self._seconds.append(first)
+            return few
+        updates = min(most, max(few, int(few * SECONDS / max(self._here.time(few), 1e-4)))) // unit * unit
+        if updates > few:
+            self._here.time(updates)  # compiles again, for some
+        return updates
+
+    def once(self) -> None:
+        """Time it, unless one timing was long enough."""
+        if not self._seconds or self._seconds[0] < LONG:
+            self._seconds.append(self._here.time(self._updates))
+
+    def row(self) -> dict[str, Any]:
+        """What is written down."""
+        each = [1e6 * seconds / (self.chains * self._updates) for seconds in self._seconds]
+        return {
+            "line": self.line,
+            "size": self.size,
+            "chains": self.chains,
+            "updates": self._updates,
+            "microseconds": statistics.median(each),
+            "range": [min(each), max(each)],
+        }
+
+
+def counts(size: int) -> Problem:
+    """Counts that a dense covariance is good enough for."""
+    inputs = np.arange(size, dtype=float)[:, None]
+    observed = Poisson(np.random.default_rng(0).poisson(1.0, size))
+    return Problem(f"{size} counts", inputs, np.exp(-np.abs(inputs - inputs.T) / 10), observed, 10.0, 1.0)
+
+
+def against_size(sizes: Iterable[int], dense_sizes: Iterable[int]) -> list[Case]:
+    """One chain on counts, by every prior and by BlackJAX."""
+    cases = []
+    for size in dense_sizes:
+        one, start = counts(size), np.zeros(size)
+        own = own_function(one)(jnp)
+        cases.append(Case("BlackJAX, dense", size, 1, blackjax(one, own, start, 1)))
+        cases.append(Case("ours, Dense", size, 1, ours(Posterior(dense(size), own), 1), block_length(size)))
+    for name in ("Stationary", "Markov"):
+        for size in sizes:
+            observed = np.random.default_rng(0).poisson(1.0, size)
+            posterior = Posterior(STRUCTURES[name](size), Poisson(observed))
+            cases.append(Case(f"ours, {name}", size, 1, ours(posterior, 1), block_length(size)))
+    return cases
+
+
+def against_chains(chains: Iterable[int]) -> list[Case]:
+    """R10 with any number of chains."""
+    one = problem("R10")
+    own, size = own_function(one)(jnp), len(one.inputs)
+    posterior, block = Posterior(Dense(one.covariance), own), block_length(size)
+    ours(posterior, 1)(block)  # compiles, for any number of chains
+    cases = []
+    for count in chains:
+        cases.append(Case("BlackJAX", size, count, blackjax(one, own, np.zeros(size), count)))
+        cases.append(Case("ours", size, count, ours(posterior, count), block))
+    return cases
+
+
+def ours(posterior: Posterior, chains: int) -> Contestant:
+    """Our compiled engine, a group of chains after the other."""
+    groups = [engine(CompiledEngine(posterior), np.zeros(posterior.prior.size), min(chains, GROUP))]
+    groups *= -(-chains // GROUP)
+
+    def advance(updates: int) -> Outcome:
+        for group in groups:
+            group(updates)
+        return Outcome()
+
+    return advance
+
+
+def measure(make: Callable[[], list[Case]]) -> list[dict[str, Any]]:
+    """Time cases in turn, print and return what they cost."""
+    cases = make()
+    for _ in range(ROUNDS):
+        for case in cases:
+            case.once()
+    rows = [case.row() for case in cases]
+    for row in sorted(rows, key=lambda row: row["line"]):
+        low, high = row["range"]
+        print(
+            f"{row['line']:17} N = {row['size']:>7,}  chains {row['chains']:>5,}  {row['microseconds']:>10,.1f} µs "
+            f"({low:,.1f} to {high:,.1f}) an update, over {row['updates']:,} of each chain"
+        )
+    return rows
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Both as pictures, side by side."""
+    from matplotlib.figure import Figure
+
+    with styled():
+        figure = Figure(figsize=(10.2, 4.6))
+        left, right = figure.subplots(1, 2)
+        figure.subplots_adjust(left=0.075, right=0.97, top=0.8, bottom=0.13, wspace=0.2)
+        draw_lines(left, result["sizes"], "size", "values of f, one chain")
+        left.set_yscale("log")
+        draw_lines(right, result["chains"], "chains", "chains, R10, 200 values of f")
+        right.set_ylim(bottom=0)
+        for axes in (left, right):
+            bare(axes)
+        figure.text(0.02, 0.93, "What an update costs, in microseconds of the clock", fontsize=13, fontweight="bold")
+        about = result["machine"]
+        told = f"{about['cores']} cores, {about['processor']}; JAX {about['jax']}, BlackJAX {about['blackjax']}"
+        figure.text(0.02, 0.875, told, fontsize=9, color=GREY)
+        figure.savefig(path)
+
+
+def draw_lines(axes: Any, rows: list[dict[str, Any]], against: str, label: str) -> None:
+    """A line for each, with the range of its timings."""
+    for line in dict.fromkeys(row["line"] for row in rows):
+        mine = [row for row in rows if row["line"] == line]
+        colour, marker = LOOK[line]
+        x, y = [row[against] for row in mine], [row["microseconds"] for row in mine]
+        lows, highs = zip(*(row["range"] for row in mine), strict=True)
+        axes.vlines(x, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
+        axes.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.4, label=line)
+    axes.set(xscale="log", xlabel=label)
+    axes.legend(loc="best", fontsize=9)
+
+
+def bare(axes: Any) -> None:
+    """Take off what carries no information."""
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.minorticks_off()
+    axes.tick_params(length=0, labelcolor=INK)
+    axes.grid(color=FAINT, linewidth=0.5, alpha=0.7)
+    axes.spines[:].set_visible(False)
+
+
+def main() -> None:
+    """Measure; then write and draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes and few chains, and nothing is written")
+    quick, load = parser.parse_args().quick, os.getloadavg()
+    sizes = measure(lambda: against_size(SIZES[:2], DENSE_SIZES[:3]) if quick else against_size(SIZES, DENSE_SIZES))
+    chains = measure(lambda: against_chains(CHAINS[:3] if quick else CHAINS))
+    if quick:
+        return
+    about = {**machine("blackjax"), "load": load, "load_after": os.getloadavg()}
+    result = {"machine": about, "sizes": sizes, "chains": chains}
+    RESULTS.write_text(json.dumps(result, indent=1), encoding="utf8")
+    draw(result, PICTURE)
+    print(f"written: {RESULTS.name}, {PICTURE.name}")
+
+
+if __name__ == "__main__":
+    main()
