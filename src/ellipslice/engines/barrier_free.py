@@ -63,9 +63,7 @@ class _Pass(NamedTuple):
     """Its log-likelihood, the highest so far, and beyond its table of angles the angle and bracket, (5, chains)."""
     f: Any
     draws: Any
-    """The states that are draws, (draws, chains, size)."""
-    known: Any
-    """What else is known of them, (draws, chains, 5)."""
+    """The states that are draws, and what else is known of them, (draws, chains, size + 5)."""
 
 
 def barrier_free_block(
@@ -90,7 +88,7 @@ def barrier_free_block(
     evaluate = jax.vmap(jax.vmap(lambda f: jnp.asarray(likelihood(f), f.dtype)))
 
     def one_pass(_: Any, now: _Pass) -> _Pass:
-        (t, tried, nans, *counts), (log_l, highest, *late), f, draws, known = now
+        (t, tried, nans, *counts), (log_l, highest, *late), f, draws = now
         row = jnp.minimum(t, length - 1), chain
         here, running, in_table = noise.here[row], t < stop, tried < WIDTH
         late = _late_angle(move, noise, row, here, tried, late)
@@ -112,15 +110,14 @@ def barrier_free_block(
         angle = jnp.where(accepted, theta[pick] - here, 0.0)
         leaves_draw, slot = wanted.slot(t)
         place = jnp.where(ended & leaves_draw, slot, slots), chain
-        new = jnp.stack([part.astype(dtype) for part in (log_l, tried, nans, stuck, angle)], axis=1)
+        known = (part.astype(dtype)[:, None] for part in (log_l, tried, nans, stuck, angle))
         counts = [count + jnp.where(ended, part, 0) for count, part in zip(counts, (tried, nans, stuck), strict=True)]
         now_at = t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans)
         return _Pass(
             jnp.stack([*now_at, *counts]),
             jnp.stack([log_l, jnp.maximum(highest, log_l), *late]),
             f,
-            draws.at[place].set(f, mode="drop", unique_indices=True),
-            known.at[place].set(new, mode="drop", unique_indices=True),
+            draws.at[place].set(jnp.concatenate([f, *known], axis=1), mode="drop", unique_indices=True),
         )
 
     nothing = jnp.zeros(chains, dtype)
@@ -128,15 +125,14 @@ def barrier_free_block(
         jnp.zeros((6, chains), jnp.int32),
         jnp.stack([state.log_likelihood, state.log_likelihood, nothing, nothing, nothing]),
         state.f,
-        jnp.zeros((slots, chains, size), dtype),
-        jnp.zeros((slots, chains, 5), dtype),
+        jnp.zeros((slots, chains, size + 5), dtype),
     )
     end = lax.while_loop(
         lambda now: jnp.any(now.whole[0] < stop), lambda now: lax.fori_loop(0, passes, one_pass, now), begin
     )
-    log_likelihood, proposals, nans, stuck, angle = (end.known[..., i] for i in range(5))
+    log_likelihood, proposals, nans, stuck, angle = (end.draws[..., size + i] for i in range(5))
     whole = proposals.astype(jnp.int32), nans.astype(jnp.int32), stuck > 0
-    draws = Draws(end.draws, log_likelihood, *whole, angle)
+    draws = Draws(end.draws[..., :size], log_likelihood, *whole, angle)
     counts = Counts(end.whole[3], end.whole[4], end.whole[5], end.real[1])
     return State(end.f, end.real[0]), draws, counts
 
