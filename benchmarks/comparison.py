@@ -35,7 +35,7 @@ def page() -> str:
 
 def _part(result: dict[str, Any]) -> str:
     """What a file holds can be told from its keys."""
-    if "problems" in result:
+    if "settings" in result:
         return _whole_figure(result)
     return _scaling(result) if "sizes" in result else _timings(result)
 
@@ -124,24 +124,29 @@ def _chains(count: int) -> str:
 
 
 def _whole_figure(result: dict[str, Any]) -> str:
-    machine, command = result["machine"], "python benchmarks/figure6_elliptical.py"
+    """The elliptical part of Figure 6, from the results of `ellipslice paper`."""
+    settings, rows = result["settings"], result["results"]
+    seconds = sum(row["runs"] * row["elapsed"]["mean"] for row in rows)
     told = (
-        f"`{command} --precision {machine['precision']}`: {len(result['problems'])} problems, {result['chains']} "
-        f"chains, 10,000 + {result['draws']:,} updates each, JAX {machine['jax']}; compiling and all else counted. "
-        "The authors' MATLAB took about 61 hours."
+        f"`ellipslice paper --methods elliptical --precision {settings['precision']}`: {len(rows)} problems, "
+        f"{rows[0]['runs']} runs of {settings['burn_in']:,} + {settings['iterations']:,} updates each, on "
+        f"{'; '.join(result['machines'])}. Compiling is counted; working out effective sizes is not. The authors' "
+        "MATLAB took about 61 hours."
     )
     lines = [
-        f"## The elliptical part of the paper's Figure 6 on {machine['device']}: {result['seconds']:.0f} seconds",
+        f"## The elliptical part of the paper's Figure 6: {seconds:.0f} seconds",
         "",
         told,
         "",
-        "| problem | engine | seconds | proposals per update | mean log-likelihood |",
-        "|---|---|---|---|---|",
+        "| problem | seconds | proposals per update | effective samples | the paper's | mean log-likelihood |",
+        "|---|---|---|---|---|---|",
     ]
-    for row in result["problems"]:
+    for row in rows:
+        effective, mean = row["effective"], row["mean_log_likelihood"]
         lines.append(
-            f"| {row['problem']} | {row['engine']} | {row['seconds']:.1f} | {row['proposals_per_update']:.3f} | "
-            f"{row['mean_log_likelihood']:.3f} ± {row['standard_error']:.3f} |"
+            f"| {row['problem']} | {row['runs'] * row['elapsed']['mean']:.1f} | {row['evaluations']['mean']:.3f} | "
+            f"{effective['mean']:,.0f} ± {effective['standard_error']:,.0f} | {row['paper']['effective']:,.0f} | "
+            f"{mean['mean']:.3f} ± {mean['standard_error']:.3f} |"
         )
     return "\n".join([*lines, ""])
 
