@@ -86,9 +86,15 @@ def verdict(tree: xarray.DataTree) -> str:
     else:
         lines.append("The chains do not agree yet (R-hat should be below 1.01): run longer, with more warm-up.")
     if not (agree and enough) and least < SLOW * chains * draws * attrs["thin"]:
+        advice = (
+            "Sample around a Gaussian fitted to the posterior, sample(..., reference='auto'); a constant is better a "
+            "latent of its own, moved by Local('names')."
+        )
+        if "reference" in attrs:
+            advice = "The reference is of little use here. Updates are cheap: make many more and keep few, with thin."
         lines.append(
             "Each update moves little: the likelihood is much stronger than the prior, or the prior has a large "
-            "constant offset. Updates are cheap, so make many more and keep few, with thin."
+            f"constant offset. {advice}"
         )
     if attrs["nan_evaluations"]:
         lines.append(f"{attrs['nan_evaluations']:,} evaluations gave NaN and were rejected.")

@@ -71,7 +71,10 @@ def test_a_chain_that_hardly_moves_gets_advice():
     assert "f" in text
     text = es.diagnostics.verdict(tree(5000, f=slow))
     assert "Each update moves little" in text
-    assert "thin" in text
+    assert "reference='auto'" in text
+    around = tree(5000, f=slow)
+    around.attrs["reference"] = "pilot"
+    assert "The reference is of little use here" in es.diagnostics.verdict(around)
 
 
 def test_missing_values_are_said():
