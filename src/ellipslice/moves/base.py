@@ -103,6 +103,9 @@ class Move(abc.ABC):
     gradients: bool = False
     """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
 
+    constrained: bool = False
+    """Whether it keeps to the constraints of a `TruncatedGaussian`. Others would leave them."""
+
     def prepare(self, prior: Prior) -> Any:
         """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
 
