@@ -211,6 +211,9 @@ class Posterior:
         """Centred flat points to look at the log-likelihood from, or to start at: draws from the prior."""
         return np.asarray(self.prior.draw(rng, count))
 
+    def look_around(self, f: np.ndarray) -> None:
+        """Take note of a centred flat point where the user starts: one near which `points` can be, if draws cannot."""
+
 
 def check_signature(what: str, function: Callable[..., Any], prior: Prior) -> None:
     """Refuse a function that cannot be called with the prior's latents."""

@@ -91,7 +91,7 @@ class TruncatedPosterior(Posterior):
         self.prior = self._with_products = WithProducts(self.prior, truncated)
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Points that keep the constraints, shape (count, size): from one well inside, a few updates on."""
+        """Points that keep the constraints: from one inside, a few updates on."""
         noise = self._with_products.draw(rng, count * STEPS).reshape(count, STEPS, -1)
         places, bounds = rng.random((count, STEPS)), self._with_products.bounds
         points = np.tile(self._inside, (count, 1))
@@ -101,6 +101,9 @@ class TruncatedPosterior(Posterior):
                 w_f, w_nu = cos_sin(arcs.angle(arcs.length * u))
                 points[i] = w_f * points[i] + w_nu * nu
         return points
+
+    def look_around(self, f: np.ndarray) -> None:
+        self._inside = f  # so none need be found: a region may be too thin for that
 
     @cached_property
     def _inside(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import cos, pi, sin
 
 import jax.numpy as jnp
@@ -173,3 +174,44 @@ def test_the_search_is_reversible(seed):
     """The other half, in exact arithmetic: equation (12) on a circle as long as the arcs."""
     arcs = by_numpy(*constraints(seed, 5, 0.5))
     check_reversible(AlongArcs(arcs), turn=float(arcs.length), seed=seed)
+
+
+class StartsInTheMiddle(AlongArcs):
+    """A planted mistake that moments hardly show: a bracket that ends as far below as above the current state."""
+
+    def begin(self, here, place, u):
+        half = self.arcs.length / 2
+        return -half + 2 * half * u, -half, half
+
+
+class EndsAtAFullTurn(AlongArcs):
+    """A planted mistake: the bracket of the whole ellipse, on the shorter circle."""
+
+    def begin(self, here, place, u):
+        tau = self.arcs.length * u
+        return tau, tau - 2 * pi, tau
+
+
+@pytest.mark.parametrize("planted", [StartsInTheMiddle, EndsAtAFullTurn])
+def test_a_wrong_bracket_is_caught(planted):
+    arcs = by_numpy(*constraints(1, 5, 0.5))
+    with pytest.raises(AssertionError, match="not reversible"):
+        check_reversible(planted(arcs), turn=float(arcs.length))
+
+
+def clips(p, q, c):
+    """A planted mistake: arcs by arc cosines, and no thought of rounding where a constraint is met."""
+    radius = np.hypot(p, q)
+    middle, half = np.arctan2(q, p), np.arccos(np.clip(c / radius, -1, 1))
+    return np.sort(np.stack([(middle - half) % (2 * pi), (middle + half) % (2 * pi)]), 0)
+
+
+def test_careless_ends_are_caught(monkeypatch):
+    monkeypatch.setattr("ellipslice.moves.arcs.excluded", clips)
+    caught = 0
+    for q, c, beyond in itertools.product((0.7, -0.7), (2.0, 1e-3, -2.0), (0.0, 1e-16)):
+        try:
+            test_a_constraint_met_at_the_current_state(q, c, beyond, by_numpy)
+        except AssertionError:
+            caught += 1
+    assert caught >= 3

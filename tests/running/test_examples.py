@@ -19,7 +19,12 @@ def load(name):
 
 
 def test_every_example_is_run():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"cox_process", "million_rows", "offset"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "cox_process",
+        "million_rows",
+        "offset",
+        "truncated_gaussian",
+    }
 
 
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
@@ -52,3 +57,13 @@ def test_an_offset_is_better_by_itself(monkeypatch, capsys):
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
     ratios = {float(row[0]): float(row[-2]) for row in rows}
     assert ratios[10.0] > 2
+
+
+def test_a_curve_that_rises(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "curve.png"
+    load("truncated_gaussian").main(draws=20, picture=str(path))
+    free, rising, _ = capsys.readouterr().out.splitlines()[-3:]
+    assert float(free.split()[3].rstrip(",")) > 0.01
+    assert float(rising.split()[3].rstrip(",")) < 1e-9
+    assert path.stat().st_size > 10_000

@@ -215,6 +215,7 @@ def _start(
         runner, why = choice(f=trial)
         return runner, why, prior_starts(runner, seed, numbers)
     points = given_points(posterior, initial, numbers)
+    posterior.look_around(points[0])
     runner, why = choice(f=points[0])
     return runner, why, given_starts(runner, points, numbers)
 
