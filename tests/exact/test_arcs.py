@@ -80,16 +80,20 @@ def test_any_constraints(given_rows):
     check_arcs(by_numpy(p, q, p + slack), p, q, p + slack)
 
 
-def test_several_arcs_and_one_gap_by_both():
-    """Compiled code has a way of its own for one gap: both ways are seen here, and agree with NumPy's."""
+@pytest.mark.parametrize("few", [1, 3, 8])
+def test_few_gaps_and_many_by_both(few, monkeypatch):
+    """Compiled code looks for gaps one by one, and sorts if there are many: both ways agree with NumPy's."""
+    monkeypatch.setattr("ellipslice.moves.arcs.FEW", few)
     gaps = set()
-    for seed in range(40):
-        p, q, c = constraints(seed, 12, 1.0 if seed % 2 else -1.0)
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        middle, half = rng.uniform(0.8, 2 * pi - 0.8, 12), rng.uniform(0, (0.05, 0.2, 0.8)[seed % 3], 12)
+        p, q, c = np.cos(middle), np.sin(middle), np.cos(half)
         host, compiled = by_numpy(p, q, c), by_jax(p, q, c)
-        gaps.add(min(int((host.width > 0).sum()), 3))
+        gaps.add(len(np.unique(host.at[host.width > 0])))
         tau = np.linspace(-float(host.length) * 0.999, float(host.length) * 0.999, 101)
         np.testing.assert_allclose([compiled.angle(t) for t in tau], [host.angle(t) for t in tau], atol=1e-12)
-    assert {1, 2} <= gaps
+    assert {1, 2, 6, 9} <= gaps
 
 
 def test_ends_of_an_interval_meet_the_bound():
