@@ -17,6 +17,7 @@ from tinygp.kernels import quasisep
 
 from ellipslice.moves import (
     AuxiliaryEllipse,
+    ConstrainedSlice,
     ControlVariables,
     CoordinateSlice,
     Cycle,
@@ -356,6 +357,7 @@ MOVES: dict[str, Callable[[], Move]] = {
         EllipticalSlice(shrinking="halve"),
         Cycle(AuxiliaryEllipse(), EllipticalSlice()),
     ),
+    "ConstrainedSlice": ConstrainedSlice,  # without constraints
     "NealMetropolis": lambda: NealMetropolis(0.5),
     "NealMetropolis, prior draws": lambda: NealMetropolis(1),
     "RandomWalk": lambda: RandomWalk(0.5),

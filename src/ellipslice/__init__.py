@@ -24,6 +24,7 @@ from ellipslice.priors import (
     Stack,
     Stationary,
     Sum,
+    TruncatedGaussian,
 )
 from ellipslice.sampling import sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
@@ -42,6 +43,7 @@ __all__ = [
     "Stack",
     "Stationary",
     "Sum",
+    "TruncatedGaussian",
     "data",
     "diagnostics",
     "fast_cpu",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.likelihoods.linear import times
-from ellipslice.priors import Prior
+from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, is_single, unpack
 from ellipslice.priors.carried import Carried
 from ellipslice.pytree import pytree, set_fields, static
@@ -166,6 +166,10 @@ class Posterior:
     ):
         if isinstance(log_likelihood, Prior):
             raise TypeError("the prior was given first. The order is sample(log_likelihood, prior).")
+        if isinstance(prior, TruncatedGaussian):
+            raise TypeError(
+                "a TruncatedGaussian was given where only `sample` takes one. Use its Gaussian, prior.prior."
+            )
         if not isinstance(prior, Prior):
             raise TypeError(
                 f"prior must be one of ellipslice's priors, but it is a {type(prior).__name__}. For a covariance "
@@ -202,6 +206,13 @@ class Posterior:
             self.prior = Carried(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)
         else:
             self.log_likelihood = CentredLikelihood(log_likelihood, prior, batches_only=batches_only)
+
+    def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Centred flat points to look at the log-likelihood from, or to start at: draws from the prior."""
+        return np.asarray(self.prior.draw(rng, count))
+
+    def look_around(self, f: np.ndarray) -> None:
+        """Take note of a centred flat point where the user starts: one near which `points` can be, if draws cannot."""
 
 
 def check_signature(what: str, function: Callable[..., Any], prior: Prior) -> None:

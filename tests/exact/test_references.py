@@ -198,6 +198,12 @@ def test_what_makes_no_sense_is_refused(options, says):
         es.sample(Poisson(COUNTS), PRIOR, draws=10, seed=1, progress=False, **options)
 
 
+def test_a_truncated_prior_has_its_own_way():
+    truncated = es.TruncatedGaussian.box(PRIOR, 0.0, np.inf)
+    with pytest.raises(ValueError, match="reference is for priors without constraints"):
+        es.sample(Poisson(COUNTS), truncated, reference="auto", draws=10, seed=1, progress=False)
+
+
 def test_a_reference_off_the_prior_s_span_is_refused():
     singular = es.LowRank(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]]))
     with pytest.raises(ValueError, match=r"reference has draws that the prior does not.*dimension is 2 for 4"):

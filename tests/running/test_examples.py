@@ -24,6 +24,7 @@ def test_every_example_is_run():
         "million_rows",
         "offset",
         "strong_likelihood",
+        "truncated_gaussian",
     }
 
 
@@ -67,4 +68,14 @@ def test_a_reference_moves_where_plain_ellipses_hardly_do(tmp_path, monkeypatch,
     rows = {line.split("  ")[0]: line[20:].split() for line in capsys.readouterr().out.splitlines()[1:]}
     assert float(rows['reference="auto"'][1]) > 20 * float(rows["plain"][1])
     assert float(rows['reference="pilot"'][1]) > float(rows["plain"][1])
+    assert path.stat().st_size > 10_000
+
+
+def test_a_curve_that_rises(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "curve.png"
+    load("truncated_gaussian").main(draws=20, picture=str(path))
+    free, rising, _ = capsys.readouterr().out.splitlines()[-3:]
+    assert float(free.split()[3].rstrip(",")) > 0.01
+    assert float(rising.split()[3].rstrip(",")) < 1e-9
     assert path.stat().st_size > 10_000

@@ -11,7 +11,7 @@ import ellipslice as es
 from ellipslice.diagnostics import effective_size
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import Cycle, EllipticalSlice, NealMetropolis, RandomWalk
-from ellipslice.tuning import GRID
+from ellipslice.tuning.steps import GRID
 
 PRIOR, LIKELIHOOD = es.Diagonal(np.ones(20)), Gaussian(np.linspace(-1, 1, 20), 0.3)
 

@@ -22,7 +22,7 @@ class Call:
     """
 
     def __init__(self, posterior: Posterior):
-        self._prior, self._centred = posterior.prior, posterior.log_likelihood
+        self._posterior, self._centred = posterior, posterior.log_likelihood
         plain = self._centred.plain
         function = self._centred.callable
         self.function: Callable[[np.ndarray], Any] = (
@@ -96,7 +96,7 @@ class Call:
 
         A few looks if the likelihood is slow, else many: how a matrix product rounds a row depends on the batch.
         """
-        points = np.asarray(self._prior.draw(np.random.default_rng(0), max(32, largest)))
+        points = self._posterior.points(np.random.default_rng(0), max(32, largest))
         began = time.perf_counter()
         alone: dict[int, float] = {}
         for size in (largest, *range(1, min(largest, 32))):

@@ -87,7 +87,7 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
     if not _agree(traced, value):
         return f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
     # A function that gave up when it met the tracer returned a constant, which may agree with it here by chance.
-    points = np.asarray(host.posterior.prior.draw(np.random.default_rng(0), 24))
+    points = host.posterior.points(np.random.default_rng(0), 24)
     if all(compiled.evaluate(point) == traced for point in points[:3]) and not all(
         _agree(traced, host.call.first(point)) for point in points
     ):

@@ -6,6 +6,7 @@ name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` te
 
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
+from ellipslice.moves.constrained import ConstrainedSlice
 from ellipslice.moves.control_variables import ControlVariables
 from ellipslice.moves.coordinate_slice import CoordinateSlice
 from ellipslice.moves.cycle import Cycle
@@ -22,6 +23,7 @@ from ellipslice.moves.step import step
 
 __all__ = [
     "AuxiliaryEllipse",
+    "ConstrainedSlice",
     "ControlVariables",
     "CoordinateSlice",
     "Cycle",

@@ -108,6 +108,9 @@ class Move(abc.ABC):
 
     Then XLA can make one function of the loop around it."""
 
+    constrained: bool = False
+    """Whether it keeps to the constraints of a `TruncatedGaussian`. Others would leave them."""
+
     def prepare(self, prior: Prior) -> Any:
         """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
 

@@ -41,6 +41,7 @@ class Cycle(Move):
         self.moves = moves
         self.parts = sum(move.parts for move in moves)
         self.gradients = any(move.gradients for move in moves)
+        self.constrained = all(move.constrained for move in moves)
 
     def prepare(self, prior: Prior) -> Any:
         prepared = tuple(move.prepare(prior) for move in self.moves)

@@ -15,6 +15,7 @@ from ellipslice.priors.sparse_precision import SparsePrecision
 from ellipslice.priors.stack import Stack
 from ellipslice.priors.stationary import Stationary
 from ellipslice.priors.sum import Sum
+from ellipslice.priors.truncated import TruncatedGaussian
 
 __all__ = [
     "Dense",
@@ -28,4 +29,5 @@ __all__ = [
     "Stack",
     "Stationary",
     "Sum",
+    "TruncatedGaussian",
 ]

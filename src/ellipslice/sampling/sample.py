@@ -15,11 +15,11 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.choose import choose_engine
-from ellipslice.moves import Cycle, EllipticalSlice, Move, Search, State
+from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
 from ellipslice.moves.recentred import Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
-from ellipslice.priors import Prior
+from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import Fitted, fit_reference
 from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
@@ -29,14 +29,15 @@ from ellipslice.sampling.start import first_draw, given_points, given_starts, pr
 from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
+from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:
     import xarray
 
 
 def sample(
-    log_likelihood: Callable[..., Any],
-    prior: Prior,
+    log_likelihood: Callable[..., Any] | None,
+    prior: Prior | TruncatedGaussian,
     *,
     move: Move | None = None,
     draws: int = 1000,
@@ -63,11 +64,13 @@ def sample(
     log_likelihood : callable
         f -> float, the log-likelihood *without* the prior. Written with `jax.numpy` it is compiled; any other Python
         runs too. With a `Stack` prior it receives the latents by name. -inf is fine where the likelihood is zero; NaN
-        is never accepted, and counted.
-    prior : Prior
-        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(routine, size)`, `Stack({...})`.
+        is never accepted, and counted. None draws from a `TruncatedGaussian` by itself.
+    prior : Prior or TruncatedGaussian
+        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(routine, size)`, `Stack({...})`; or
+        `TruncatedGaussian(prior, A, b)`, one of these where A f <= b.
     move : Move, optional
-        One from `ellipslice.moves`; `EllipticalSlice()` unless given.
+        One from `ellipslice.moves`; `EllipticalSlice()` unless given, and for a `TruncatedGaussian`
+        `ConstrainedSlice()`.
     draws, warmup : int
         Draws kept and updates discarded before them, per chain. Nothing is tuned during warm-up.
     chains : int or sequence of int
@@ -77,7 +80,7 @@ def sample(
         The same seed gives the same bits. Drawn and recorded in the result's attributes if not given.
     initial : array or mapping, optional
         Where to start, one point for all chains or one for each along a leading axis. A prior draw per chain unless
-        given.
+        given; for a `TruncatedGaussian` a point inside, found by linear programming.
     thin : int
         Keep every thin-th update.
     keep : callable or False, optional
@@ -140,7 +143,9 @@ def sample(
     look_ahead = None if look_ahead is None else _count("look_ahead", look_ahead, 1)
     numbers = _chain_numbers(chains)
     seed = secrets.randbits(32) if seed is None else _count("seed", seed, 0)
-    given_move, move = move, EllipticalSlice() if move is None else move
+    given_move = move
+    if move is None:
+        move = ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
@@ -151,7 +156,7 @@ def sample(
         )
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
-    posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+    posterior = _posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings():
         fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
         move = move if fitted is None else Recentred(fitted.reference)
@@ -201,15 +206,30 @@ def sample(
     return build_tree(record, numbers, dims, coords, attrs)
 
 
+def _posterior(
+    prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, concave: bool | None
+) -> Posterior:
+    """Prior times likelihood; refused if the prior is truncated and the move would not know."""
+    if not isinstance(prior, TruncatedGaussian):
+        return Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+    if not move.constrained:
+        raise TypeError(
+            f"{move!r} does not know of the constraints of a TruncatedGaussian. Leave move out for ConstrainedSlice(). "
+            "(Or give the Gaussian, and a log-likelihood that is -inf where they do not hold: right, but slower.)"
+        )
+    return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+
+
 def _start(
     posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, choice: Callable[..., tuple[Engine, str]]
 ) -> tuple[Engine, str, list[State]]:
     """The engine that will run the chains, why this one, and their first states."""
     if initial is None:
-        trial = first_draw(posterior.prior, start_generator(seed, numbers[0]))
+        trial = first_draw(posterior, start_generator(seed, numbers[0]))
         runner, why = choice(f=trial)
         return runner, why, prior_starts(runner, seed, numbers)
     points = given_points(posterior, initial, numbers)
+    posterior.look_around(points[0])
     runner, why = choice(f=points[0])
     return runner, why, given_starts(runner, points, numbers)
 
@@ -218,9 +238,11 @@ def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, mo
     """The reference to sample around."""
     if move is not None:
         raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
+    if isinstance(posterior, TruncatedPosterior):
+        raise ValueError("reference is for priors without constraints; a TruncatedGaussian has a move of its own.")
     if engine in ("batched", "fused") or precision != "double":
         raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
-    trial = first_draw(posterior.prior, start_generator(seed, 0))
+    trial = first_draw(posterior, start_generator(seed, 0))
     runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
     return fit_reference(reference, runner, lambda count: prior_starts(runner, seed, range(count)), seed)
 
@@ -296,5 +318,5 @@ def _chain_numbers(chains: int | Sequence[int]) -> list[int]:
     return list(range(_count("chains", chains, 1)))
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., Any] | None) -> str:
     return getattr(function, "__qualname__", None) or repr(function)

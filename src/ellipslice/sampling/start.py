@@ -18,21 +18,21 @@ from ellipslice.priors.base import as_numbers
 TRIES = 100
 
 
-def first_draw(prior: Prior, rng: np.random.Generator) -> np.ndarray:
+def first_draw(posterior: Posterior, rng: np.random.Generator) -> np.ndarray:
     """The next point that a chain could start from."""
-    return np.asarray(prior.draw(rng, 1))[0]
+    return posterior.points(rng, 1)[0]
 
 
 def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State]:
     """For each chain a draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
-    prior = engine.posterior.prior
+    posterior = engine.posterior
     generators = [start_generator(seed, chain) for chain in chains]
-    points = engine.first_points(seed, chains) or [first_draw(prior, rng) for rng in generators]
+    points = engine.first_points(seed, chains) or [first_draw(posterior, rng) for rng in generators]
     states = []
     for chain, rng, f, value in zip(chains, generators, points, engine.evaluate_all(points), strict=True):
         tries = 1
         while not np.isfinite(value) and value != np.inf and tries < TRIES:
-            f = first_draw(prior, rng)
+            f = first_draw(posterior, rng)
             value = engine.evaluate(f)
             tries += 1
         if not np.isfinite(value):

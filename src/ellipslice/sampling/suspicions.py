@@ -37,7 +37,7 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
             "with jax.numpy, or leave concave out."
         )
     rng = np.random.default_rng(0)
-    one, two = np.asarray(engine.posterior.prior.draw(rng, 2 * pairs)).reshape(2, pairs, -1)
+    one, two = engine.posterior.points(rng, 2 * pairs).reshape(2, pairs, -1)
     evaluate = _forgiving(engine.evaluate)
     for a, b in zip(one, two, strict=True):
         ends, middle = (evaluate(a) + evaluate(b)) / 2, evaluate((a + b) / 2)

@@ -61,10 +61,10 @@ def tune_hamiltonian(
         raise ValueError(f"acceptance must lie in (0, 1), but it is {acceptance}.")
     if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 20:
         raise ValueError(f"updates must be a whole number, at least 20, but it is {updates!r}.")
+    posterior = Posterior(prior, log_likelihood)
     Hamiltonian(0.1, steps).prepare(prior)  # says what is missing, BlackJAX among it
     import blackjax
 
-    posterior = Posterior(prior, log_likelihood)
     with jax_settings():
         value = compilable(posterior.log_likelihood, prior.size)
         algorithm = blackjax.nuts if steps is None else blackjax.hmc

@@ -1,0 +1,88 @@
+"""A dose-response curve that is known to rise, from a handful of noisy measurements.
+
+    python examples/truncated_gaussian.py --picture curve.png
+
+The prior is a smooth Gaussian process; rising everywhere and staying between 0 and 1 are linear inequalities, A f <= b.
+`TruncatedGaussian` keeps every draw within them. The curve without them is drawn beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+
+import ellipslice as es
+
+PLACES = 60
+SIGMA = 0.12
+
+
+def truth(dose: np.ndarray) -> np.ndarray:
+    """The curve that the data come from: flat, steep, flat again."""
+    return 0.05 + 0.9 / (1 + np.exp(-(dose - 4) * 1.5))
+
+
+def measurements() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The doses of the curve, which of them were measured, and what came out."""
+    rng = np.random.default_rng(4)
+    dose = np.linspace(0, 10, PLACES)
+    where = np.sort(rng.choice(PLACES, 14, replace=False))
+    return dose, where, truth(dose[where]) + rng.normal(0, SIGMA, len(where))
+
+
+def main(draws: int = 2000, picture: str | None = None) -> None:
+    """Sample the curve with and without what is known of it."""
+    dose, where, y = measurements()
+    gaussian = es.Dense(0.5**2 * np.exp(-0.5 * ((dose[:, None] - dose) / 2) ** 2), mean=0.5)
+    falls = scipy.sparse.diags_array(
+        [np.ones(PLACES - 1), -np.ones(PLACES - 1)], offsets=[0, 1], shape=(PLACES - 1, PLACES)
+    )
+    ends = scipy.sparse.csr_array(([-1.0, 1.0], ([0, 1], [0, PLACES - 1])), shape=(2, PLACES))
+    A, b = scipy.sparse.vstack([falls, ends]), np.concatenate([np.zeros(PLACES - 1), [0.0, 1.0]])
+
+    see = scipy.sparse.csr_array((np.ones(len(where)), (np.arange(len(where)), where)), shape=(len(where), PLACES))
+    likelihood = es.likelihoods.Linear(see, es.likelihoods.Gaussian(y, SIGMA))
+    curves = {}
+    for name, prior in {"free": gaussian, "rising": es.TruncatedGaussian(gaussian, A, b)}.items():
+        tree = es.sample(likelihood, prior, draws=draws, warmup=500, thin=50, seed=1)
+        f = curves[name] = tree.posterior.f.values.reshape(-1, PLACES)
+        worst = max(0.0, float(-np.diff(f).min()))
+        width = np.diff(np.quantile(f, [0.05, 0.95], axis=0), axis=0).mean()
+        error = np.sqrt(((f.mean(0) - truth(dose)) ** 2).mean())
+        print(
+            f"{name:7s} largest fall {worst:.2g}, 90 % band {width:.3f} wide, on average, mean off by {error:.3f}, "
+            f"{tree.attrs['proposals'] / tree.attrs['updates']:.1f} proposals an update"
+        )
+    if picture:
+        draw(dose, where, y, curves, Path(picture))
+        print(f"picture: {picture}")
+
+
+def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, np.ndarray], path: Path) -> None:
+    """Both posteriors side by side: a 90 % band, some draws, the data and the truth."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    titles = {"free": "a Gaussian process", "rising": "the same, where A f ≤ b: rising, within 0 and 1"}
+    axes = figure.subplots(1, 2, sharey=True)
+    for panel, (name, f) in zip(axes, curves.items(), strict=True):
+        low, high = np.quantile(f, [0.05, 0.95], axis=0)
+        panel.fill_between(dose, low, high, color="#9ecae1", alpha=0.6, linewidth=0, label="90 % of the draws")
+        panel.plot(dose, f[:: len(f) // 12][:12].T, color="#08519c", linewidth=0.6, alpha=0.6)
+        panel.plot(dose, truth(dose), color="#d94801", linewidth=1.6, label="truth")
+        panel.plot(dose[where], y, "o", color="black", markersize=4, label="data")
+        panel.set(title=titles[name], xlabel="dose")
+        panel.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("response")
+    axes[1].legend(loc="lower right", frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--picture", help="where to save a picture, if anywhere")
+    main(**vars(parser.parse_args()))
