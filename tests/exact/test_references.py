@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import ellipslice as es
+import ellipslice.references.pilot as pilot_module
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.host import HostTarget
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
@@ -214,3 +215,23 @@ def test_a_reference_off_the_prior_s_span_is_refused():
 def test_plain_updates_are_counted_in_whole_numbers(plain):
     with pytest.raises(ValueError, match="plain must be a whole number, at least 2"):
         Recentred(SITES, plain=plain)
+
+
+def test_a_pilot_has_noise_of_its_own(monkeypatch):
+    """Else a reference would know of the noise that the chains are about to use."""
+    used, run = [], pilot_module._run
+    monkeypatch.setattr(pilot_module, "_run", lambda *given: used.append(given[2]) or run(*given))
+    es.sample(Poisson(COUNTS), PRIOR, reference="pilot", draws=10, seed=1, progress=False)
+    assert len(set(used)) == 1
+    assert used[0] != 1
+
+
+def test_chains_start_where_the_reference_is():
+    """Not at draws from the prior, where this likelihood is zero."""
+
+    def log_likelihood(f):
+        return jnp.where(jnp.abs(f - 30.0).max() < 9.0, -50.0 * jnp.sum((f - 30.0) ** 2), -jnp.inf)
+
+    around = es.Dense(0.02 * SIGMA, mean=30.0)
+    tree = es.sample(log_likelihood, PRIOR, reference=around, draws=50, warmup=0, seed=1, progress=False)
+    assert np.abs(tree.posterior["f"].to_numpy() - 30.0).max() < 9.0

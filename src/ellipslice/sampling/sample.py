@@ -16,7 +16,7 @@ import numpy as np
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.choose import choose_engine
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
-from ellipslice.moves.recentred import Recentred
+from ellipslice.moves.recentred import Beside, Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
@@ -161,9 +161,8 @@ def sample(
         fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
         move = move if fitted is None else Recentred(fitted.reference)
         choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
-        runner, why, starts = _start(posterior, numbers, seed, initial, choice)
-        if fitted is not None and initial is None:
-            starts = reference_starts(runner, move.prepare(posterior.prior), seed, numbers)
+        around = move.prepare(posterior.prior) if isinstance(move, Recentred) and fitted is not None else None
+        runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
         runner.check_look_ahead(move, look_ahead)
         record = Record(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype), numbers, draws, warmup, thin)
         check_names(record, dims, coords)
@@ -221,9 +220,17 @@ def _posterior(
 
 
 def _start(
-    posterior: Posterior, numbers: Sequence[int], seed: int, initial: Any, choice: Callable[..., tuple[Engine, str]]
+    posterior: Posterior,
+    numbers: Sequence[int],
+    seed: int,
+    initial: Any,
+    choice: Callable[..., tuple[Engine, str]],
+    around: Beside | None,
 ) -> tuple[Engine, str, list[State]]:
     """The engine that will run the chains, why this one, and their first states."""
+    if initial is None and around is not None:
+        runner, why = choice(f=np.asarray(around.centre))
+        return runner, why, reference_starts(runner, around, seed, numbers)
     if initial is None:
         trial = first_draw(posterior, start_generator(seed, numbers[0]))
         runner, why = choice(f=trial)
@@ -242,9 +249,10 @@ def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, mo
         raise ValueError("reference is for priors without constraints; a TruncatedGaussian has a move of its own.")
     if engine in ("batched", "fused") or precision != "double":
         raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
-    trial = first_draw(posterior, start_generator(seed, 0))
+    own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
+    trial = first_draw(posterior, start_generator(own, 0))
     runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
-    return fit_reference(reference, runner, lambda count: prior_starts(runner, seed, range(count)), seed)
+    return fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
 
 
 def _told(fitted: Fitted, record: Record) -> dict[str, Any]:
