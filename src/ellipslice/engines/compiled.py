@@ -13,16 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines import loops
-from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
-from ellipslice.engines.loops import Block, Progress
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, operations
+from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
 from ellipslice.likelihoods import Likelihood
-from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves import Move, Search, State
 from ellipslice.moves.base import Lots
-from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.noise import block_length, draw_block
 from ellipslice.settings import on_cpu
 
 TURN = 0.1
@@ -177,12 +175,12 @@ class CompiledEngine(Engine):
             if not isinstance(move, Search):
                 on_device = jax.tree.map(jnp.asarray, prepared)
                 in_one = in_one and (prepared is None or move.elementwise)
-                updater = _Steps(in_one, longest, move, self._likelihood, on_device)
+                updater = Steps(in_one, longest, move, self._likelihood, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
-                updater = _BoundedSearches(in_one, longest, move, self._likelihood, self._curvature())
+                updater = BoundedSearches(in_one, longest, move, self._likelihood, self._curvature())
             else:
                 in_one = in_one and look_ahead in (None, 1)
-                updater = _Searches(in_one, longest, move, look_ahead or 1, self._likelihood)
+                updater = Searches(in_one, longest, move, look_ahead or 1, self._likelihood)
             return CompiledRun(
                 [
                     _Chain(i, number, state, updates, prior.size, lots, updater, seed)
@@ -302,141 +300,3 @@ class _Chain:
         with on_cpu():
             noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
             return self._updater.prepare(noise)
-
-
-class _Updater:
-    """How the updates of a block are run, and what they leave behind is read."""
-
-    def __init__(self, in_one: bool, longest: int, move: Any, likelihood: Any):
-        self.longest, self.move, self._likelihood, self._in_one = longest, move, likelihood, in_one
-        self.stretch = 1
-        """Updates of any chain in one call; twice as many in the next, as long as a turn has room for them."""
-
-    def begin(self, state: State) -> Any:
-        """The progress of a chain before its first update."""
-        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), state)
-
-    def enter(self, progress: Any) -> Any:
-        """The progress of a chain that enters a new block."""
-        return progress._replace(t=jnp.int32(0))
-
-    def reached(self, progress: Any) -> tuple[int, int]:
-        """The update that is next, and the angles it has tried in vain."""
-        return int(progress.t), int(progress.tried)
-
-    def prepare(self, noise: Noise) -> Any:
-        """The noise of a block in the form that `run` takes."""
-        return noise
-
-    def run(self, progress: Any, noise: Any, stop: int) -> tuple[Any, Any]:
-        """Updates up to `stop` (at most `longest`), or to one that runs out of angles: a trace, and the progress."""
-        arguments = *self._arguments(progress, noise), stop
-        try:
-            return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
-        except jax.errors.JaxRuntimeError:
-            if not self._in_one:
-                raise
-            self._in_one = False  # XLA could not, so as it comes
-            return loops.run_loop(False, self._loop, self._static, *arguments)
-
-    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        """States, log-likelihoods, info and proposals of the updates `rows` of a block, with which the trace begins."""
-        raise NotImplementedError
-
-    _loop: Any
-    _static: tuple[Any, ...]
-
-    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
-        return self._likelihood, progress, noise
-
-
-class _Steps(_Updater):
-    """Any move that is not a search."""
-
-    def __init__(self, in_one: bool, longest: int, move: Move, likelihood: Any, prepared: Any):
-        super().__init__(in_one, longest, move, likelihood)
-        self._loop, self._static, self._prepared = loops.step_block, (longest, move), prepared
-
-    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
-        return self._likelihood, self._prepared, progress, noise
-
-    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        f, log_likelihood, info = _first(trace, rows)
-        return f, log_likelihood, info, info.evaluations
-
-
-class _Searches(_Updater):
-    """A search: its angles are worked out ahead, and looked up."""
-
-    def __init__(self, in_one: bool, longest: int, move: Search, look_ahead: int, likelihood: Any):
-        super().__init__(in_one, longest, move, likelihood)
-        self._loop, self._static = loops.search_block, (longest, move, look_ahead)
-
-    def prepare(self, noise: Noise) -> tuple[Block, AngleTable]:
-        table = AngleTable(self.move, noise.uniforms[:, 0], compiled=True)
-        tried = np.zeros(len(noise.level), np.int32)
-        block = Block(noise.nu[:, 0], noise.level[:, 0], table.here, table.theta, tried)
-        return block, table  # as NumPy's arrays: compiled code takes these without a copy
-
-    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        f, log_likelihood, info = _first(trace, rows)
-        return f, log_likelihood, self._with_angles(info, info.evaluations, noise[1], rows), info.evaluations
-
-    def more_angles(self, noise: tuple[Block, AngleTable], t: int, tried: int) -> tuple[Block, AngleTable]:
-        """The next sheet for update `t`, which has tried all it had."""
-        block, table = noise
-        theta, before = np.array(block.theta), np.array(block.tried)
-        theta[t], before[t] = table.sheet(t, tried // WIDTH), tried
-        return block._replace(theta=theta, tried=before), table
-
-    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
-        return self._likelihood, progress, noise[0]
-
-    def _with_angles(self, info: Info, proposals: np.ndarray, table: AngleTable, rows: slice) -> Info:
-        column = proposals - 1
-        angle = table.theta[rows][np.arange(len(column)), column % WIDTH] - table.here[rows]
-        for row in np.flatnonzero(column >= WIDTH):
-            angle[row] = table.angle(rows.start + int(row), int(column[row]))
-        return info._replace(angle=np.where(info.stuck, 0.0, angle))
-
-
-class _BoundedSearches(_Searches):
-    """A search on a concave log-likelihood, most of whose angles need no evaluation."""
-
-    def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, curvature: Any):
-        super().__init__(in_one, longest, move, 1, likelihood)
-        self._loop, self._static, self._curvature = bounded_block, (longest, move), curvature
-
-    def begin(self, state: State) -> BoundedProgress:
-        gradient = loops.gradient(self._likelihood, state.f)
-        return BoundedProgress(super().begin(state), jnp.int32(0), gradient, jnp.int32(0))
-
-    def enter(self, progress: BoundedProgress) -> BoundedProgress:
-        return progress._replace(search=super().enter(progress.search))
-
-    def reached(self, progress: BoundedProgress) -> tuple[int, int]:
-        if int(progress.above):
-            raise ValueError(
-                "the log-likelihood is not concave: a value was above a tangent plane. Leave out concave=True."
-            )
-        return super().reached(progress.search)
-
-    def read(self, trace: Any, noise: Any, rows: slice) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        trace, proposals = trace
-        proposals = _first(proposals, rows)
-        f, log_likelihood, info = _first(trace, rows)
-        return f, log_likelihood, self._with_angles(info, proposals, noise[1], rows), proposals
-
-    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
-        return self._likelihood, self._curvature, progress, noise[0]
-
-
-def _first(trace: Any, rows: slice) -> Any:
-    """The rows that were filled. If they are few they are copied, or they would hold the room for all of them."""
-    count = rows.stop - rows.start
-
-    def first(part: Any) -> np.ndarray:
-        filled = np.asarray(part)[:count]
-        return filled.copy() if 2 * count <= len(part) else filled
-
-    return jax.tree.map(first, trace)

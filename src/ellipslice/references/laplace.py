@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve
 
-from ellipslice.references.sites import Sites
+from ellipslice.references.sites import Sites, white_root
 
 STEPS = 100
 """Most of Newton's."""
@@ -31,9 +31,7 @@ def laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites:
     height, slope, bend = _at(slopes, rows, z)
     for _ in range(STEPS):
         precision = np.maximum(-bend, 0.0)
-        inner = (rows * precision) @ rows.T
-        inner.flat[:: len(inner) + 1] += 1.0
-        step = cho_solve((cholesky(inner, lower=True), True), rows @ (precision * (z @ rows) + slope)) - z
+        step = cho_solve((white_root(rows, precision), True), rows @ (precision * (z @ rows) + slope)) - z
         for _ in range(30):  # halved until it leads upwards
             there = _at(slopes, rows, z + step)
             if there[0] > height - 1e-12 * abs(height):

@@ -74,9 +74,14 @@ def draw_rows(rows: np.ndarray, rng: np.random.Generator, count: int) -> np.ndar
 
 def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """The factor of inv(inv(Sigma) + diag(precision)) from the one of Sigma = rows.T @ rows, which may be singular."""
+    return solve_triangular(white_root(rows, precision), rows, lower=True)
+
+
+def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """The factor of Q's precision where the prior is white, I + rows diag(precision) rows.T; lower triangular."""
     inner = (rows * precision) @ rows.T
     inner.flat[:: len(inner) + 1] += 1.0
-    return solve_triangular(cholesky(inner, lower=True), rows, lower=True)
+    return cholesky(inner, lower=True)
 
 
 LIMIT = 5_000

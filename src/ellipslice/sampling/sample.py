@@ -161,7 +161,7 @@ def sample(
         fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
         move = move if fitted is None else Recentred(fitted.reference)
         choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
-        around = move.prepare(posterior.prior) if isinstance(move, Recentred) and fitted is not None else None
+        around = None if fitted is None else move.prepare(posterior.prior)
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
         runner.check_look_ahead(move, look_ahead)
         record = Record(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype), numbers, draws, warmup, thin)
