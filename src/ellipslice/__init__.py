@@ -9,7 +9,7 @@ find the settings of moves that have some; priors are here, and the rest in `es.
 
 import importlib.metadata
 
-from ellipslice import data, diagnostics, likelihoods, moves, testing
+from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.moves import step
 from ellipslice.priors import (
@@ -47,6 +47,7 @@ __all__ = [
     "data",
     "diagnostics",
     "fast_cpu",
+    "gp",
     "likelihoods",
     "moves",
     "sample",

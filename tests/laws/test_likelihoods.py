@@ -220,6 +220,17 @@ def test_simulated_moments(name):
     assert moments_off(item, item) == 0
 
 
+@EVERY
+def test_what_is_observed_on_average(name):
+    """SciPy's mean of the same distribution; for labels the probability of +1."""
+    item = CATALOGUE[name]()
+    f = latents(item, scale=0.8)
+    mean = DISTRIBUTION[type(item)](item, f).mean()
+    if isinstance(item, Logistic | Probit):
+        mean = (mean + 1) / 2
+    np.testing.assert_allclose(item.expected(f), mean, rtol=1e-12, atol=1e-12)
+
+
 PLANTED = {
     "Gaussian": lambda item: Gaussian(item.y, item.sigma**2),
     "Logistic": lambda item: Probit(item.y),

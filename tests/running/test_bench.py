@@ -108,7 +108,7 @@ def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, bac
     monkeypatch.setattr(module, "workers", no_processes)
     monkeypatch.setattr(module, "_burned_in", lambda _: np.zeros(200))
     [row] = module.run(["R01"], [8192], seconds=0.001, rounds=2)
-    assert row["updates"] == max(asked)
+    assert row["updates"] in asked  # how many are tried first depends on how busy the machine is
     assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
     assert row["evaluations_per_update"] == 3
     assert ("effective_per_update" in row) == (backend == "gpu")  # 40 are too few for that

@@ -90,6 +90,19 @@ class Likelihood(ABC):
         """How much each term bends at least, minus its largest second derivative: an array of y's shape; None if 0."""
         return None
 
+    def expected(self, f: Any) -> np.ndarray:
+        """What is observed on average, given f; for labels the probability of +1.
+
+        Parameters
+        ----------
+        f : array of shape (..., *y.shape)
+
+        Returns
+        -------
+        NumPy array of f's shape
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say what is observed on average.")
+
     @abstractmethod
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         """Draw new observations given f.
@@ -241,9 +254,13 @@ def labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
     return leaf(2.0 * values - 1.0), True
 
 
-def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> np.ndarray:
-    """A finite number, or an array that broadcasts to y's shape."""
-    values = _numbers(owner, name, value)
+def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> Any:
+    """A finite number, or an array that broadcasts to y's shape; or one that is unknown, inside compiled code.
+
+    (The values of that one cannot be checked. Models with unknown parameters make likelihoods of them.)
+    """
+    traced = isinstance(value, Tracer)
+    values: Any = value if traced else _numbers(owner, name, value)
     try:
         fits = np.broadcast_shapes(values.shape, shape) == shape
     except ValueError:
@@ -253,13 +270,15 @@ def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positiv
             f"{owner}: {name} has shape {values.shape}, which does not broadcast to y's shape {shape}. "
             f"Give one number, or an array of shape {shape}."
         )
-    if positive:
+    if positive and not traced:
         refuse(owner, name, values, values <= 0, f"is not positive. Expected {name} > 0 everywhere.")
     return leaf(values)
 
 
-def leaf(values: Any) -> np.ndarray:
+def leaf(values: Any) -> Any:
     """A float64 array nobody can write to: constants computed from it would no longer fit."""
+    if isinstance(values, Tracer):
+        return values
     values = np.asarray(values, dtype=np.float64)
     values.setflags(write=False)
     return values

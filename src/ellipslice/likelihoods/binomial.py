@@ -79,6 +79,9 @@ class Binomial(Likelihood):
             + special.xlogy(self.failures, self.failures / trials)
         )
 
+    def expected(self, f: Any) -> np.ndarray:
+        return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._read(f)))
+
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
         return rng.binomial(np.asarray(self.trials, dtype=np.int64), scipy.special.expit(f), size=f.shape)

@@ -49,7 +49,8 @@ class Gaussian(Likelihood):
         owner = type(self).__name__
         y = observations(owner, y)
         sigma = parameter(owner, "sigma", sigma, y.shape, positive=True)
-        set_fields(self, y=y, sigma=sigma, constant=leaf(-np.log(sigma) - 0.5 * math.log(2 * math.pi)))
+        xp, _ = namespace(sigma)
+        set_fields(self, y=y, sigma=sigma, constant=leaf(-xp.log(sigma) - 0.5 * math.log(2 * math.pi)))
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         z = (f - self.y) / self.sigma
@@ -64,6 +65,9 @@ class Gaussian(Likelihood):
         """Everywhere the same."""
         xp, _ = namespace(self.y)
         return 1.0 / self.sigma**2 + xp.zeros_like(self.y)
+
+    def expected(self, f: Any) -> np.ndarray:
+        return np.array(self._read(f))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))

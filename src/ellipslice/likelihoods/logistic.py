@@ -56,6 +56,9 @@ class Logistic(Likelihood):
         xp, _ = namespace(self.y)
         return xp.zeros_like(self.y)
 
+    def expected(self, f: Any) -> np.ndarray:
+        return scipy.special.expit(np.asarray(self._read(f)))
+
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
         return np.where(rng.random(f.shape) < scipy.special.expit(f), 1.0, -1.0)

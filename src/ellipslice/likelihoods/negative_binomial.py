@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from ellipslice.likelihoods.base import (
     Likelihood,
@@ -66,13 +65,14 @@ class NegativeBinomial(Likelihood):
         dispersion = parameter(owner, "dispersion", dispersion, y.shape, positive=True)
         offset = parameter(owner, "offset", offset, y.shape)
         # log Gamma(y + r) - log Gamma(r) - log y!, in a form that keeps its digits for large r
-        log_coefficient = -scipy.special.betaln(dispersion, y + 1.0) - np.log(dispersion + y)
+        xp, special = namespace(dispersion)
+        log_coefficient = -special.betaln(dispersion, y + 1.0) - xp.log(dispersion + y)
         set_fields(
             self,
             y=y,
             dispersion=dispersion,
             offset=offset,
-            shift=leaf(offset - np.log(dispersion)),
+            shift=leaf(offset - xp.log(dispersion)),
             log_coefficient=leaf(log_coefficient),
         )
 
@@ -87,6 +87,10 @@ class NegativeBinomial(Likelihood):
         return (
             self.log_coefficient + special.xlogy(self.y, share) - self.dispersion * xp.log1p(self.y / self.dispersion)
         )
+
+    def expected(self, f: Any) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.exp(np.asarray(self._read(f)) + self.offset)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))

@@ -62,7 +62,9 @@ class Poisson(Likelihood):
         _, special = namespace(self.y)
         return special.xlogy(self.y, self.y) - self.y - self.log_factorial
 
-    def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
+    def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore"):
-            rate = np.exp(np.asarray(self._read(f)) + self.offset)
-        return draw_counts(type(self).__name__, rate, rng)
+            return np.exp(np.asarray(self._read(f)) + self.offset)
+
+    def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
+        return draw_counts(type(self).__name__, self.expected(f), rng)

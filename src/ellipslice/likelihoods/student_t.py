@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from ellipslice.likelihoods.base import Likelihood, leaf, namespace, observations, parameter
 from ellipslice.pytree import pytree, set_fields
@@ -54,7 +53,8 @@ class StudentT(Likelihood):
         scale = parameter(owner, "scale", scale, y.shape, positive=True)
         degrees = parameter(owner, "degrees", degrees, y.shape, positive=True)
         # the beta function, since the difference of two log gammas loses its digits for many degrees
-        constant = -scipy.special.betaln(0.5, 0.5 * degrees) - 0.5 * np.log(degrees) - np.log(scale)
+        xp, special = namespace(scale, degrees)
+        constant = -special.betaln(0.5, 0.5 * degrees) - 0.5 * xp.log(degrees) - xp.log(scale)
         set_fields(self, y=y, scale=scale, degrees=degrees, constant=leaf(constant))
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
@@ -65,6 +65,9 @@ class StudentT(Likelihood):
         """Reached at f = y: the height of the density."""
         xp, _ = namespace(self.y)
         return self.constant + xp.zeros_like(self.y)
+
+    def expected(self, f: Any) -> np.ndarray:
+        return np.array(self._read(f))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))

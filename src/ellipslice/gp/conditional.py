@@ -1,0 +1,100 @@
+"""Latent functions at new inputs, given those at the data: draws, not interpolation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.gp.calling import Called
+from ellipslice.gp.triangular import ROUNDING
+from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+from ellipslice.settings import on_cpu
+
+if TYPE_CHECKING:
+    from ellipslice.gp.model import LatentGP
+
+LIMIT = 5000
+"""Most points, old or new, of the dense matrices in here."""
+
+
+class Conditional:
+    """The latent functions of a model at `new` inputs given those at `old` ones.
+
+    It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ.
+    """
+
+    def __init__(self, model: LatentGP, old: np.ndarray, new: np.ndarray):
+        for count, what in ((len(old), "the data have"), (len(new), "X has")):
+            if count > LIMIT:
+                raise ValueError(
+                    f"{what} {count} inputs; predictions make dense matrices of at most {LIMIT}. Predict for fewer "
+                    "points at a time, or add the new inputs to the fit with a likelihood that leaves them out."
+                )
+        self._model, self._old, self._new = model, old, new
+        self._on_device = jax.jit(self._traced)
+
+    def draw(self, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """For each of f (draws, latents, n), with its parameters: values at the new inputs, (draws, latents, m)."""
+        normals = rng.standard_normal((*f.shape[:2], len(self._new)))
+        if not parameters:
+            return self._given(*self._maps({}, np), f, normals, np)
+        values = [{name: value[i] for name, value in parameters.items()} for i in range(len(f))]
+        traceable = not any(comes_from(kernel(values[0]), "sklearn") for kernel in self._model.kernels.values())
+        drawn = []
+        for mine, one, normal in zip(values, f, normals, strict=True):
+            if traceable:
+                with on_cpu():
+                    drawn.append(np.asarray(self._on_device(mine, one, normal)))
+            else:
+                drawn.append(self._given(*self._maps(mine, np), one, normal, np))
+        return np.stack(drawn)
+
+    def _traced(self, values: Mapping[str, Any], f: Any, normals: Any) -> Any:
+        return self._given(*self._maps(values, jnp), f, normals, jnp)
+
+    def _given(self, mean: Any, weights: Any, root: Any, mean_old: Any, f: Any, normals: Any, xp: Any) -> Any:
+        centred = f - mean_old
+        return mean + xp.einsum("lnm,...ln->...lm", weights, centred) + xp.einsum("lij,...lj->...li", root, normals)
+
+    def _maps(self, values: Mapping[str, Any], xp: Any) -> tuple[Any, Any, Any, Any]:
+        """Of each latent function: its mean, weights of the old values, the factor of what is left, the old mean."""
+        old, new, parts = self._old, self._new, []
+        for name, called in self._model.kernels.items():
+            between, variance = _functions(called(values), xp)
+            variance_new = variance(new)
+            lower = _root(between(old, old), variance(old), xp)
+            across = between(old, new)
+            if xp is np:
+                half = np.linalg.solve(lower, across)
+                weights = np.linalg.solve(lower.T, half)
+            else:
+                half = jax.scipy.linalg.solve_triangular(lower, across, lower=True)
+                weights = jax.scipy.linalg.solve_triangular(lower, half, lower=True, trans=1)
+            left = between(new, new) - half.T @ half
+            means = [self._mean(name, values, inputs) for inputs in (new, old)]
+            parts.append((means[0], weights, _root(left, variance_new, xp), means[1]))
+        return tuple(xp.stack(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    def _mean(self, name: str, values: Mapping[str, Any], inputs: np.ndarray) -> Any:
+        mean = self._model.means[name]
+        return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
+
+
+def _functions(kernel: Any, xp: Any) -> tuple[Any, Any]:
+    """The kernel's covariances of two sets of inputs, and its variances."""
+    if xp is np:
+        return covariance_function(kernel), variance_function(kernel)
+    return kernel, lambda x: jnp.diagonal(kernel(x, x))
+
+
+def _root(matrix: Any, variance: Any, xp: Any) -> Any:
+    """A factor of a covariance that may be singular: what rounding may have taken away is put back."""
+    matrix = (matrix + matrix.T) / 2 + xp.diag(10 * len(matrix) * ROUNDING * variance)
+    if xp is np:
+        values, vectors = np.linalg.eigh(matrix)
+        return np.linalg.cholesky(matrix) if values[0] > 0 else vectors * np.sqrt(np.maximum(values, 0))
+    return jnp.linalg.cholesky(matrix)

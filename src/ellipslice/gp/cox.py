@@ -1,0 +1,129 @@
+"""`CoxProcess`: events in time or points in a window, whose rate is the exponential of a Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ellipslice.gp.fit import Fit
+from ellipslice.gp.model import LatentGP
+from ellipslice.likelihoods import Poisson
+from ellipslice.priors.base import as_numbers
+
+
+class CoxProcess:
+    """A log Gaussian Cox process: events whose rate, exp(f), is unknown and smooth.
+
+    Events are counted in the cells of a regular grid over the window. `Fit.predict(X).expected` is then the rate at X,
+    in events per unit of time (of area, of volume), and `latent` its logarithm.
+
+    Parameters
+    ----------
+    kernel : as for `LatentGP`
+        Of the logarithm of the rate.
+    window : sequence of (low, high)
+        One pair for events in time; one for each axis of points in space.
+    cells : int or sequence of int
+        Along each axis. More cells cost more and blur less; a cell should be narrow beside the kernel's scale.
+    mean : float or function, optional
+        Of the logarithm of the rate, as for `LatentGP`; that of the average rate unless given.
+    parameters : mapping, optional
+        Unknown parameters of the kernel, as for `LatentGP`.
+
+    Notes
+    -----
+    With known parameters and more than 1,000 cells the prior is `Stationary`: an update takes O(cells log cells).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tinygp import kernels
+    >>> import ellipslice as es
+    >>> coal = es.data.coal_mining()
+    >>> process = es.gp.CoxProcess(kernels.ExpSquared(scale=30.0), window=(1851, 1963), cells=112)
+    >>> fit = process.fit(coal.years, draws=500, seed=1)
+    >>> fit.predict([1870.0, 1940.0]).expected.mean(("chain", "draw")).values.round(1)
+    array([3. , 1.1])
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        window: Sequence[Any],
+        cells: int | Sequence[int],
+        *,
+        mean: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+    ):
+        bounds = as_numbers(window, "window")
+        bounds = bounds[None] if bounds.ndim == 1 else bounds
+        if bounds.ndim != 2 or bounds.shape[1:] != (2,) or not (bounds[:, 0] < bounds[:, 1]).all():
+            raise ValueError(f"window must be (low, high), or a pair for each axis, low < high; but it is {window!r}.")
+        counts = np.broadcast_to(np.asarray(cells), len(bounds))
+        if counts.dtype.kind not in "iu" or (counts < 1).any():
+            raise ValueError(f"cells must be a whole number for each axis, at least 1, but it is {cells!r}.")
+        self.window, self.cells = bounds, tuple(counts.tolist())
+        self._kernel, self._mean, self._parameters = kernel, mean, parameters
+
+    @property
+    def centres(self) -> np.ndarray:
+        """The cells' centres: (cells,) for one axis, (cells, axes) for more."""
+        axes = [
+            low + (np.arange(n) + 0.5) * (high - low) / n
+            for (low, high), n in zip(self.window, self.cells, strict=True)
+        ]
+        return axes[0] if len(axes) == 1 else np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
+
+    def counts(self, events: Any) -> np.ndarray:
+        """Events in each cell, in the order of `centres`."""
+        points = as_numbers(events, "events").reshape(len(events), -1)
+        if points.shape[1] != len(self.window):
+            raise ValueError(f"events have {points.shape[1]} axes, but the window has {len(self.window)}.")
+        outside = ((points < self.window[:, 0]) | (points > self.window[:, 1])).any(axis=1)
+        if outside.any():
+            first = int(np.argmax(outside))
+            raise ValueError(f"events[{first}] = {points[first]} is outside the window, as {outside.sum()} events are.")
+        return np.histogramdd(points, self.cells, self.window.tolist())[0].ravel()
+
+    def fit(self, events: Any, *, draws: int = 1000, warmup: int = 500, chains: int = 4, seed: int | None = None,
+            progress: bool = True) -> Fit:  # fmt: skip
+        """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
+
+        The options are those of `sample`.
+        """
+        counts = self.counts(events)
+        volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
+        mean = np.log(max(counts.sum(), 0.5) / (volume * len(counts))) if self._mean is None else self._mean
+        model = LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters)
+        fit = model.fit(self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, progress=progress)
+        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+
+
+class Cells:
+    """Given counts, their likelihood in cells of some volume."""
+
+    def __init__(self, volume: float):
+        self._volume = volume
+
+    def __call__(self, y: Any) -> Poisson:
+        return Poisson(y, offset=np.log(self._volume))
+
+
+class RateFit(Fit):
+    """The fit of a Cox process: `expected` is the rate at a point, and nothing is observed at one."""
+
+    def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: Any, volume: float):
+        super().__init__(model, X, y, tree)
+        self._volume = volume
+
+    @property
+    def shown(self) -> np.ndarray:
+        """Counts as rates."""
+        return np.asarray(self.y) / self._volume
+
+    def _observe(
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        return {"expected": np.exp(drawn[:, 0])}

@@ -1,0 +1,168 @@
+"""A fitted model: draws of its latent functions and parameters, and what they say about new points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ellipslice.gp.conditional import Conditional
+from ellipslice.likelihoods import Likelihood
+from ellipslice.priors.features import as_inputs
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ellipslice.gp.model import LatentGP
+
+DRAWS = 500
+"""Of the posterior's draws that predictions are made for, unless asked for more."""
+
+
+class Fit:
+    """What `LatentGP.fit` returns.
+
+    Attributes
+    ----------
+    tree : xarray.DataTree
+        As `sample` returns it: group `posterior` holds the latent functions at the inputs (f, unless they have names)
+        and the unknown parameters.
+    model : LatentGP
+    X, y : array
+        The data.
+    """
+
+    def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
+        self.model, self.X, self.y, self.tree = model, X, y, tree
+
+    def predict(self, X: Any, *, draws: int = DRAWS, observed: Any = None, seed: int = 0) -> xarray.Dataset:
+        """The latent functions and new observations at new inputs.
+
+        For each of the posterior's draws the latent functions there are drawn given those at the data, so that the
+        spread of predictions holds all that is not known: about the parameters, about f, and about what f does between
+        the data.
+
+        Parameters
+        ----------
+        X : array, shape (m,) or (m, axes)
+        draws : int
+            How many to make, from as many of the posterior's draws, spread evenly over chains.
+        observed : function, optional
+            Takes y, as the model's `likelihood` does, and returns the observation model at the new points. Needed only
+            where that depends on the point, such as a Poisson with an exposure for each.
+        seed : int
+
+        Returns
+        -------
+        xarray.Dataset
+            `latent` (or a variable of each latent function's name); and, for likelihoods of `es.likelihoods`,
+            `expected`, what is observed on average (for labels the probability of +1), and `observed`, new
+            observations. Dimensions are (chain, draw, point).
+        """
+        import xarray
+
+        inputs = as_inputs(X, "X")
+        if inputs.ndim != self.X.ndim or inputs.shape[1:] != self.X.shape[1:]:
+            raise ValueError(f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}.")
+        rng = np.random.default_rng(seed)
+        posterior = self._thinned(draws)
+        values = {name: posterior[name].values for name in self.model.parameters.priors}
+        latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
+        chains, kept = latents.shape[:2]
+        flat = latents.reshape(chains * kept, *latents.shape[2:])
+        parameters = {name: value.reshape(chains * kept, *value.shape[2:]) for name, value in values.items()}
+        drawn = Conditional(self.model, self.X, inputs).draw(parameters, flat, rng)
+        names = self.model.latents
+        shape = (chains, kept, len(inputs))
+        variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
+        for name, seen in self._observe(drawn, parameters, observed, rng).items():
+            variables[name] = seen.reshape(shape)
+        coords = {"chain": posterior.chain, "draw": posterior.draw}
+        if inputs.size == len(inputs):
+            coords["point"] = inputs.reshape(-1)
+        return xarray.Dataset({name: (("chain", "draw", "point"), value) for name, value in variables.items()}, coords)
+
+    def log_predictive(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+        """The logarithm of the predictive density of each of some new observations, as held-out data are scored.
+
+        Needs one latent function and a likelihood of `es.likelihoods`.
+        """
+        predicted = self.predict(X, draws=draws, seed=seed)
+        if "latent" not in predicted:
+            raise TypeError("log_predictive is for models of one latent function.")
+        f = predicted.latent.values.reshape(-1, predicted.sizes["point"])
+        posterior = self._thinned(draws)
+        values = {name: posterior[name].values.reshape(len(f), *posterior[name].shape[2:]) for name in
+                  self.model.parameters.priors}  # fmt: skip
+        terms = np.stack([self._built(values, i, y).terms(row) for i, row in enumerate(f)])
+        return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
+
+    def plot(self, axes: Any = None, *, what: str | None = None) -> Any:
+        """Draw the fit: a function with its intervals where there is one input, two maps where there are two.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, or for two inputs a pair of them; optional
+        what : str, optional
+            A variable of `predict`: "expected" if there is one, else "latent" or the first latent function.
+
+        Returns
+        -------
+        axes, or a pair of them
+        """
+        from ellipslice.gp.plot import plot
+
+        return plot(self, axes, what)
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The data as pictures show them, in the units of `expected`: labels as 0 and 1."""
+        y = np.asarray(self.y, dtype=float)
+        return (y > 0) * 1.0 if set(np.unique(y)) <= {-1.0, 1.0} else y
+
+    @property
+    def moves(self) -> dict[str, float]:
+        """How the kernel's parameters were moved: effective draws for the same work, of the best in pilot runs."""
+        attrs = {str(name): value for name, value in self.tree.attrs.items()}
+        return {name.removeprefix("rate_of_"): value for name, value in attrs.items() if name.startswith("rate_of_")}
+
+    def _thinned(self, draws: int) -> xarray.Dataset:
+        """Some of the draws, as many of each chain."""
+        posterior = self.tree["posterior"].to_dataset()
+        each = min(posterior.sizes["draw"], max(1, -(-draws // posterior.sizes["chain"])))
+        return posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, each).astype(int))
+
+    def _built(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
+        built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)
+        if not isinstance(built, Likelihood):
+            raise TypeError(f"the likelihood is a function of its own, {built!r}; expected one of es.likelihoods.")
+        return built
+
+    def _observe(
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        """What is observed on average, and new observations, as far as the likelihood can say."""
+        if len(self.model.latents) > 1:
+            return {}
+        example = np.repeat(np.ravel(np.asarray(self.y))[:1], drawn.shape[-1])
+        seen: dict[str, list[np.ndarray]] = {"expected": [], "observed": []}
+        for i, f in enumerate(drawn[:, 0]):
+            mine = {name: value[i] for name, value in values.items()}
+            try:
+                built = self.model.likelihood(mine, example) if observed is None else observed(example)
+            except ValueError as error:
+                error.add_note(
+                    "raised by the likelihood at new points. If it depends on the point, say what it is there: "
+                    "predict(X, observed=lambda y: Poisson(y, offset=...))."
+                )
+                raise
+            if not isinstance(built, Likelihood):
+                return {}
+            seen["expected"].append(built.expected(f))
+            seen["observed"].append(built.simulate(f, rng))
+        return {name: np.stack(rows) for name, rows in seen.items()}
+
+    def __repr__(self) -> str:
+        sizes = self.tree["posterior"].sizes
+        return f"Fit({self.model!r}, {len(self.X)} points, {sizes['chain']} chains of {sizes['draw']} draws)"

@@ -1,0 +1,170 @@
+"""Latent functions and unknown parameters together: the prior p(u) N(f; m(u), Sigma(u)), and points of it.
+
+A point is x = [u, z, f]: the parameters without constraints, the white noise, and f = m(u) + L(u) z, which the
+likelihood sees. z and f say the same; both are kept so that no update has to find one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.gp.calling import Called
+from ellipslice.gp.parameters import Parameters
+from ellipslice.gp.structure import DISTANCE
+from ellipslice.gp.triangular import factorise, multiply
+from ellipslice.priors.base import Layout, Prior
+from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+from ellipslice.settings import on_cpu
+
+
+class Point(NamedTuple):
+    """One point of the joint prior."""
+
+    u: Any
+    z: Any
+    """(latents, n)."""
+    f: Any
+    """(latents, n)."""
+
+    @property
+    def flat(self) -> Any:
+        """All of it in one vector."""
+        xp = np if isinstance(self.u, np.ndarray) else jnp
+        return xp.concatenate([self.u, self.z.ravel(), self.f.ravel()])
+
+
+class Joint:
+    """The joint prior of parameters and latent functions at inputs that are handed over later; hashable.
+
+    Parameters
+    ----------
+    parameters : Parameters
+    kernels : mapping of str to Called
+        For each latent function, from parameters to its kernel.
+    means : mapping of str to Called or float
+        From parameters to its mean at the inputs X.
+    """
+
+    def __init__(self, parameters: Parameters, kernels: Mapping[str, Called], means: Mapping[str, Any]):
+        self.parameters, self.kernels, self.means = parameters, dict(kernels), dict(means)
+        self.latents = list(self.kernels)
+        self._on_host = jax.jit(self._traced)
+        self._colored = jax.jit(self._point)
+
+    def look(self, inputs: np.ndarray) -> set[str]:
+        """Try the kernels and means at the middle of the prior; the parameters that they use."""
+        used: set[str] = set()
+        with on_cpu():
+            middle, _ = self.parameters.gaussian()
+            values = self.parameters.constrained(middle)
+            for name in self.latents:
+                used |= self.kernels[name].used(values)
+                if isinstance(self.means[name], Called):
+                    used |= self.means[name].used(values, X=inputs)
+            self.traceable = not any(comes_from(self.kernels[name](values), "sklearn") for name in self.latents)
+            lower, _ = self.at(middle, inputs)
+        if not np.isfinite(lower).all():
+            error = ValueError(
+                f"the kernel has no positive definite covariance at the inputs for {_shown(values)}, the middle of the "
+                "parameters' priors. Check the kernel; a parameter may be negative that must not be."
+            )
+            if self.traceable and inputs.ndim == 2 and inputs.shape[1] > 1:
+                error.add_note(DISTANCE)
+            raise error
+        return used
+
+    def at(self, u: Any, inputs: Any) -> tuple[Any, Any]:
+        """The factors of the covariances, (latents, n, n), and the means, (latents, n)."""
+        if not isinstance(u, np.ndarray):
+            return self._traced(u, inputs)
+        if self.traceable:
+            with on_cpu():
+                lower, mean = self._on_host(u, inputs)
+            return np.asarray(lower), np.asarray(mean)
+        values = self.parameters.constrained(u)
+        kernels = [self.kernels[name](values) for name in self.latents]
+        return factorise(np.stack([_covariance(kernel, inputs) for kernel in kernels])), np.stack(
+            [np.asarray(self._mean(name, values, inputs)) for name in self.latents]
+        )
+
+    def _traced(self, u: Any, inputs: Any) -> tuple[Any, Any]:
+        values = self.parameters.constrain(u)
+        kernels = [self.kernels[name](values) for name in self.latents]
+        lower = factorise(jnp.stack([kernel(inputs, inputs) for kernel in kernels]))
+        return lower, jnp.stack([jnp.asarray(self._mean(name, values, inputs)) for name in self.latents])
+
+    def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
+        mean = self.means[name]
+        number = mean(values, X=inputs) if isinstance(mean, Called) else mean
+        return number + np.zeros(len(inputs))
+
+    def _point(self, u: Any, z: Any, inputs: Any) -> Any:
+        lower, mean = self._traced(u, inputs)
+        return mean + multiply(lower, z)
+
+    def point(self, u: np.ndarray, z: np.ndarray, inputs: np.ndarray) -> Point:
+        """The point with these parameters and this white noise, on the host."""
+        if self.traceable:
+            with on_cpu():
+                return Point(u, z, np.asarray(self._colored(u, z, inputs)))
+        lower, mean = self.at(u, inputs)
+        return Point(u, z, mean + multiply(lower, z))
+
+    def split(self, x: Any, n: int) -> Point:
+        """The parts of a flat point with n inputs."""
+        d, k = self.parameters.size, len(self.latents)
+        return Point(x[:d], x[d : d + k * n].reshape(k, n), x[d + k * n :].reshape(k, n))
+
+
+class JointPrior(Prior):
+    """The joint prior at given inputs, as `sample` takes priors. It is no Gaussian: only moves of its own know it."""
+
+    instead = "it is the prior of parameters and latent functions together. Leave move out."
+
+    def __init__(self, joint: Joint, inputs: np.ndarray):
+        self.joint, self.inputs = joint, inputs
+        size = len(joint.latents) * len(inputs)
+        self.mean, self.shape = None, (joint.parameters.size + 2 * size,)
+
+    @property
+    def layout(self) -> Layout:
+        return (("f", self.shape),)
+
+    @property
+    def noise_size(self) -> int:
+        raise TypeError("it is not a linear map of normals")
+
+    def color(self, z: Any) -> Any:
+        raise TypeError("it is not a linear map of normals")
+
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Points, shape (count, size)."""
+        u = self.joint.parameters.draw(rng, count)
+        z = rng.standard_normal((count, len(self.joint.latents), len(self.inputs)))
+        return np.stack([self.joint.point(u[i], z[i], self.inputs).flat for i in range(count)])
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.joint.parameters.priors)
+        return f"JointPrior({names}; {', '.join(self.joint.latents)} at {len(self.inputs)} inputs)"
+
+
+jax.tree_util.register_static(JointPrior)
+
+
+def _covariance(kernel: Any, inputs: np.ndarray) -> np.ndarray:
+    matrix = np.array(covariance_function(kernel)(inputs, inputs))
+    np.fill_diagonal(matrix, variance_function(kernel)(inputs))
+    return matrix
+
+
+def _shown(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {np.array2string(np.asarray(value), precision=4)}" for name, value in values.items())

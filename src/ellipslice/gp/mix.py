@@ -1,0 +1,155 @@
+"""Chooses how the unknown parameters are moved: pilot runs with each way, and the one that moves best for its cost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ellipslice.diagnostics import effective_size
+from ellipslice.gp.joint import JointPrior
+from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.stand_ins import fit_sites
+from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
+from ellipslice.sampling import sample
+from ellipslice.settings import on_cpu
+
+COST = {"white": 1.0, "fixed": 1.3, "surrogate": 3.0, "sites": 3.0}
+"""What trying one value of the parameters takes, in factorisations of the covariance."""
+
+INFLATE = 1.4
+"""A Gaussian to move parameters around is wider than what a pilot run saw: a narrow one would hold them back."""
+
+CHAINS, WARMUP, DRAWS = 2, 100, 150
+
+
+class Chosen(NamedTuple):
+    """The move for a run, and why."""
+
+    move: Sweep
+    report: dict[str, Any]
+
+
+def choose(
+    prior: JointPrior,
+    log_likelihood: PointLikelihood,
+    of_kernel: tuple[int, ...],
+    of_likelihood: tuple[int, ...],
+    *,
+    ways: tuple[str, ...] | None,
+    latent: int,
+    seed: int,
+    engine: str | None,
+) -> Chosen:
+    """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
+    seeds = iter(np.random.SeedSequence(seed).generate_state(8).tolist())
+    centre, deviation = prior.joint.parameters.gaussian()
+    wide = _Gaussian(centre, np.diag(deviation))
+    shape = (len(prior.joint.latents), len(prior.inputs))
+
+    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, ways: Any, turns: tuple[tuple[int, int], ...]) -> Sweep:
+        tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns)
+        return Sweep(prior.joint, of_kernel, of_likelihood, ways if of_kernel else (), latent, tuned=tuned)
+
+    def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
+        tree = sample(
+            log_likelihood, prior, move=move, chains=CHAINS, draws=DRAWS, warmup=warmup, seed=next(seeds),
+            initial=initial, engine=engine, progress=False,
+        )  # fmt: skip
+        return _Pilot(tree.posterior.f.values, tree.sample_stats)
+
+    seen = pilot(sweep(wide, np.ones(shape), None, ("white",), ((0, 0),)), None, WARMUP)
+    near, noise = seen.gaussian(prior), _surrogate_noise(prior, log_likelihood, seen)
+    sites = fit_sites(prior, log_likelihood, near.centre)
+    if ways is not None and "sites" in ways and isinstance(sites, str):
+        raise ValueError(
+            f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
+        )
+    found = None if isinstance(sites, str) else sites
+    tried = ways or (("white", "sites") if found else ("white", "surrogate", "fixed"))
+    if len(tried) == 1 or not of_kernel:
+        turns = ((0, 1), (0, 1), (0, 1), (0, 0))
+        return Chosen(sweep(near, noise, found, tried, turns), {"ways": list(tried) if of_kernel else []})
+    rates, best, after = {}, "", seen
+    for number, way in enumerate(tried):
+        run = pilot(sweep(near, noise, found, tried, ((number, 1),)), seen.ends, WARMUP // 4)
+        rates[way] = run.effective(of_kernel) / (COST[way] * (1 + run.factorisations))
+        if rates[way] >= max(rates.values()):
+            best, after = way, run
+    second = max((way for way in tried if way != best), key=lambda way: rates[way])
+    one, two = tried.index(best), tried.index(second)
+    turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
+    near, top = after.gaussian(prior), max(rates.values())
+    if found is not None:
+        again = fit_sites(prior, log_likelihood, near.centre)
+        found = found if isinstance(again, str) else again
+    report = {"ways": [best, second], "rates": {way: rate / top for way, rate in rates.items()}}
+    return Chosen(sweep(near, noise, found, tried, turns), report)
+
+
+class _Gaussian(NamedTuple):
+    centre: np.ndarray
+    factor: np.ndarray
+
+
+def _both(wide: _Gaussian, near: _Gaussian, where: tuple[int, ...]) -> Around:
+    """Number 0 is the prior's Gaussian, number 1 the posterior's, for some of the parameters."""
+    chosen = np.array(where, int)
+    covariances = [g.factor @ g.factor.T for g in (wide, near)]
+    factors = [np.linalg.cholesky(c[np.ix_(chosen, chosen)]) if len(chosen) else np.zeros((0, 0)) for c in covariances]
+    return Around(np.stack([wide.centre[chosen], near.centre[chosen]]), np.stack(factors))
+
+
+class _Pilot:
+    """What a pilot run saw."""
+
+    def __init__(self, x: np.ndarray, statistics: Any):
+        self.x, self._statistics = x, statistics
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Where its chains are."""
+        return self.x[:, -1]
+
+    @property
+    def factorisations(self) -> float:
+        return float(self._statistics.angle.mean())
+
+    def gaussian(self, prior: JointPrior) -> _Gaussian:
+        """One a bit wider than where the parameters were, and never wider than where they might have been."""
+        u = self.x[..., : prior.joint.parameters.size].reshape(-1, prior.joint.parameters.size)
+        _, deviation = prior.joint.parameters.gaussian()
+        covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((0.02 * deviation) ** 2)
+        return _Gaussian(u.mean(0), INFLATE * np.linalg.cholesky(covariance))
+
+    def effective(self, of_kernel: tuple[int, ...]) -> float:
+        """Effective draws of the slowest of the kernel's parameters, per update."""
+        sizes = [effective_size(self.x[:, :, i]).sum() for i in of_kernel]
+        return float(min(sizes)) / self.x.shape[1] / self.x.shape[0]
+
+
+def _surrogate_noise(prior: JointPrior, log_likelihood: PointLikelihood, seen: _Pilot) -> np.ndarray:
+    """Noise variances that make surrogate data about as informative as the data: what the log-likelihood bends by.
+
+    Where that cannot be known, as variable as f was.
+    """
+    joint, n = prior.joint, len(prior.inputs)
+    points = [joint.split(x, n) for x in seen.x.reshape(-1, seen.x.shape[-1])[:: max(1, seen.x.shape[1] // 10)]]
+    f = np.stack([point.f for point in points])
+    spread = f.var(0) + 1e-6
+    middle = np.array(joint.split(seen.x[0, -1], n).u)
+
+    def bend(f: Any) -> Any:
+        def value(f: Any) -> Any:
+            return log_likelihood(jax.numpy.concatenate([middle, np.zeros(f.size), f.ravel()]))
+
+        return jax.jvp(jax.grad(value), (f,), (jax.numpy.ones_like(f),))[1]
+
+    try:
+        with on_cpu():
+            bends = np.stack([np.asarray(jax.jit(bend)(one)) for one in f[:: max(1, len(f) // 8)]])
+    except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
+        return spread
+    precision = np.clip(-bends.mean(0), 1e-2 / spread, 1e4 / spread)
+    return 1.0 / precision

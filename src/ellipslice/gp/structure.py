@@ -1,0 +1,113 @@
+"""The prior of a kernel that is known, at given inputs: with the structure that these have."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ellipslice.priors import Dense, Markov, Prior, Stationary
+from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+
+DENSE = 1000
+"""Up to so many values a dense factor is quicker than anything else."""
+
+LIMIT = 5000
+"""Most values of a dense one."""
+
+
+DISTANCE = (
+    "tinygp's Exp, Matern32 and Matern52 add up distances along the axes unless told otherwise, which is no covariance "
+    "in several dimensions: give them distance=tinygp.kernels.distance.L2Distance()."
+)
+
+
+class Structured(NamedTuple):
+    """A prior whose values, picked by `where`, are those at the inputs."""
+
+    prior: Prior
+    where: np.ndarray | None
+    """None: they are in the same order."""
+    said: str
+
+    def pick(self, f: Any) -> Any:
+        """The values at the inputs, in their order."""
+        flat = f.reshape(-1)
+        return flat if self.where is None else flat[self.where]
+
+
+def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
+    """The prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
+    if (times := _times(kernel, inputs)) is not None:
+        unique, where = times
+        at = mean if np.ndim(mean) == 0 else _on(mean, where, len(unique))
+        return Structured(Markov(kernel, unique, at), where, f"Markov in time, {len(unique)} times")
+    if len(inputs) > DENSE and (grid := _grid(inputs)) is not None:
+        shape, spacing, where = grid
+        at = mean if np.ndim(mean) == 0 else _on(mean, where, int(np.prod(shape))).reshape(shape)
+        try:
+            prior = Stationary(kernel, shape, spacing, at)
+        except ValueError:
+            if len(inputs) > LIMIT:
+                raise
+        else:
+            return Structured(prior, where, f"stationary on a grid of {' x '.join(map(str, shape))}")
+    if len(inputs) > LIMIT:
+        raise ValueError(
+            f"there are {len(inputs)} inputs, and a dense prior takes at most {LIMIT}. For times use a kernel of "
+            "tinygp.kernels.quasisep; for a grid leave no point out; or make a prior with es.LowRank.inducing_points "
+            "and use es.sample."
+        )
+    matrix = np.array(covariance_function(kernel)(inputs, inputs))
+    np.fill_diagonal(matrix, variance_function(kernel)(inputs))
+    try:
+        prior = Dense(matrix, mean)
+    except ValueError as error:
+        if comes_from(kernel, "tinygp") and inputs.ndim == 2 and inputs.shape[1] > 1:
+            error.add_note(DISTANCE)
+        raise
+    return Structured(prior, None, f"dense, {len(inputs)} values")
+
+
+def _times(kernel: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """The times of a kernel that is Markov in time, and which of them each input is."""
+    try:
+        from tinygp.kernels.quasisep import Quasisep
+    except ImportError:
+        return None
+    if not isinstance(kernel, Quasisep) or (inputs.ndim == 2 and inputs.shape[1] > 1):
+        return None
+    times = inputs.reshape(len(inputs))
+    unique, where = np.unique(times, return_inverse=True)
+    return unique, None if np.array_equal(unique, times) else where
+
+
+def _grid(inputs: np.ndarray) -> tuple[tuple[int, ...], list[float], np.ndarray | None] | None:
+    """The shape and spacing of a complete regular grid with these points, and where each of them is on it."""
+    points = inputs.reshape(len(inputs), -1)
+    if points.shape[1] > 3:
+        return None
+    shape, spacing, index = [], [], []
+    for column in points.T:
+        values = np.unique(column)
+        steps = np.diff(values)
+        if len(values) < 2 or not np.allclose(steps, steps.mean(), rtol=1e-6, atol=0):
+            return None
+        shape.append(len(values))
+        spacing.append(float(steps.mean()))
+        index.append(np.searchsorted(values, column))
+    if np.prod(shape) != len(points):
+        return None
+    where = np.asarray(np.ravel_multi_index(tuple(index), tuple(shape)))
+    if len(np.unique(where)) < len(where):
+        return None
+    return tuple(shape), spacing, None if np.array_equal(where, np.arange(len(where))) else where
+
+
+def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
+    """Values at the inputs, in the prior's order."""
+    if where is None:
+        return np.asarray(values)
+    placed = np.zeros(count)
+    placed[where] = values
+    return placed

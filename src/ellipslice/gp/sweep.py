@@ -1,0 +1,374 @@
+"""One update of latent functions and unknown parameters together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.gp.joint import Joint, JointPrior, Point
+from ellipslice.gp.triangular import inner_root, log_determinant, multiply, solve, solve_many
+from ellipslice.moves import EllipticalSlice, Info, Move, State
+from ellipslice.moves.arithmetic import fold, pick, put
+from ellipslice.moves.base import Lots, Target
+from ellipslice.noise import Noise, Uniforms
+from ellipslice.priors import Prior
+
+WAYS = ("white", "sites", "surrogate", "fixed")
+"""What stays as it is while the parameters move."""
+
+ELLIPSE = EllipticalSlice()
+
+
+class Around(NamedTuple):
+    """A Gaussian near where some parameters are, to move them on its ellipses: any will do, a good one does better."""
+
+    centre: Any
+    factor: Any
+    """Lower triangular: the covariance is factor @ factor.T."""
+
+    def log_density(self, away: Any) -> Any:
+        """Of u = centre + away, up to a constant."""
+        xp = np if isinstance(away, np.ndarray) else jnp
+        white = xp.linalg.solve(self.factor, away)
+        return -0.5 * white @ white
+
+    def __getitem__(self, number: Any) -> Around:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """One of several, along a leading axis."""
+        return Around(self.centre[number], self.factor[number])
+
+
+class Sites(NamedTuple):
+    """Gaussians in place of the likelihood, exp(linear f - precision f^2 / 2) for each value; (latents, n)."""
+
+    linear: Any
+    precision: Any
+
+    def log_value(self, f: Any) -> Any:
+        """Of all of them together."""
+        return (self.linear * f - 0.5 * self.precision * f * f).sum()
+
+
+class Tuned(NamedTuple):
+    """What is chosen before a run. No choice changes what is sampled."""
+
+    kernel: Around
+    """For the parameters of kernels and means: several, along a leading axis."""
+    likelihood: Around
+    """For those that only the likelihood has: as many."""
+    noise: np.ndarray
+    """Variances of the surrogate data, (latents, n)."""
+    sites: Sites | None
+    turns: tuple[tuple[int, int], ...]
+    """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
+
+
+class _Prepared(NamedTuple):
+    inputs: Any
+    fixed: Any
+    """Factors and means, if no parameter enters them."""
+    kernel: Around
+    likelihood: Around
+    noise: Any
+    sites: Sites | None
+
+
+class _Moved(NamedTuple):
+    """Where the kernel's parameters have gone, and what the latent functions have there."""
+
+    u: Any
+    z: Any
+    lower: Any
+    """Factors of the covariances, (latents, n, n)."""
+    mean: Any
+
+
+@dataclass(frozen=True)
+class Sweep(Move):
+    """Move the parameters, then the latent functions, each on ellipses.
+
+    The parameters u have a density p(u). Any Gaussian q(u) turns it into q(u) times p(u) / q(u), so they too move by
+    elliptical slice sampling, with nothing to tune; each evaluation takes a factorisation of the covariance. What stays
+    as it is while they move makes different updates:
+
+    - "white": the white noise z. f = m(u) + L(u) z follows. Best where the data say little.
+    - "fixed": f itself. The data do not matter, and N(f; m(u), Sigma(u)) does. Best where f is known.
+    - "surrogate": between the two. Surrogate data g = L z + noise are drawn, and the white noise of f given g stays
+      (Murray & Adams 2010). For data that say something.
+    - "sites": Gaussians take the place of the data, and the white noise of f given them stays. If they fit, parameters
+      and noise are nearly independent, so both move freely; the exact ratio of likelihood and Gaussians is what is
+      sampled. The latent functions then move on ellipses of that Gaussian, too. For log-likelihoods that are sums over
+      the values of f.
+
+    Parameters that only the likelihood has move with f fixed, and need no factorisation. `angle` is how many values of
+    the kernel's parameters were tried, each by a factorisation.
+
+    Parameters
+    ----------
+    joint : Joint
+    of_kernel, of_likelihood : tuple of int
+        Which numbers of u enter kernels and means, and which only the likelihood.
+    ways : tuple of str
+        Some of `WAYS`.
+    latent : int
+        Updates of the latent functions for one of the parameters. Their draws are one product.
+    tuned : Tuned
+
+    References
+    ----------
+    Murray & Adams (2010), Slice sampling covariance hyperparameters of latent Gaussian models, NIPS 23.
+    """
+
+    joint: Joint
+    of_kernel: tuple[int, ...]
+    of_likelihood: tuple[int, ...]
+    ways: tuple[str, ...]
+    latent: int = 5
+    tuned: Tuned = field(compare=False, repr=False, kw_only=True)
+
+    def prepare(self, prior: Prior) -> _Prepared:
+        if not isinstance(prior, JointPrior):
+            raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
+        fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
+        tuned = self.tuned
+        return _Prepared(prior.inputs, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
+
+    def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
+        size = prepared.noise.size
+        width = len(self.of_kernel) + len(self.of_likelihood) + (1 + self.latent) * size + 2
+        return Lots(_Rows(width, self.tuned.turns), 1, 2 + self.latent)
+
+    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+        """The parameters of the kernel, the latent functions, those of the likelihood."""
+        known: _Prepared = target.prepared
+        xp = np if isinstance(noise.nu, np.ndarray) else jnp
+        row, shape = noise.nu[0], known.noise.shape
+        way, number = row[-2], row[-1].astype(np.int32)
+        known = known._replace(kernel=known.kernel[number], likelihood=known.likelihood[number])
+        target = target.within(target.log_likelihood, known)
+        ends = np.cumsum([len(self.of_kernel), len(self.of_likelihood), known.noise.size])
+        to_kernel, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
+        total = Info(0, 0, False, 0.0)
+        if self.of_kernel:
+            own = Noise(known.kernel.factor @ to_kernel, noise.level[0], noise.uniforms[0])
+            ways = [partial(_MOVES[way], self, target, own, surrogate.reshape(shape)) for way in self.ways]
+            moved, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
+            state = target.at(Point(moved.u, moved.z, moved.mean + multiply(moved.lower, moved.z)).flat)
+        else:
+            point = self.split(state.f, target)
+            moved = _Moved(point.u, point.z, *known.fixed)
+        factorised, normals = total.evaluations, rest.reshape(self.latent, *shape)
+        around = 0 if known.sites is None else self.latent - 1  # the last one does not depend on sites
+        for rows, sites in ((slice(0, around), known.sites), (slice(around, self.latent), None)):
+            if rows.stop > rows.start:
+                lots = Noise(normals[rows], noise.level[1:-1][rows], noise.uniforms[1:-1][rows])
+                state, info = self._latent(target, lots, state, moved, sites)
+                total = total.then(info)
+        if self.of_likelihood:
+            own = Noise(known.likelihood.factor @ to_likelihood, noise.level[-1], noise.uniforms[-1])
+            state, info = self._of_likelihood(target, own, state)
+            total = total.then(info)
+        return state, total._replace(angle=factorised * 1.0)
+
+    def _latent(
+        self, target: Target, noise: Noise, state: State, moved: _Moved, sites: Sites | None
+    ) -> tuple[State, Info]:
+        """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
+        (u, _, lower, mean), normals = moved, noise.nu
+        xp = np if isinstance(normals, np.ndarray) else jnp
+        centre = xp.zeros_like(mean)
+        if sites is not None:
+            given = _Given(lower, mean, sites)
+            centre, normals = given.centre, given.spread(normals)
+        draws, offset = multiply(lower, normals), mean + multiply(lower, centre)
+
+        def point_at(y: Any) -> Point:
+            z, f = xp.split(y, 2)
+            return Point(u, z.reshape(mean.shape) + centre, f.reshape(mean.shape) + offset)
+
+        def log_sites(f: Any) -> Any:
+            return 0.0 if sites is None else sites.log_value(f)
+
+        def value(y: Any) -> Any:
+            point = point_at(y)
+            return target.log_likelihood(point.flat) - log_sites(point.f)
+
+        on = target.within(value, None)
+
+        def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
+            nu, level, first, key = row
+            new, info = on.search(ELLIPSE, Noise(nu, level, Uniforms(first, key)), state)
+            return new, tuple(info)
+
+        count, now = len(normals), self.split(state.f, target)
+        nu = xp.concatenate([normals.reshape(count, -1), draws.reshape(count, -1)], axis=1)
+        start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
+        rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
+        found, infos = fold(one, State(start, state.log_likelihood - log_sites(now.f)), rows)
+        evaluations, nans, stuck, angle = infos
+        info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
+        return target.at(point_at(found.f).flat), info
+
+    def _of_likelihood(self, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
+        """Parameters that f does not depend on."""
+        where, around = np.array(self.of_likelihood), target.prepared.likelihood
+
+        def point(away: Any) -> Any:
+            return put(state.f, where, around.centre + away)
+
+        def value(away: Any) -> Any:
+            x = point(away)
+            return target.log_likelihood(x) + self.residual(x, around, away)
+
+        here = state.f[where] - around.centre
+        known = state.log_likelihood + self.residual(state.f, around, here)
+        found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
+        return target.at(point(found.f)), info
+
+    def split(self, x: Any, target: Target) -> Point:
+        """The parts of a point."""
+        return self.joint.split(x, target.prepared.noise.shape[1])
+
+    def residual(self, x: Any, around: Around, away: Any) -> Any:
+        """The logarithm of p(u) / q(u)."""
+        return self.joint.parameters.log_density(x[: self.joint.parameters.size]) - around.log_density(away)
+
+
+# --- four ways to move the kernel's parameters ----------------------------------------------------------------------
+
+
+def _white(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+    """The white noise stays."""
+    now, at, residual = _here(sweep, target, state)
+
+    def moved(away: Any) -> tuple[_Moved, Any]:
+        u, lower, mean = at(away)
+        return _Moved(u, now.z, lower, mean), residual(u, away)
+
+    return _search(sweep, target, noise, state, moved)
+
+
+def _fixed(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+    """The latent functions stay, and their prior's density changes."""
+    now, at, residual = _here(sweep, target, state)
+
+    def moved(away: Any) -> tuple[_Moved, Any]:
+        u, lower, mean = at(away)
+        z = solve(lower, now.f - mean)
+        return _Moved(u, z, lower, mean), residual(u, away) - 0.5 * (z * z).sum() - log_determinant(lower)
+
+    return _search(sweep, target, noise, state, moved)
+
+
+def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+    """Surrogate data g = f - m + noise stay, and the white noise of f given them."""
+    known: _Prepared = target.prepared
+    now, at, residual = _here(sweep, target, state)
+    _, lower, mean = at(now.u[np.array(sweep.of_kernel)] - known.kernel.centre)
+    data = now.f - mean + known.noise**0.5 * normals
+    sites = Sites(data / known.noise, 1.0 / known.noise)  # of f - m
+    eta = _Given(lower, 0.0, sites).whiten(now.z)
+
+    def moved(away: Any) -> tuple[_Moved, Any]:
+        u, lower, mean = at(away)
+        given = _Given(lower, 0.0, sites)
+        return _Moved(u, given.color(eta), lower, mean), residual(u, away) + given.log_evidence
+
+    return _search(sweep, target, noise, state, moved)
+
+
+def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+    """The white noise of f given the sites stays."""
+    known: _Prepared = target.prepared
+    now, at, residual = _here(sweep, target, state)
+    sites = known.sites
+    assert sites is not None  # noqa: S101  a sweep with this way has them
+    _, lower, mean = at(now.u[np.array(sweep.of_kernel)] - known.kernel.centre)
+    eta = _Given(lower, mean, sites).whiten(now.z)
+
+    def moved(away: Any) -> tuple[_Moved, Any]:
+        u, lower, mean = at(away)
+        given = _Given(lower, mean, sites)
+        z = given.color(eta)
+        log_ratio = given.log_evidence - sites.log_value(mean + multiply(lower, z))
+        return _Moved(u, z, lower, mean), residual(u, away) + log_ratio
+
+    return _search(sweep, target, noise, state, moved)
+
+
+def _here(sweep: Sweep, target: Target, state: State) -> tuple[Point, Any, Any]:
+    """The point where the chain is; the prior at parameters some way from the centre; and log p(u) / q(u) there."""
+    known: _Prepared = target.prepared
+    now, where = sweep.split(state.f, target), np.array(sweep.of_kernel)
+
+    def at(away: Any) -> tuple[Any, Any, Any]:
+        u = put(now.u, where, known.kernel.centre + away)
+        return u, *sweep.joint.at(u, known.inputs)
+
+    return now, at, lambda u, away: sweep.residual(u, known.kernel, away)
+
+
+def _search(sweep: Sweep, target: Target, noise: Noise, state: State, moved: Any) -> tuple[_Moved, Info]:
+    """Slice sample the kernel's parameters; `moved` says where all goes, and what multiplies the likelihood there."""
+
+    def value(away: Any) -> Any:
+        there, log_factor = moved(away)
+        point = Point(there.u, there.z, there.mean + multiply(there.lower, there.z))
+        return target.log_likelihood(point.flat) + log_factor
+
+    here = state.f[np.array(sweep.of_kernel)] - target.prepared.kernel.centre
+    found, info = target.within(value, None).search(ELLIPSE, noise, State(here, value(here)))
+    return moved(found.f)[0], info
+
+
+class _Given:
+    """The white noise z given sites: N(centre, inv(P)) for P = I + L' diag(precision) L.
+
+    With P = R R', eta = R' (z - centre) is white.
+
+    Parameters
+    ----------
+    lower : array, shape (latents, n, n)
+        L.
+    mean : array, shape (latents, n)
+    sites : Sites
+        Of f = mean + L z.
+    """
+
+    def __init__(self, lower: Any, mean: Any, sites: Sites):
+        self._root = inner_root(lower, sites.precision)
+        linear = sites.linear - sites.precision * mean
+        toward = solve(self._root, multiply(lower.swapaxes(-1, -2), linear))
+        self.centre = solve(self._root, toward, transposed=True)
+        self.log_evidence = 0.5 * (toward * toward).sum() - log_determinant(self._root) + sites.log_value(mean)
+        """Of the sites: the logarithm of what their product integrates to."""
+
+    def whiten(self, z: Any) -> Any:
+        """The eta of a z."""
+        return multiply(self._root.swapaxes(-1, -2), z - self.centre)
+
+    def color(self, eta: Any) -> Any:
+        """The z of an eta."""
+        return self.centre + solve(self._root, eta, transposed=True)
+
+    def spread(self, normals: Any) -> Any:
+        """Draws from N(0, inv(P)), one for each of (count, latents, n)."""
+        return solve_many(self._root, normals)
+
+
+_MOVES = {"white": _white, "sites": _sites, "surrogate": _surrogate, "fixed": _fixed}
+
+
+class _Rows:
+    """What an update is drawn from: standard normals, and the numbers of the way and the Gaussian it takes."""
+
+    def __init__(self, width: int, turns: tuple[tuple[int, int], ...]):
+        self._width, self._turns = width, np.array(turns)
+
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        rows = rng.standard_normal((count, self._width))
+        rows[:, -2:] = self._turns[np.arange(count) % len(self._turns)]
+        return rows

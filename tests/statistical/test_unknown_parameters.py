@@ -1,0 +1,190 @@
+"""Unknown parameters against their exact posterior: with Gaussian noise f integrates out, and a grid does the rest."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+from tinygp import kernels
+
+import ellipslice as es
+from ellipslice.gp import sweep
+from ellipslice.gp.joint import JointPrior
+from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
+from ellipslice.gp.triangular import inner_root
+from statistical.monte_carlo import SEED, compare
+
+pytestmark = pytest.mark.statistical
+
+X = np.array([0.0, 0.4, 1.0, 1.3, 2.1])
+Y = np.array([0.9, 0.2, -0.8, -1.4, 0.3])
+SIGMA = 0.4
+WAYS = ("white", "sites", "surrogate", "fixed")
+
+
+def kernel(amplitude, scale):
+    return amplitude**2 * kernels.Matern32(scale)
+
+
+PRIORS = {"amplitude": dist.LogNormal(0.0, 0.7), "scale": dist.Gamma(2.0, 2.0)}
+KNOWN_NOISE = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
+
+
+def posterior_on_a_grid(log_noise=None):
+    """Exact means of log amplitude, log scale, their squares and product, and of log sigma and its square."""
+    a, s = np.linspace(-3.5, 3.5, 141), np.linspace(-6, 3, 161)
+    noises = [math.log(SIGMA)] if log_noise is None else log_noise
+    lag = np.abs(X[:, None] - X)
+    logs, points = [], []
+    for n in noises:
+        for one in s:
+            r = math.sqrt(3) * lag / math.exp(one)
+            correlation = (1 + r) * np.exp(-r)
+            values, vectors = np.linalg.eigh(correlation)
+            turned = (Y - 0.1) @ vectors
+            variance = np.exp(2 * a)[:, None] * values + math.exp(2 * n)
+            log_l = -0.5 * (turned**2 / variance + np.log(2 * np.pi * variance)).sum(1)
+            log_p = stats.norm.logpdf(a, 0, 0.7) + stats.gamma.logpdf(math.exp(one), 2, scale=0.5) + one
+            log_p = log_p + (stats.norm.logpdf(n, -1, 0.5) if log_noise is not None else 0.0)
+            logs.append(log_l + log_p)
+            points.append(np.stack([a, np.full_like(a, one), np.full_like(a, n)], 1))
+    weights, points = np.exp(np.concatenate(logs) - np.max(logs)), np.concatenate(points)
+    weights /= weights.sum()
+    return weights @ np.stack(functions(*points.T), 1)
+
+
+def functions(a, s, n):
+    return [a, s, a * a, s * s, a * s, n, n * n]
+
+
+EXACT = posterior_on_a_grid()
+
+
+def centred_gaussians(size, wide):
+    """Two Gaussians to move around, one of them badly placed: neither changes what is sampled."""
+    return Around(np.stack([np.zeros(size), np.full(size, 0.5)]), np.stack([wide * np.eye(size), 0.6 * np.eye(size)]))
+
+
+def tuned(turns, poor=False):
+    sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
+    if poor:
+        sites = Sites(sites.linear * 0.3 + 1.0, sites.precision * 0.5)
+    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), sites, turns)
+
+
+def run(model, move, draws=4000, chains=4, engine=None, seed=0):
+    prior = JointPrior(model._joint, X)
+    model._joint.look(X)
+    likelihood = PointLikelihood(model.likelihood, model._joint, Y, 5)
+    tree = es.sample(likelihood, prior, move=move, draws=draws, warmup=300, chains=chains, seed=SEED + seed,
+                     engine=engine, progress=False)  # fmt: skip
+    return tree.posterior.f.values
+
+
+def check(draws, exact, names=5):
+    # Gamma's u is the logarithm of the scale, LogNormal's that of the amplitude
+    values = np.stack(functions(draws[..., 0], draws[..., 1], 0 * draws[..., 0])[:names], -1)
+    compare(values, exact[:names], "log amplitude, log scale, squares, product")
+
+
+@pytest.mark.parametrize(("way", "poor"), [*((way, False) for way in WAYS), ("sites", True)])
+def test_each_way_alone(way, poor):
+    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor))
+    check(run(KNOWN_NOISE, move), EXACT)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "host"])
+def test_all_ways_in_turn(engine):
+    turns = tuple((way, around) for way in range(4) for around in range(2))
+    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    check(run(KNOWN_NOISE, move, *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine), EXACT)
+
+
+def test_f_given_the_parameters():
+    """Given the parameters f is Gaussian; its mean and second moments are averaged over the same chain's parameters."""
+    turns = ((0, 0), (1, 1), (2, 1))
+    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    x = run(KNOWN_NOISE, move, seed=7)
+    f = x[..., 2 + 5 :]
+    lag = math.sqrt(3) * np.abs(X[:, None] - X) / np.exp(x[..., 1])[..., None, None]
+    covariance = np.exp(2 * x[..., 0])[..., None, None] * (1 + lag) * np.exp(-lag)
+    gain = covariance @ np.linalg.inv(covariance + SIGMA**2 * np.eye(5))
+    mean = 0.1 + gain @ (Y - 0.1)
+    left = covariance - gain @ covariance
+    compare(f - mean, 0.0, "f less its mean given the parameters")
+    compare((f - mean) ** 2 - np.diagonal(left, axis1=-2, axis2=-1), 0.0, "its variance given the parameters")
+
+
+def test_white_noise_and_f_belong_together():
+    turns = tuple((way, 1) for way in range(4))
+    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    x = run(KNOWN_NOISE, move, draws=200, chains=1)[0]
+    for row in x[::20]:
+        point = KNOWN_NOISE._joint.split(row, 5)
+        again = KNOWN_NOISE._joint.point(point.u, point.z, X)
+        np.testing.assert_allclose(again.f, point.f, rtol=1e-9, atol=1e-9)
+
+
+def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
+    """The whole of `fit`, the pilot runs included."""
+    model = es.gp.LatentGP(
+        kernel, es.likelihoods.Gaussian, mean=0.1, parameters=PRIORS | {"sigma": dist.LogNormal(-1.0, 0.5)}
+    )
+    fit = model.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
+    p = fit.tree["posterior"]
+    values = functions(*(np.log(p[name].values) for name in ("amplitude", "scale", "sigma")))
+    compare(np.stack(values, -1), posterior_on_a_grid(np.linspace(-3.2, 1.2, 41)), "logs of all three parameters")
+    assert "sites" in fit.tree.attrs["parameter_moves"]
+
+
+# --- mistakes, planted -----------------------------------------------------------------------------------------------
+
+
+def without_evidence(monkeypatch):
+    init = sweep._Given.__init__
+
+    def planted(self, *arguments):
+        init(self, *arguments)
+        self.log_evidence = 0.0
+
+    monkeypatch.setattr(sweep._Given, "__init__", planted)
+
+
+def without_determinant(monkeypatch):
+    monkeypatch.setattr(sweep, "log_determinant", lambda lower: 0.0)
+
+
+def without_prior_over_gaussian(monkeypatch):
+    monkeypatch.setattr(Sweep, "residual", lambda self, x, around, away: 0.0)
+
+
+def noise_for_variance(monkeypatch):
+    monkeypatch.setattr(sweep, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
+
+
+def without_ratio_of_sites(monkeypatch):
+    monkeypatch.setattr(Sites, "log_value", lambda self, f: 0.0)
+
+
+@pytest.mark.parametrize(
+    ("plant", "way"),
+    [
+        (without_evidence, "surrogate"),
+        (without_evidence, "sites"),
+        (without_determinant, "fixed"),
+        (without_determinant, "surrogate"),
+        (without_prior_over_gaussian, "white"),
+        (noise_for_variance, "surrogate"),
+        (without_ratio_of_sites, "sites"),
+    ],
+)
+def test_a_planted_mistake_is_caught(monkeypatch, plant, way):
+    plant(monkeypatch)
+    model = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
+    move = Sweep(model._joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor=True))
+    with pytest.raises(AssertionError, match="standard errors off"):
+        check(run(model, move), EXACT)
