@@ -11,7 +11,7 @@ import ellipslice as es
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import search
 from ellipslice.noise import as_uniform, threefry, uniform
-from explored import CORRELATION, COVARIANCE, LIKELIHOODS, SD_1, SD_2, disagreements, expected, node
+from explored import CORRELATION, COVARIANCE, LIKELIHOODS, SD_1, SD_2, UNDEFINED, disagreements, expected, node
 
 PRIOR = f"gaussianPrior({SD_1}, {SD_2}, {CORRELATION})"
 
@@ -48,6 +48,33 @@ def test_prior():
     f = [0.7, -1.2]
     expected = -0.5 * np.array(f) @ np.linalg.solve(COVARIANCE, f)
     np.testing.assert_allclose(node(f"{PRIOR}.logDensity(data)", f), expected)
+
+
+def test_the_way_back_leads_back():
+    """Equation (12): the same algorithm, given the noise of the way back, returns to where it came from."""
+    given = [case for case, _ in expected(count=60, seed=1)]
+    program = f"""(() => {{
+      {UNDEFINED};
+      const events = (one, state, noise) =>
+        [...ellipticalUpdate(state, noise, LIKELIHOODS[one.likelihood].log, one.bracket)];
+      const told = (all) => all.filter((event) => event.step === 4).map((event) =>
+        [event.theta, event.thetaMin, event.thetaMax]);
+      return data.map((one) => {{
+        const state = {{ f: one.f, value: one.value }};
+        const noise = {{ nu: one.nu, level: one.level, uniform: (k) => one.uniforms[k] }};
+        const there = events(one, state, noise);
+        const back = events(one, there.at(-1).state, wayBack(state, noise, there, one.bracket));
+        return [back.at(-1).state.f, told(there), told(back)];
+      }});
+    }})()"""
+    for case, (end, there, back) in zip(given, node(program, given), strict=True):
+        np.testing.assert_allclose(end, case["f"], atol=1e-9)
+        last = there[-1][0]
+        np.testing.assert_allclose(np.array(back)[:-1], np.array(there)[:-1] - last, atol=1e-9)
+        wanted = np.array([0, there[-1][1], there[-1][2]]) - last
+        if len(there) == 1 and case["bracket"]["width"] == 2 * math.pi:  # a first angle is between 0 and 2 pi
+            wanted = np.array([2 * math.pi, 0, 2 * math.pi]) - last
+        np.testing.assert_allclose(back[-1], wanted, atol=1e-9)
 
 
 # --- noise ------------------------------------------------------------------------------------------------------------

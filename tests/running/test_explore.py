@@ -156,6 +156,23 @@ def test_one_update_line_by_line(visit):
 
 
 @in_browser
+def test_the_way_back(visit):
+    tab = visit("seed=1&updates=3")
+    state = tab.evaluate("run.chains[0].state.f")
+    shown = tab.evaluate("JSON.stringify(run.chains[0].events)")
+    tab.click("#back")
+    assert "The way back" in sentence(tab)
+    home, end = tab.evaluate("[run.chains[0].forward.origin.f, run.chains[0].event.state.f]")
+    assert end == pytest.approx(home)
+    tab.keyboard.press("b")
+    assert tab.evaluate("JSON.stringify(run.chains[0].events)") == shown
+    tab.keyboard.press("b")
+    tab.click("#step")  # on from where the chain is
+    assert tab.evaluate("run.chains[0].origin.f") == state
+    assert tab.is_disabled("#back")
+
+
+@in_browser
 def test_every_likelihood_is_drawn(visit):
     tab = visit("rivals=1", width=800, height=600)
     for likelihood in tab.evaluate("Object.keys(LIKELIHOODS)"):

@@ -53,4 +53,4 @@ def show(out: Path | None, browser: bool) -> str:
 
 
 def _read(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf8")
+    return resources.files("ellipslice.explore").joinpath(name).read_text(encoding="utf8")

@@ -29,7 +29,8 @@ function* sliceUpdate(curve, state, noise, logLikelihood) {
     const point = curve.at(theta);
     const value = logLikelihood(point);
     yield { step: 4, theta, thetaMin, thetaMax, point, value };
-    if (value > logY - curve.logFactor(theta)) { // written this way round, NaN is never accepted
+    if (value > logY - curve.logFactor(theta)) {
+      // written this way round, NaN is never accepted
       yield { step: 6, theta, thetaMin, thetaMax, state: { f: point, value } };
       return;
     }
@@ -44,6 +45,26 @@ function* sliceUpdate(curve, state, noise, logLikelihood) {
 /** Figure 2. `bracket` is {width, shrinking}: 2 pi or narrower, and "cut" or "halve". */
 function ellipticalUpdate(state, noise, logLikelihood, bracket) {
   return sliceUpdate(ellipse(state.f, noise.nu, bracket), state, noise, logLikelihood);
+}
+
+/**
+ * The noise with which an elliptical update, begun where this one ended, returns to where it began: equation (12) and
+ * Figure 3(e). Ellipse, level, brackets and rejected points are the same; only the last proposal is another.
+ */
+function wayBack(state, noise, events, bracket) {
+  const tried = events.filter((event) => event.step === 4);
+  const [first, last] = [tried[0], tried.at(-1)];
+  const [c, s] = [Math.cos(last.theta), Math.sin(last.theta)];
+  return {
+    nu: [noise.nu[0] * c - state.f[0] * s, noise.nu[1] * c - state.f[1] * s],
+    level: last.value - (state.value - noise.level),
+    uniform(k) {
+      if (k === tried.length) return -last.thetaMin / (last.thetaMax - last.thetaMin); // where the old state is
+      if (k === 0) return (last.theta - first.thetaMin) / bracket.width;
+      if (k === 1 && bracket.width === FULL_TURN) return (first.theta - last.theta) / FULL_TURN;
+      return noise.uniform(k);
+    },
+  };
 }
 
 /** Section 3.1: along f + w nu. The prior is not the same all along a line, so its density is needed. */
@@ -68,7 +89,8 @@ function* nealUpdate(state, noise, logLikelihood, epsilon) {
 function ellipse(f, nu, { width, shrinking }) {
   return {
     begin(place, u) {
-      if (width === FULL_TURN) { // the first proposal is both ends of the bracket
+      if (width === FULL_TURN) {
+        // the first proposal is both ends of the bracket
         const theta = width * u;
         return [theta, theta - width, theta];
       }

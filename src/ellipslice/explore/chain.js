@@ -25,6 +25,7 @@ class Chain {
     this.moves = 0;
     this.events = [];
     this.shown = -1;
+    this.forward = null;
   }
 
   /** All that will happen in the update with this noise, worked out at once. */
@@ -32,6 +33,7 @@ class Chain {
     const { logLikelihood, prior, bracket, epsilon, width } = this.problem;
     this.noise = noise;
     this.shown = -1;
+    this.forward = null;
     this.events = [
       ...{
         elliptical: () => ellipticalUpdate(this.state, noise, logLikelihood, bracket),
@@ -52,6 +54,20 @@ class Chain {
 
   finish() {
     this.shown = this.events.length - 1;
+  }
+
+  /** Look at the way back of a finished elliptical update, and then at the way forward again. Nothing else changes. */
+  turnRound() {
+    if (this.forward) {
+      Object.assign(this, this.forward, { forward: null });
+      return;
+    }
+    const { origin, noise, events, problem } = this;
+    this.forward = { origin, noise, events, shown: this.shown };
+    this.origin = this.state;
+    this.noise = wayBack(origin, noise, events, problem.bracket);
+    this.events = [...ellipticalUpdate(this.state, this.noise, problem.logLikelihood, problem.bracket)];
+    this.finish();
   }
 
   /** The last event has been reached, and its state is the chain's. */
@@ -123,6 +139,11 @@ class Run {
       if (!this.underway) chain.record();
     }
     if (this.underway) this.#recordIfFinished();
+  }
+
+  /** Whether there is a way back to look at: the elliptical update is complete. */
+  get canTurn() {
+    return !this.underway && this.chains[0].event?.step === 6;
   }
 
   #beginIfNeeded() {

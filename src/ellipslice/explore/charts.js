@@ -1,6 +1,6 @@
 "use strict";
 
-// The charts: the likelihood along the curve, and what a run has gathered so far.
+// Charts of what a run has gathered so far.
 
 const DASHES = { elliptical: [], neal: [5, 3], line: [2, 2.5] }; // methods are told apart without colour, too
 
@@ -31,103 +31,16 @@ function chart(canvas, colours, [low, high], [bottom, top], margins = {}) {
 
 /** A few round numbers between two. */
 function roundTicks(low, high, most = 5) {
-  const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 100000].find((size) => (high - low) / size <= most);
+  const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 100000].find(
+    (size) => (high - low) / size <= most,
+  );
   const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => Number(((first + k) * step).toFixed(2)));
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) =>
+    Number(((first + k) * step).toFixed(2)),
+  );
 }
 
 const signed = (x) => `${x}`.replace("-", "−");
-
-function inMultiplesOfPi(theta) {
-  const multiple = Number((theta / Math.PI).toFixed(2));
-  return multiple === 0 ? "0" : `${signed(multiple).replace(/^(−?)1$/, "$1")}π`;
-}
-
-/** log L at every angle of the ellipse (for a line: times the prior), with level, bracket and proposals. */
-function drawUnrolled(canvas, chain, colours, progress, detail) {
-  const { method, problem } = chain;
-  const straight = method === "line";
-  const reach = straight ? problem.width : method === "neal" ? Math.PI : problem.bracket.width;
-  const shown = detail && chain.event;
-  const seen = shown ? chain.events.slice(0, chain.shown + 1) : [];
-  const has = (step) => seen.some((one) => one.step === step);
-  const curve = shown ? chain.curve() : null;
-  const height = (theta) => problem.logLikelihood(curve.at(theta)) + curve.logFactor(theta);
-  const values = shown ? Array.from({ length: 601 }, (_, k) => height(-reach + (reach * k) / 300)) : [0];
-  const logY = shown ? chain.origin.value - chain.noise.level : 0;
-  const finite = values.filter(Number.isFinite);
-  const top = Math.max(...finite, shown ? chain.origin.value : 0);
-  const bottom = Math.min(Math.max(Math.min(...finite), top - 12), logY - 1.5);
-  const margin = 0.12 * (top - bottom) + 0.1;
-  const { context, area, x, y, stroke, tick } = chart(canvas, colours, [-reach, reach], [bottom - margin, top + margin], { above: 14, below: 32 });
-  const floor = (value) => Math.min(area.bottom, Number.isFinite(value) ? y(value) : area.bottom);
-  stroke([[area.left, area.bottom], [area.right, area.bottom]], colours.faint, 1);
-  stroke([[x(0), area.top], [x(0), area.bottom]], colours.faint, 1);
-  for (const part of [-1, -0.5, 0, 0.5, 1]) {
-    const text = straight ? signed(Number((part * reach).toFixed(2))) : inMultiplesOfPi(part * reach);
-    tick(part * reach, text);
-  }
-  context.fillStyle = colours.grey;
-  context.textAlign = "left";
-  context.fillText(straight ? "log L + log prior, along the line f + w ν" : "log L, along the ellipse", area.left, 10);
-  context.textAlign = "right";
-  context.fillText(straight ? "w" : "θ", area.right, 10);
-  if (!shown) return;
-
-  context.textAlign = "left";
-  for (const value of roundTicks(bottom, top, 3)) context.fillText(signed(value), area.left, y(value) + 4);
-  const points = values.map((value, k) => [x(-reach + (reach * k) / 300), floor(value)]);
-  if (has(2)) { // what is above the level
-    context.fillStyle = colours[method];
-    context.globalAlpha = 0.3 * (chain.event.step === 2 ? progress : 1);
-    context.beginPath();
-    context.moveTo(area.left, y(logY));
-    for (const [at, height] of points) context.lineTo(at, Math.min(height, y(logY)));
-    context.lineTo(area.right, y(logY));
-    context.fill();
-    context.globalAlpha = 1;
-  }
-  stroke(points, colours[method], 1.8);
-  if (has(2)) {
-    stroke([[area.left, y(logY)], [area.right, y(logY)]], colours.ink, 1.2, [4, 3]);
-  }
-  if (has(3)) {
-    let { thetaMin, thetaMax } = chain.event;
-    if (chain.event.step === 8) {
-      const before = seen.at(-2);
-      thetaMin = before.thetaMin + (thetaMin - before.thetaMin) * progress;
-      thetaMax = before.thetaMax + (thetaMax - before.thetaMax) * progress;
-    }
-    context.fillStyle = colours.paper;
-    context.globalAlpha = 0.72;
-    context.fillRect(area.left, area.top, x(thetaMin) - area.left, area.bottom - area.top);
-    context.fillRect(x(thetaMax), area.top, area.right - x(thetaMax), area.bottom - area.top);
-    context.globalAlpha = 1;
-    const level = area.bottom + 20;
-    stroke([[x(thetaMin), level], [x(thetaMax), level]], colours.ink, 2.2);
-    for (const end of [thetaMin, thetaMax]) stroke([[x(end), level - 5], [x(end), level + 5]], colours.ink, 2.2);
-  }
-  if (has(2)) {
-    context.fillStyle = colours.ink;
-    context.textAlign = "right";
-    context.fillText("log y", area.right, y(logY) - 4);
-  }
-  const last = seen.findLast((one) => one.step === 4);
-  for (const one of seen) {
-    if (one.step !== 4) continue;
-    const newest = one === last && [4, 6].includes(chain.event.step);
-    context.beginPath();
-    context.arc(x(one.theta), floor(one.value + curve.logFactor(one.theta)), newest ? 5.5 : 4, 0, FULL_TURN);
-    context.fillStyle = newest ? colours.proposal : colours.paper;
-    context.strokeStyle = newest ? colours.ink : colours.grey;
-    context.lineWidth = 1.2;
-    context.fill();
-    context.stroke();
-  }
-  if ([3, 9].includes(chain.event.step)) stroke([[x(chain.event.theta), area.top], [x(chain.event.theta), area.bottom]], colours.proposal, 1.5, [3, 2]);
-  const here = [x(0), floor(chain.origin.value)];
-  for (const side of [1, -1]) stroke([[here[0] - 5, here[1] - 5 * side], [here[0] + 5, here[1] + 5 * side]], colours.ink, 2.2);
-}
 
 /** What every chain has drawn of a function of f, beside the posterior's own density of it. */
 function drawHistogram(canvas, chains, truth, name, colours) {
@@ -141,7 +54,11 @@ function drawHistogram(canvas, chains, truth, name, colours) {
   const top = Math.max(peak, ...bars[0].map((bar) => Math.min(bar, 2 * peak)));
   const { context, area, x, y, stroke, tick } = chart(canvas, colours, [low, high], [0, top * 1.06]);
   const edge = (k) => x(low + ((high - low) * k) / count);
-  const steps = (bins) => [...bins].flatMap((bar, k) => [[edge(k), y(bar)], [edge(k + 1), y(bar)]]);
+  const steps = (bins) =>
+    [...bins].flatMap((bar, k) => [
+      [edge(k), y(bar)],
+      [edge(k + 1), y(bar)],
+    ]);
   chains.forEach((chain, k) => {
     const outline = [[edge(0), area.bottom], ...steps(bars[k]), [edge(count), area.bottom]];
     if (k === 0) {
@@ -153,8 +70,19 @@ function drawHistogram(canvas, chains, truth, name, colours) {
       context.globalAlpha = 1;
     } else stroke(outline, colours[chain.method], 1.5, DASHES[chain.method]);
   });
-  stroke(exact.map(([value, density]) => [x(value), y(density)]), colours.ink, 1.4);
-  stroke([[area.left, area.bottom], [area.right, area.bottom]], colours.faint, 1);
+  stroke(
+    exact.map(([value, density]) => [x(value), y(density)]),
+    colours.ink,
+    1.4,
+  );
+  stroke(
+    [
+      [area.left, area.bottom],
+      [area.right, area.bottom],
+    ],
+    colours.faint,
+    1,
+  );
   for (const value of roundTicks(low, high)) tick(value, signed(value));
 }
 
@@ -163,7 +91,14 @@ function drawAutocorrelation(canvas, chains, name, colours) {
   const most = 50;
   const { context, area, x, y, stroke, tick } = chart(canvas, colours, [0, most], [-0.25, 1.05], { left: 24 });
   for (const level of [0, 0.5, 1]) {
-    stroke([[area.left, y(level)], [area.right, y(level)]], level ? colours.faint : colours.grey, level ? 0.7 : 1);
+    stroke(
+      [
+        [area.left, y(level)],
+        [area.right, y(level)],
+      ],
+      level ? colours.faint : colours.grey,
+      level ? 0.7 : 1,
+    );
     context.fillStyle = colours.grey;
     context.textAlign = "right";
     context.fillText(`${level}`, area.left - 5, y(level) + 4);
@@ -174,7 +109,12 @@ function drawAutocorrelation(canvas, chains, name, colours) {
     if (trace.length < 10) continue;
     const covariances = autocovariances(trace, most);
     if (covariances[0] < 1e-16) continue;
-    stroke(covariances.map((value, lag) => [x(lag), y(Math.max(-0.25, value / covariances[0]))]), colours[chain.method], 2, DASHES[chain.method]);
+    stroke(
+      covariances.map((value, lag) => [x(lag), y(Math.max(-0.25, value / covariances[0]))]),
+      colours[chain.method],
+      2,
+      DASHES[chain.method],
+    );
   }
 }
 
@@ -184,15 +124,34 @@ function drawTrace(canvas, chains, truth, name, colours) {
   const margin = 0.05 * (high - low) + 0.05;
   const length = chains[0].trace[name].length;
   const first = Math.max(0, length - 300);
-  const { area, x, y, stroke, tick, context } = chart(canvas, colours, [first, first + 300], [low - margin, high + margin], { left: 30 });
+  const { area, x, y, stroke, tick, context } = chart(
+    canvas,
+    colours,
+    [first, first + 300],
+    [low - margin, high + margin],
+    { left: 30 },
+  );
   context.textAlign = "right";
   context.fillStyle = colours.grey;
   for (const value of roundTicks(low, high, 4)) context.fillText(signed(value), area.left - 5, y(value) + 4);
-  stroke([[area.left, area.bottom], [area.right, area.bottom]], colours.faint, 1);
+  stroke(
+    [
+      [area.left, area.bottom],
+      [area.right, area.bottom],
+    ],
+    colours.faint,
+    1,
+  );
   const clip = (value) => y(Math.min(high + margin, Math.max(low - margin, value)));
   for (const chain of [...chains].reverse()) {
     const recent = chain.trace[name].slice(first);
-    stroke(recent.map((value, k) => [x(first + k), clip(value)]), colours[chain.method], 1.2, [], chain === chains[0] ? 1 : 0.8);
+    stroke(
+      recent.map((value, k) => [x(first + k), clip(value)]),
+      colours[chain.method],
+      1.2,
+      [],
+      chain === chains[0] ? 1 : 0.8,
+    );
   }
   tick(first, `update ${first}`);
   tick(first + 300, `${first + 300}`);

@@ -30,7 +30,12 @@ function contour({ values, countX, countY, left, low, dx, dy }, level) {
         const next = (side + 1) % 4;
         if (above[side] === above[next]) continue;
         const t = between(corners[side], corners[next]);
-        const [x, y] = [[t, 0], [1, t], [1 - t, 1], [0, 1 - t]][side];
+        const [x, y] = [
+          [t, 0],
+          [1, t],
+          [1 - t, 1],
+          [0, 1 - t],
+        ][side];
         crossings.push(left + (i + x) * dx, low + (j + y) * dy);
       }
       for (let k = 0; k + 3 < crossings.length; k += 4) segments.push(crossings.slice(k, k + 4));
@@ -47,7 +52,11 @@ function makeTruth(prior, logLikelihood) {
   const field = makeField(logDensity, reach[0], reach[1], count, count);
   const top = field.values.reduce((most, value) => Math.max(most, value), -Infinity);
   const weights = field.values.map((value) => Math.exp(value - top));
-  const columns = { f1: new Float64Array(count ** 2), f2: new Float64Array(count ** 2), logL: new Float64Array(count ** 2) };
+  const columns = {
+    f1: new Float64Array(count ** 2),
+    f2: new Float64Array(count ** 2),
+    logL: new Float64Array(count ** 2),
+  };
   for (let k = 0; k < count ** 2; k++) {
     const f = [field.left + (k % count) * field.dx, field.low + Math.floor(k / count) * field.dy];
     columns.f1[k] = f[0];
@@ -55,7 +64,15 @@ function makeTruth(prior, logLikelihood) {
     columns.logL[k] = logLikelihood(f);
   }
   const spacing = { f1: field.dx, f2: field.dy };
-  return { logDensity, top, weights, columns, count, spacing, levels: massLevels(field.values, weights, [0.5, 0.9, 0.99]) };
+  return {
+    logDensity,
+    top,
+    weights,
+    columns,
+    count,
+    spacing,
+    levels: massLevels(field.values, weights, [0.5, 0.9, 0.99]),
+  };
 }
 
 /** The log density above which the posterior has these shares of its mass. */
@@ -77,10 +94,14 @@ function massLevels(values, weights, shares) {
 
 /** The posterior's density of f1, f2 or log L, as points [value, density] of a curve. */
 function exactDensity({ weights, columns, count, spacing }, name, low, high, bins) {
-  if (name === "logL") { // values of log L come in no order: steps
+  if (name === "logL") {
+    // values of log L come in no order: steps
     const width = (high - low) / bins;
     const steps = [...histogram(columns.logL, low, high, bins, weights)];
-    return steps.flatMap((step, k) => [[low + k * width, step], [low + (k + 1) * width, step]]);
+    return steps.flatMap((step, k) => [
+      [low + k * width, step],
+      [low + (k + 1) * width, step],
+    ]);
   }
   const sums = new Float64Array(count);
   let total = 0;
@@ -89,7 +110,9 @@ function exactDensity({ weights, columns, count, spacing }, name, low, high, bin
     total += weights[k];
   }
   const at = (k) => columns[name][name === "f1" ? k : k * count];
-  return [...sums].map((sum, k) => [at(k), sum / total / spacing[name]]).filter(([value]) => value >= low && value <= high);
+  return [...sums]
+    .map((sum, k) => [at(k), sum / total / spacing[name]])
+    .filter(([value]) => value >= low && value <= high);
 }
 
 /** Mean, and the range that holds nearly all of a column. */

@@ -61,7 +61,8 @@ const LIKELIHOODS = {
   },
   narrow: {
     name: "narrow: stronger than the prior",
-    about: "A precise observation. Nearly all of each ellipse is off the slice: many proposals, short moves (Section 2.5).",
+    about:
+      "A precise observation. Nearly all of each ellipse is off the slice: many proposals, short moves (Section 2.5).",
     log: ([a, b]) => gaussian(a, 1.3, 0.07) + gaussian(b, -1.0, 0.07),
   },
   edged: {

@@ -3,7 +3,10 @@
 // Everything random, as a pure function of (seed, update): drawn before the update's first evaluation, and handed in.
 // The generator is the library's own (noise.py): Threefry-2x32 with 20 rounds, Salmon et al. 2011.
 
-const ROTATIONS = [[13, 15, 26, 6], [17, 29, 16, 24]];
+const ROTATIONS = [
+  [13, 15, 26, 6],
+  [17, 29, 16, 24],
+];
 
 /** Two random words from a key and a counter of two words each. */
 function threefry(key0, key1, x0, x1) {

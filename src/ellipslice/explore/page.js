@@ -2,31 +2,8 @@
 
 // The page itself: settings, buttons, keys and the pointer, and the clock that turns events into pictures.
 
-const SPEEDS = [ // steps a second, then whole updates a second
-  { steps: 0.5, words: "a step every 2 s" },
-  { steps: 1, words: "1 step a second" },
-  { steps: 2, words: "2 steps a second" },
-  { steps: 5, words: "5 steps a second" },
-  { steps: 12, words: "12 steps a second" },
-  { updates: 5, words: "5 updates a second" },
-  { updates: 20, words: "20 updates a second" },
-  { updates: 100, words: "100 updates a second" },
-  { updates: 500, words: "500 updates a second" },
-  { updates: 2500, words: "2,500 updates a second" },
-];
-const OUTPUTS = { // how a slider's value reads
-  correlation: (x) => number(x),
-  sd1: (x) => number(x),
-  sd2: (x) => number(x),
-  bracket: (x) => `${x} π`,
-  epsilon: (x) => number(x),
-  width: (x) => x.toFixed(1),
-};
 const BY_ITSELF = ["speed", "follow"]; // settings that do not begin a new run
 
-const find = (id) => document.getElementById(id);
-const form = find("settings");
-const field = (name) => form.elements.namedItem(name);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -39,88 +16,40 @@ let resultsStale = true; // so are the charts below
 let owed = 0; // events that time has brought but that have not happened yet
 let [clock, drawnAt, resultsAt] = [0, 0, 0];
 
-// --- settings: the form holds them, and the address repeats them -----------------------------------------------------
-
-function fillForm() {
-  for (const [value, { name }] of Object.entries(LIKELIHOODS)) field("likelihood").add(new Option(name, value));
-  for (const [value, { name }] of Object.entries(PRIORS)) field("prior").add(new Option(name, value));
-  field("prior").add(new Option("as set below", "own"));
-  usePrior("round");
-}
-
-function usePrior(name) {
-  for (const [setting, value] of Object.entries(PRIORS[name] ?? {})) if (setting !== "name") field(setting).value = value;
-}
-
-/** Settings from the address, after ? or #. What makes no sense is left as it was. */
-function readAddress() {
-  const given = new URLSearchParams(`${location.search.slice(1)}&${location.hash.slice(1)}`);
-  if (PRIORS[given.get("prior")]) usePrior(given.get("prior"));
-  for (const [name, value] of given) {
-    const input = field(name);
-    if (!input) continue;
-    if (input.type === "checkbox") input.checked = value === "1" || value === "true";
-    else if (input.tagName === "SELECT") input.value = [...input.options].some((option) => option.value === value) ? value : input.value;
-    else if (value !== "" && Number.isFinite(Number(value))) input.value = value;
-  }
-  return given;
-}
-
-function writeAddress() {
-  const settings = new URLSearchParams();
-  for (const input of form.elements) {
-    if (!input.name) continue;
-    const preset = field("prior").value !== "own" && ["sd1", "sd2", "correlation"].includes(input.name);
-    if (input.type === "checkbox" ? input.checked : !preset) settings.set(input.name, input.type === "checkbox" ? "1" : input.value);
-  }
-  try {
-    history.replaceState(null, "", `#${settings}`);
-  } catch { /* an embedded page may not: then the address stays */ }
-}
-
-function wholeSeed() {
-  const seed = Math.floor(Number(field("seed").value));
-  return seed >= 0 && seed < 2 ** 32 ? seed : 1;
-}
-
 /** A new run with the settings as they are. */
 function begin() {
-  const value = (name) => Number(field(name).value);
   const rivals = field("rivals").checked;
-  const prior = gaussianPrior(value("sd1"), value("sd2"), value("correlation"));
-  const logLikelihood = LIKELIHOODS[field("likelihood").value].log;
-  const bracket = { width: value("bracket") >= 2 ? FULL_TURN : value("bracket") * Math.PI, shrinking: field("shrinking").value };
-  const problem = { prior, logLikelihood, seed: wholeSeed(), bracket, epsilon: value("epsilon"), width: value("width") };
+  const problem = readProblem();
   run = new Run(problem, rivals ? Object.keys(METHODS) : ["elliptical"]);
-  truth = makeTruth(prior, logLikelihood);
+  truth = makeTruth(problem.prior, problem.logLikelihood);
   document.body.classList.toggle("rivals-on", rivals);
   form.classList.toggle("with-rivals", rivals);
   find("about").textContent = LIKELIHOODS[field("likelihood").value].about;
-  find("figure2").innerHTML = figure2(bracket).map((text) => `<li>${text}</li>`).join("");
-  for (const [name, words] of Object.entries(OUTPUTS)) sayValue(name, words(value(name)));
+  find("figure2").innerHTML = figure2(problem.bracket)
+    .map((text) => `<li>${text}</li>`)
+    .join("");
+  sayValues();
   makePanels();
   detail = true;
   changed(false);
 }
 
-/** A slider's value in words, to read and to hear. */
-function sayValue(name, words) {
-  field(name).closest("label").querySelector(".value").textContent = words;
-  field(name).setAttribute("aria-valuetext", words);
-}
-
 function makePanels() {
   const wanted = run.chains.map((chain) => chain.method).join();
-  if (find("panels").dataset.methods !== wanted) {
-    find("panels").dataset.methods = wanted;
-    find("panels").innerHTML = run.chains
-      .map(({ method }) => `<figure class="panel"><figcaption><b style="color: var(--${method})">${METHODS[method].name}</b><span></span></figcaption>
-        <canvas class="plane" tabindex="0" role="application" aria-label="${METHODS[method].name}: the plane of f. Arrow keys move the state."></canvas>
-        <canvas class="unrolled" role="img" aria-label="the likelihood along the curve"></canvas></figure>`)
-      .join("");
-    pictures = [...document.querySelectorAll(".plane")].map((canvas) => new PlanePicture(canvas));
-    pictures.forEach(listenToPointer);
-  }
+  if (find("panels").dataset.methods === wanted) return;
+  find("panels").dataset.methods = wanted;
+  find("panels").innerHTML = run.chains.map((chain) => panel(chain.method, METHODS[chain.method].name)).join("");
+  pictures = [...document.querySelectorAll(".plane")].map((canvas) => new PlanePicture(canvas));
+  pictures.forEach(listenToPointer);
+}
+
+function panel(method, name) {
+  const label = `${name}: the plane of f. Arrow keys move the state.`;
+  return `<figure class="panel">
+    <figcaption><b style="color: var(--${method})">${name}</b><span></span></figcaption>
+    <canvas class="plane" tabindex="0" role="application" aria-label="${label}"></canvas>
+    <canvas class="unrolled" role="img" aria-label="the likelihood along the curve"></canvas>
+  </figure>`;
 }
 
 function useTheme(name) {
@@ -157,6 +86,15 @@ function advance(how) {
   changed();
 }
 
+/** The way back of the update that has just ended, or the way forward again. */
+function turnRound() {
+  if (!run.canTurn) return;
+  play(false);
+  detail = true;
+  run.chains[0].turnRound();
+  changed(false);
+}
+
 function reset() {
   play(false);
   begin();
@@ -169,13 +107,13 @@ function anotherSeed() {
 
 function settingChanged(name) {
   if (name === "prior") usePrior(field("prior").value);
-  if (["sd1", "sd2", "correlation"].includes(name)) field("prior").value = "own";
+  if (SHAPE.includes(name)) field("prior").value = "own";
   if (BY_ITSELF.includes(name)) {
     detail = true;
     owed = 0;
     changed(false);
   } else begin();
-  sayValue("speed", SPEEDS[field("speed").value].words);
+  sayValues();
   writeAddress();
 }
 
@@ -189,6 +127,7 @@ const ACTIONS = {
   step: () => advance("step"),
   proposal: () => advance("proposal"),
   finish: () => advance("finish"),
+  back: turnRound,
   reset,
   another: anotherSeed,
   theme: () => useTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
@@ -199,6 +138,7 @@ const KEYS = {
   arrowright: ACTIONS.step,
   p: ACTIONS.proposal,
   u: ACTIONS.finish,
+  b: turnRound,
   r: reset,
   n: anotherSeed,
   d: ACTIONS.theme,
@@ -212,7 +152,11 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { target, key } = event;
   if (target.classList.contains("plane") && key.startsWith("Arrow")) return moveByKey(event);
-  if (target.matches("input:not([type=checkbox]), select") && (key.startsWith("Arrow") || target.type !== "range" || key === " ")) return;
+  if (
+    target.matches("input:not([type=checkbox]), select") &&
+    (key.startsWith("Arrow") || target.type !== "range" || key === " ")
+  )
+    return;
   if (key === " " && target.matches("button, summary, input")) return; // it presses what is in focus
   const action = KEYS[key.toLowerCase()];
   if (!action) return;
@@ -232,6 +176,7 @@ function moveByKey(event) {
 /** Put what is held somewhere else: the start of the update shown, its nu, or the state it led to. */
 function move(held, f, chain) {
   if (playing) play(false);
+  if (run.chains[0].forward) turnRound(); // it is the way forward that one can change
   detail = true;
   if (held === "nu") {
     const nu = chain.method === "line" ? [f[0] - chain.origin.f[0], f[1] - chain.origin.f[1]] : f;
@@ -316,45 +261,26 @@ function draw(now) {
     panel.querySelector("figcaption span").textContent = detail ? caption(chain) : "";
   });
   drawWords();
-  if (resultsStale && (!playing || now - resultsAt > 200)) drawResults(now);
+  if (resultsStale && (!playing || now - resultsAt > 200)) {
+    drawResults(run.chains, truth, field("follow").value, colours);
+    resultsAt = now;
+    resultsStale = false;
+  }
   drawnAt = now;
   stale = t < 1;
 }
 
 function drawWords() {
   const chain = run.chains[0];
-  const words = run.full ? `${MOST_UPDATES.toLocaleString("en")} updates: that is enough for a page.` : detail ? sentence(chain) : "At this speed only the states are drawn. Slow down to see the ellipses.";
+  let words = detail ? sentence(chain) : "At this speed only the states are drawn. Slow down to see the ellipses.";
+  if (run.full) words = `${MOST_UPDATES.toLocaleString("en")} updates: that is enough for a page.`;
   if (find("sentence").textContent !== words) find("sentence").textContent = words;
+  find("back").disabled = playing || !detail || !run.canTurn;
+  find("back").setAttribute("aria-pressed", Boolean(chain.forward));
   const lines = detail && chain.event ? LINES[chain.event.step] : [];
   [...find("figure2").children].forEach((item, k) => {
     lines.includes(k + 1) ? item.setAttribute("aria-current", "step") : item.removeAttribute("aria-current");
   });
-}
-
-function drawResults(now) {
-  const name = field("follow").value;
-  drawHistogram(find("histogram"), run.chains, truth, name, colours);
-  drawAutocorrelation(find("autocorrelation"), run.chains, name, colours);
-  drawTrace(find("trace"), run.chains, truth, name, colours);
-  const exact = describe(truth, name).mean;
-  const length = run.chains[0].trace.f1.length;
-  find("so-far").textContent = length === 1 ? "After 1 update" : `After ${length.toLocaleString("en")} updates`;
-  const rows = run.chains.map(({ method, trace, evaluations, moves }) => {
-    const count = trace.f1.length;
-    const size = count >= 20 ? effectiveSize(trace[name]) : NaN;
-    const cells = [
-      count.toLocaleString("en"),
-      evaluations.toLocaleString("en"),
-      count ? `${Math.round((100 * moves) / count)} %` : "–",
-      count ? number(average(trace[name])) : "–",
-      ...[[size, 0], [size / count, 3], [size / evaluations, 3]].map(([x, digits]) => (Number.isFinite(x) ? x.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits }) : "–")),
-    ];
-    return `<tr data-method="${method}"><th scope="row"><span class="swatch ${method}" style="border-color: var(--${method})"></span>${METHODS[method].name}</th>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
-  });
-  rows.push(`<tr><th scope="row"><span class="swatch" style="border-color: var(--ink)"></span>Exact posterior</th><td></td><td></td><td></td><td>${number(exact)}</td><td></td><td></td><td></td></tr>`);
-  find("table").innerHTML = rows.join("");
-  resultsAt = now;
-  resultsStale = false;
 }
 
 // --- begin ------------------------------------------------------------------------------------------------------------
@@ -364,7 +290,6 @@ const given = readAddress();
 useTheme(["light", "dark"].includes(given.get("theme")) ? given.get("theme") : dark.matches ? "dark" : "light");
 dark.addEventListener("change", () => useTheme(dark.matches ? "dark" : "light"));
 begin();
-sayValue("speed", SPEEDS[field("speed").value].words);
 for (let k = 0; k < Math.min(Number(given.get("updates")) || 0, MOST_UPDATES); k++) run.finish();
 for (let k = 0; k < Math.min(Number(given.get("steps")) || 0, 10000); k++) run.step();
 for (const [id, action] of Object.entries(ACTIONS)) find(id).addEventListener("click", action);

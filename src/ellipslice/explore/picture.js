@@ -105,7 +105,15 @@ class PlanePicture {
   #drawAxes(width, height) {
     const { context, colours, view } = this;
     const [x0, y0] = view.pixel([0, 0]);
-    this.#stroke(this.#lines([[0, y0, width, y0], [x0, 0, x0, height]]), colours.faint, 1, 1);
+    this.#stroke(
+      this.#lines([
+        [0, y0, width, y0],
+        [x0, 0, x0, height],
+      ]),
+      colours.faint,
+      1,
+      1,
+    );
     context.fillStyle = colours.grey;
     context.font = "11px system-ui, sans-serif";
     context.textAlign = "center";
@@ -139,6 +147,7 @@ class PlanePicture {
   #drawUpdate(progress) {
     const { chain, colours } = this;
     const { event, events, shown, origin, noise, method } = chain;
+    const [here, there, aside] = chain.forward ? ["f\u2009′", "f", "ν\u2009′"] : ["f", "f\u2009′", "ν"];
     const seen = events.slice(0, shown + 1);
     const has = (step) => seen.some((one) => one.step === step);
     const curve = chain.curve();
@@ -154,23 +163,29 @@ class PlanePicture {
     for (const one of seen) {
       if (one.step === 4 && (one !== last || judged)) this.#dot(one.point, 5, colours.paper, colours.grey, 1.5);
     }
-    if (method !== "line") this.#drawNu(noise.nu, event.step === 1 ? progress : 1);
+    if (method !== "line") this.#drawNu(noise.nu, aside, event.step === 1 ? progress : 1);
     else this.#drawArrow(origin.f, noise.nu, event.step === 1 ? progress : 1);
     if (event.step === 3 || event.step === 9) this.#dot(curve.at(event.theta), 6, colours.paper, colours.proposal, 2.2);
     if (event.step === 6) {
       this.#cross(origin.f, colours.grey, 5.5, 1.6);
-      this.#dot(event.state.f, 7, colours.proposal, colours.ink, 1.2);
-      const now = curve.at(event.theta * progress);
-      this.#cross(now, colours.ink, 7, 2.6);
-      this.#label("f′", event.state.f, origin.f);
+      this.#dot(event.state.f, chain.forward ? 7 : 9.5, colours.proposal, colours.ink, 1.2);
+      this.#cross(
+        chain.forward ? origin.f : curve.at(event.theta * progress),
+        colours.ink,
+        chain.forward ? 7 : 5,
+        2.6,
+        1,
+      );
+      this.#label(there, event.state.f, origin.f);
+      this.#label(here, origin.f, event.state.f);
       return;
     }
     if (last && event.step === 4) {
       this.#dot(last.point, 7 * Math.min(1, 0.4 + progress), colours.proposal, colours.ink, 1.2);
-      this.#label("f′", last.point, origin.f);
+      this.#label(there, last.point, origin.f);
     }
     this.#cross(origin.f, colours.ink, 7, 2.6);
-    this.#label("f", origin.f, event.step === 4 ? last.point : undefined);
+    this.#label(here, origin.f, event.step === 4 ? last.point : undefined);
   }
 
   /** The region where the likelihood (for a line: times the prior) is above the level, and what of the curve is in it. */
@@ -201,7 +216,8 @@ class PlanePicture {
   #drawCurve(curve, progress) {
     const [least, most] = this.#range();
     const path = new Path2D();
-    for (let k = 0; k <= 240; k++) path.lineTo(...this.view.pixel(curve.at((least + ((most - least) * k) / 240) * progress)));
+    for (let k = 0; k <= 240; k++)
+      path.lineTo(...this.view.pixel(curve.at((least + ((most - least) * k) / 240) * progress)));
     this.#stroke(path, this.colours.grey, 1.2, 1);
   }
 
@@ -210,7 +226,8 @@ class PlanePicture {
     const { chain, view, colours } = this;
     const event = seen.at(-1);
     let { thetaMin, thetaMax } = event;
-    if (event.step === 8) { // from where it was to where it is
+    if (event.step === 8) {
+      // from where it was to where it is
       const before = seen.at(-2);
       thetaMin = before.thetaMin + (thetaMin - before.thetaMin) * progress;
       thetaMax = before.thetaMax + (thetaMax - before.thetaMax) * progress;
@@ -232,12 +249,16 @@ class PlanePicture {
     this.#stroke(path, colours.ink, 2.2, 0.9 * strength);
   }
 
-  #drawNu(nu, strength) {
+  #drawNu(nu, name, strength) {
     const [x, y] = this.view.pixel(nu);
     const size = 8;
-    this.#stroke(this.#lines([[x - size, y, x + size, y], [x, y - size, x, y + size]]), this.colours.paper, 6, strength);
-    this.#stroke(this.#lines([[x - size, y, x + size, y], [x, y - size, x, y + size]]), this.colours.ink, 2.4, strength);
-    this.#label("ν", nu);
+    const path = this.#lines([
+      [x - size, y, x + size, y],
+      [x, y - size, x, y + size],
+    ]);
+    this.#stroke(path, this.colours.paper, 6, strength);
+    this.#stroke(path, this.colours.ink, 2.4, strength);
+    this.#label(name, nu);
   }
 
   /** Along a line nu is a direction. */
@@ -252,7 +273,9 @@ class PlanePicture {
 
   /** The part of the curve that is drawn. */
   #range() {
-    return this.chain.method === "line" ? [-this.chain.problem.width, this.chain.problem.width].map((w) => 1.6 * Math.max(1, Math.abs(w)) * Math.sign(w)) : [0, FULL_TURN];
+    const { method, problem } = this.chain;
+    const most = 1.6 * Math.max(1, problem.width);
+    return method === "line" ? [-most, most] : [0, FULL_TURN];
   }
 
   // --- what can be dragged --------------------------------------------------------------------------------------------
@@ -262,7 +285,10 @@ class PlanePicture {
     const { chain, view } = this;
     if (!view) return null;
     const marks = { state: chain.state.f };
-    if (chain.event) Object.assign(marks, { origin: chain.origin.f, nu: chain.method === "line" ? [chain.origin.f[0] + chain.noise.nu[0], chain.origin.f[1] + chain.noise.nu[1]] : chain.noise.nu });
+    if (chain.event) {
+      const [f, nu] = [chain.origin.f, chain.noise.nu];
+      Object.assign(marks, { origin: f, nu: chain.method === "line" ? [f[0] + nu[0], f[1] + nu[1]] : nu });
+    }
     let [found, least] = [null, within];
     for (const [name, f] of Object.entries(marks)) {
       const [a, b] = view.pixel(f);
@@ -310,10 +336,13 @@ class PlanePicture {
     context.stroke();
   }
 
-  #cross(f, colour, size, width) {
+  #cross(f, colour, size, width, halo = 3.5) {
     const [x, y] = this.view.pixel(f);
-    const path = this.#lines([[x - size, y - size, x + size, y + size], [x - size, y + size, x + size, y - size]]);
-    this.#stroke(path, this.colours.paper, width + 3.5, 1);
+    const path = this.#lines([
+      [x - size, y - size, x + size, y + size],
+      [x - size, y + size, x + size, y - size],
+    ]);
+    this.#stroke(path, this.colours.paper, width + halo, 1);
     this.#stroke(path, colour, width, 1);
   }
 

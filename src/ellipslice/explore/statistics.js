@@ -35,7 +35,8 @@ function effectiveSize(trace) {
   let variance = covariances[0];
   let best = n * Math.log(variance);
   let spectrum = (variance * n) / (n - 1);
-  for (let order = 1; order < covariances.length; order++) { // Levinson and Durbin's recursion
+  for (let order = 1; order < covariances.length; order++) {
+    // Levinson and Durbin's recursion
     let partial = covariances[order];
     coefficients.forEach((c, i) => (partial -= c * covariances[order - 1 - i]));
     partial /= variance;
