@@ -107,7 +107,7 @@ def test_a_whole_chain(name):
       const run = new Run({problem}, ["elliptical"]);
       for (let k = 0; k < 100; k++) run.finish();
       const [chain] = run.chains;
-      return [chain.problem.start, chain.trace.f1, chain.trace.f2, chain.trace.logL, chain.evaluations];
+      return [chain.problem.start, chain.trace.f1, chain.trace.f2, chain.trace.logL, total(chain.trace.evaluations)];
     }})()"""
     start, *trace, evaluations = node(program)
     factor = np.linalg.cholesky(COVARIANCE)

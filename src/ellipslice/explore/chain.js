@@ -20,8 +20,7 @@ class Chain {
   /** Begin anew from here: what was drawn before is forgotten. */
   restart(f) {
     this.state = { f, value: this.problem.logLikelihood(f) };
-    this.trace = { f1: [], f2: [], logL: [] };
-    this.evaluations = 0;
+    this.trace = { f1: [], f2: [], logL: [], evaluations: [] };
     this.moves = 0;
     this.events = [];
     this.shown = -1;
@@ -73,7 +72,7 @@ class Chain {
   /** The last event has been reached, and its state is the chain's. */
   record() {
     this.state = this.event.state;
-    this.evaluations += this.events.filter((event) => event.step === 4).length;
+    this.trace.evaluations.push(this.events.filter((event) => event.step === 4).length);
     this.moves += this.event.step === 6;
     this.trace.f1.push(this.state.f[0]);
     this.trace.f2.push(this.state.f[1]);

@@ -49,7 +49,7 @@ function drawHistogram(canvas, chains, truth, name, colours) {
   if (high - low < 1e-9) [low, high] = [low - 0.5, high + 0.5];
   else [low, high] = [low - 0.04 * (high - low), high + 0.04 * (high - low)];
   const exact = exactDensity(truth, name, low, high, count);
-  const bars = chains.map((chain) => histogram(chain.trace[name], low, high, count));
+  const bars = chains.map((chain) => histogram(afterWarmup(chain.trace[name]), low, high, count));
   const peak = Math.max(...exact.map(([, density]) => density));
   const top = Math.max(peak, ...bars[0].map((bar) => Math.min(bar, 2 * peak)));
   const { context, area, x, y, stroke, tick } = chart(canvas, colours, [low, high], [0, top * 1.06]);
@@ -105,7 +105,7 @@ function drawAutocorrelation(canvas, chains, name, colours) {
   }
   for (let lag = 0; lag <= most; lag += 10) tick(lag, `${lag}`);
   for (const chain of chains) {
-    const trace = chain.trace[name];
+    const trace = afterWarmup(chain.trace[name]);
     if (trace.length < 10) continue;
     const covariances = autocovariances(trace, most);
     if (covariances[0] < 1e-16) continue;

@@ -46,10 +46,10 @@ function contour({ values, countX, countY, left, low, dx, dy }, level) {
 
 /** The posterior itself, as exact as a fine grid is: what the chains should find. */
 function makeTruth(prior, logLikelihood) {
-  const reach = prior.sd.map((sd) => [-4.5 * sd, 4.5 * sd]);
   const count = 320;
   const logDensity = (f) => prior.logDensity(f) + logLikelihood(f);
-  const field = makeField(logDensity, reach[0], reach[1], count, count);
+  const [rangeX, rangeY] = supportOf(logDensity, prior.sd);
+  const field = makeField(logDensity, rangeX, rangeY, count, count);
   const top = field.values.reduce((most, value) => Math.max(most, value), -Infinity);
   const weights = field.values.map((value) => Math.exp(value - top));
   const columns = {
@@ -73,6 +73,25 @@ function makeTruth(prior, logLikelihood) {
     spacing,
     levels: massLevels(field.values, weights, [0.5, 0.9, 0.99]),
   };
+}
+
+/** A rectangle that holds all of the posterior that matters, found on a coarse grid. */
+function supportOf(logDensity, sd) {
+  const count = 120;
+  const [reachX, reachY] = sd.map((one) => [-4.5 * one, 4.5 * one]);
+  const { values, left, low, dx, dy } = makeField(logDensity, reachX, reachY, count, count);
+  const top = Math.max(...values);
+  let [i0, i1, j0, j1] = [count, 0, count, 0];
+  values.forEach((value, k) => {
+    if (!(value > top - 25)) return;
+    const [i, j] = [k % count, Math.floor(k / count)];
+    [i0, i1, j0, j1] = [Math.min(i0, i), Math.max(i1, i), Math.min(j0, j), Math.max(j1, j)];
+  });
+  const [marginX, marginY] = [3 * dx, 3 * dy];
+  return [
+    [left + i0 * dx - marginX, left + i1 * dx + marginX],
+    [low + j0 * dy - marginY, low + j1 * dy + marginY],
+  ];
 }
 
 /** The log density above which the posterior has these shares of its mass. */

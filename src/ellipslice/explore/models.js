@@ -60,9 +60,9 @@ const LIKELIHOODS = {
       logSumExp(gaussian(a, 1.2, 0.28) + gaussian(b, 0.9, 0.28), gaussian(a, -1.2, 0.28) + gaussian(b, -0.9, 0.28)),
   },
   narrow: {
-    name: "narrow: stronger than the prior",
+    name: "narrow, strong",
     about:
-      "A precise observation. Nearly all of each ellipse is off the slice: many proposals, short moves (Section 2.5).",
+      "A precise observation. Nearly all of each ellipse is off the slice, and takes many proposals (Section 2.5).",
     log: ([a, b]) => gaussian(a, 1.3, 0.07) + gaussian(b, -1.0, 0.07),
   },
   edged: {

@@ -46,7 +46,7 @@ function makePanels() {
 function panel(method, name) {
   const label = `${name}: the plane of f. Arrow keys move the state.`;
   return `<figure class="panel">
-    <figcaption><b style="color: var(--${method})">${name}</b><span></span></figcaption>
+    <figcaption>${swatch(method)}<b>${name}</b><span class="words"></span></figcaption>
     <canvas class="plane" tabindex="0" role="application" aria-label="${label}"></canvas>
     <canvas class="unrolled" role="img" aria-label="the likelihood along the curve"></canvas>
   </figure>`;
@@ -258,7 +258,7 @@ function draw(now) {
     pictures[k].draw(chain, truth, colours, progress, detail);
     const panel = pictures[k].canvas.parentElement;
     drawUnrolled(panel.querySelector(".unrolled"), chain, colours, progress, detail);
-    panel.querySelector("figcaption span").textContent = detail ? caption(chain) : "";
+    panel.querySelector(".words").textContent = detail ? caption(chain) : "";
   });
   drawWords();
   if (resultsStale && (!playing || now - resultsAt > 200)) {

@@ -2,6 +2,11 @@
 
 // What a run is worth: summaries of a trace.
 
+/** A trace less its first tenth, which is warm-up. */
+function afterWarmup(trace) {
+  return trace.slice(Math.floor(trace.length / 10));
+}
+
 /** Autocovariances of a trace at lags 0 to `most`. */
 function autocovariances(trace, most) {
   const n = trace.length;
@@ -16,10 +21,14 @@ function autocovariances(trace, most) {
   return found;
 }
 
-function average(trace) {
+function total(trace) {
   let sum = 0;
   for (const x of trace) sum += x;
-  return sum / trace.length;
+  return sum;
+}
+
+function average(trace) {
+  return total(trace) / trace.length;
 }
 
 /**
@@ -56,12 +65,12 @@ function effectiveSize(trace) {
 function histogram(trace, low, high, count, weights = null) {
   const bins = new Float64Array(count);
   const scale = count / (high - low);
-  let total = 0;
+  let all = 0;
   for (let i = 0; i < trace.length; i++) {
     const weight = weights ? weights[i] : 1;
     const bin = Math.floor((trace[i] - low) * scale);
-    total += weight;
+    all += weight;
     if (bin >= 0 && bin < count) bins[bin] += weight;
   }
-  return bins.map((sum) => (total ? (sum * scale) / total : 0));
+  return bins.map((sum) => (all ? (sum * scale) / all : 0));
 }

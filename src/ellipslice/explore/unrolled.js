@@ -96,8 +96,8 @@ function drawUnrolled(canvas, chain, colours, progress, detail) {
     }
     context.fillStyle = colours.paper;
     context.globalAlpha = 0.72;
-    context.fillRect(area.left, area.top, x(thetaMin) - area.left, area.bottom - area.top);
-    context.fillRect(x(thetaMax), area.top, area.right - x(thetaMax), area.bottom - area.top);
+    context.fillRect(area.left, area.top, x(thetaMin) - area.left, area.bottom + 1 - area.top);
+    context.fillRect(x(thetaMax), area.top, area.right - x(thetaMax), area.bottom + 1 - area.top);
     context.globalAlpha = 1;
     const level = area.bottom + 20;
     stroke(

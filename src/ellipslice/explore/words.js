@@ -3,7 +3,13 @@
 // What is happening, in words: Figure 2's lines, and a sentence for each event.
 
 const number = (x) =>
-  Number.isFinite(x) ? x.toFixed(2).replace("-", "−") : x > 0 ? "∞" : x < 0 ? "−∞" : "not a number";
+  Number.isFinite(x)
+    ? x.toFixed(2).replace("-0.00", "0.00").replace("-", "−")
+    : x > 0
+      ? "∞"
+      : x < 0
+        ? "−∞"
+        : "not a number";
 const inPi = (x) => `${number(x / Math.PI)} π`;
 
 /** Figure 2, as it reads with this bracket. Letters are marked up by `letters`. */
@@ -98,26 +104,25 @@ function caption(chain) {
   if (!event) return "";
   if (chain.forward) return "the way back";
   const tried = events.slice(0, shown + 1).filter((one) => one.step === 4).length;
-  const proposals = tried === 1 ? "1 proposal" : `${tried} proposals`;
   const along = method === "line" ? "w" : "θ";
   const place = (theta) => (method === "line" ? number(theta) : inPi(theta));
   switch (event.step) {
     case 1:
       return method === "line" ? "the line through f along ν" : "the ellipse through f and ν";
     case 2:
-      return method === "neal"
-        ? "accept if log L(f′) is above the level"
-        : method === "line"
-          ? "slice: where L times the prior is above the level"
-          : "slice: where L is above the level";
+      return {
+        elliptical: "slice: L above the level",
+        neal: "accepts above the level",
+        line: "slice: L × prior above the level",
+      }[method];
     case 3:
       return `first ${along} = ${place(event.theta)}`;
     case 4:
       return method === "neal"
-        ? `its one proposal, with ε = ${number(problem.epsilon)}`
+        ? `proposal at ε = ${number(problem.epsilon)}`
         : `proposal at ${along} = ${place(event.theta)}`;
     case 6:
-      return `accepted after ${proposals}`;
+      return `accepted (${tried} tried)`;
     case 8:
       return "rejected: the bracket is cut";
     case 9:
