@@ -16,6 +16,12 @@ from explored import CORRELATION, COVARIANCE, LIKELIHOODS, SD_1, SD_2, UNDEFINED
 PRIOR = f"gaussianPrior({SD_1}, {SD_2}, {CORRELATION})"
 
 
+def problem(likelihood, seed):
+    """What a `Run` of the page is given."""
+    settings = f'seed: {seed}, epsilon: 0.3, width: 1, bracket: {{width: FULL_TURN, shrinking: "cut"}}'
+    return f"{{prior: {PRIOR}, logLikelihood: LIKELIHOODS.{likelihood}.log, {settings}}}"
+
+
 def test_updates_look_at_the_same_angles_and_end_at_the_same_places():
     assert disagreements(count=60, seed=1) == []
 
@@ -101,10 +107,8 @@ def test_uniforms_are_the_librarys_to_the_bit():
 
 @pytest.mark.parametrize("name", ["gaussian", "banana", "modes"])
 def test_a_whole_chain(name):
-    problem = f"{{prior: {PRIOR}, logLikelihood: LIKELIHOODS.{name}.log, seed: 4000000000, epsilon: 0.5, width: 1,"
-    problem += ' bracket: {width: FULL_TURN, shrinking: "cut"}}'
     program = f"""(() => {{
-      const run = new Run({problem}, ["elliptical"]);
+      const run = new Run({problem(name, 4000000000)}, ["elliptical"]);
       for (let k = 0; k < 100; k++) run.finish();
       const [chain] = run.chains;
       return [chain.problem.start, chain.trace.f1, chain.trace.f2, chain.trace.logL, total(chain.trace.evaluations)];
@@ -123,10 +127,8 @@ def test_a_whole_chain(name):
 
 
 def test_step_proposal_and_update_lead_to_the_same_chain():
-    problem = f"{{prior: {PRIOR}, logLikelihood: LIKELIHOODS.narrow.log, seed: 5, epsilon: 0.3, width: 1,"
-    problem += ' bracket: {width: FULL_TURN, shrinking: "cut"}}'
     program = f"""["step", "proposal", "finish"].map((how) => {{
-      const run = new Run({problem}, Object.keys(METHODS));
+      const run = new Run({problem("narrow", 5)}, Object.keys(METHODS));
       while (run.update < 20) run[how]();
       return run.chains.map((chain) => chain.trace);
     }})"""
@@ -137,10 +139,8 @@ def test_step_proposal_and_update_lead_to_the_same_chain():
 
 
 def test_a_dragged_state_meets_the_same_noise():
-    problem = f"{{prior: {PRIOR}, logLikelihood: LIKELIHOODS.gaussian.log, seed: 6, epsilon: 0.3, width: 1,"
-    problem += ' bracket: {width: FULL_TURN, shrinking: "cut"}}'
     program = f"""(() => {{
-      const run = new Run({problem}, ["elliptical"]);
+      const run = new Run({problem("gaussian", 6)}, ["elliptical"]);
       for (let k = 0; k < 7; k++) run.finish();
       const [chain] = run.chains;
       const [home, nu, before] = [chain.origin.f, chain.noise.nu, chain.state];

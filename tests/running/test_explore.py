@@ -203,6 +203,7 @@ def test_nonsense_in_the_address_is_passed_over(visit):
     tab = visit("seed=-3&updates=many&likelihood=none&prior=none&bracket=wide&speed=99&steps=&theme=pink&colour=1")
     assert "Press Step" in sentence(tab)
     assert tab.evaluate("run.problem.bracket.width") == pytest.approx(6.2832, abs=1e-4)
+    assert int(tab.input_value("input[name=seed]")) == tab.evaluate("run.problem.seed") == 1
 
 
 @in_browser
@@ -284,22 +285,30 @@ def test_the_state_and_nu_can_be_dragged(visit):
 
 
 @in_browser
-def test_a_finger_drags_the_state(visit):
+def test_a_finger_drags_the_state_and_scrolls_elsewhere(visit):
     tab = visit("seed=4", width=360, height=740, has_touch=True)
-    before = tab.evaluate("run.chains[0].state.f")
-    tab.evaluate(
+    fingers = tab.context.new_cdp_session(tab)
+
+    def drag(x, y, dx, dy):
+        for name, part in (("touchStart", 0), ("touchMove", 0.3), ("touchMove", 0.7), ("touchMove", 1)):
+            points = [{"x": x + part * dx, "y": y + part * dy}]
+            fingers.send("Input.dispatchTouchEvent", {"type": name, "touchPoints": points})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    before, (x, y), scale = tab.evaluate(
         """(() => {
           const [{ canvas, view, chain }] = pictures, box = canvas.getBoundingClientRect();
           const [x, y] = view.pixel(chain.state.f);
-          const send = (name, dx) => {
-            const place = { clientX: box.left + x + 15 + dx, clientY: box.top + y };
-            canvas.dispatchEvent(new PointerEvent(name, { ...place, pointerId: 1, pointerType: "touch" }));
-          };
-          canvas.setPointerCapture = () => {};
-          send("pointerdown", 0); send("pointermove", 40); send("pointerup", 40);
+          return [chain.state.f, [box.left + x, box.top + y], view.scale];
         })()"""
     )
-    assert tab.evaluate("run.chains[0].state.f")[0] > before[0] + 0.3
+    drag(x + 12, y - 8, -40, -50)  # a little beside the mark, as fingers are
+    after = tab.evaluate("run.chains[0].state.f")
+    assert after == pytest.approx([before[0] - 28 / scale, before[1] + 58 / scale], abs=2 / scale)
+    assert tab.evaluate("scrollY") == 0
+    drag(30, 300, 0, -150)
+    tab.wait_for_function("scrollY > 50")
+    assert tab.evaluate("run.chains[0].state.f") == after
 
 
 @in_browser

@@ -71,6 +71,7 @@ function changed(glides = true) {
 
 function play(wanted) {
   playing = wanted && !run.full;
+  detail = true;
   owed = 0;
   find("play").textContent = playing ? "Pause" : "Play";
   find("play").setAttribute("aria-pressed", playing);
@@ -81,7 +82,6 @@ function play(wanted) {
 
 function advance(how) {
   play(false);
-  detail = true;
   if (!run.full) run[how]();
   changed();
 }
@@ -90,7 +90,6 @@ function advance(how) {
 function turnRound() {
   if (!run.canTurn) return;
   play(false);
-  detail = true;
   run.chains[0].turnRound();
   changed(false);
 }
@@ -152,12 +151,9 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { target, key } = event;
   if (target.classList.contains("plane") && key.startsWith("Arrow")) return moveByKey(event);
-  if (
-    target.matches("input:not([type=checkbox]), select") &&
-    (key.startsWith("Arrow") || target.type !== "range" || key === " ")
-  )
-    return;
-  if (key === " " && target.matches("button, summary, input")) return; // it presses what is in focus
+  if (target.matches("input[type=number], select")) return; // keys are for what is in focus
+  if (key.startsWith("Arrow") && target.type === "range") return;
+  if (key === " " && target.matches("button, summary, input")) return;
   const action = KEYS[key.toLowerCase()];
   if (!action) return;
   event.preventDefault();
@@ -177,7 +173,6 @@ function moveByKey(event) {
 function move(held, f, chain) {
   if (playing) play(false);
   if (run.chains[0].forward) turnRound(); // it is the way forward that one can change
-  detail = true;
   if (held === "nu") {
     const nu = chain.method === "line" ? [f[0] - chain.origin.f[0], f[1] - chain.origin.f[1]] : f;
     run.replay({ nu });
@@ -199,9 +194,8 @@ function listenToPointer(picture) {
     canvas.classList.toggle("held", Boolean(held));
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (held) {
-      move(held, picture.view.point(...at(event)), picture.chain);
-    } else canvas.classList.toggle("on-mark", Boolean(picture.markAt(...at(event), 16)));
+    if (held) move(held, picture.view.point(...at(event)), picture.chain);
+    else canvas.classList.toggle("on-mark", Boolean(picture.markAt(...at(event), 16)));
   });
   for (const name of ["pointerup", "pointercancel"]) {
     canvas.addEventListener(name, () => {
@@ -295,6 +289,7 @@ for (let k = 0; k < Math.min(Number(given.get("steps")) || 0, 10000); k++) run.s
 for (const [id, action] of Object.entries(ACTIONS)) find(id).addEventListener("click", action);
 form.addEventListener("submit", (event) => event.preventDefault());
 for (const input of form.elements) if (input.name) input.addEventListener("input", () => settingChanged(input.name));
+field("seed").addEventListener("change", () => (field("seed").value = wholeSeed()));
 document.addEventListener("keydown", onKey);
 new ResizeObserver(() => changed(false)).observe(find("panels"));
 if (given.get("play") === "1") play(true);

@@ -55,6 +55,7 @@ function readAddress() {
       input.value = [...input.options].some((option) => option.value === value) ? value : input.value;
     else if (value !== "" && Number.isFinite(Number(value))) input.value = value;
   }
+  field("seed").value = wholeSeed();
   const preset = PRIORS[field("prior").value];
   if (preset && !SHAPE.every((name) => Number(field(name).value) === preset[name])) field("prior").value = "own";
   return given;
