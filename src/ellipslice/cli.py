@@ -1,4 +1,4 @@
-"""The command line: `ellipslice demo`, `ellipslice paper`, `ellipslice bench` and `ellipslice --version`."""
+"""The command line: `ellipslice demo`, `explore`, `paper`, `bench` and `--version`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,23 @@ def demo(
         from ellipslice.demo import run
 
         run(draws=draws, warmup=warmup, thin=thin, chains=chains, seed=seed, out=out)
+
+
+@app.command()
+def explore(
+    out: Annotated[
+        Path | None, typer.Option(help="HTML file to write; one among temporary files unless given.")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open it, or only write it.")] = True,
+) -> None:
+    """Play with an update of elliptical slice sampling in the browser: one page, no network.
+
+    To keep it, or to put it on a web site: ellipslice explore --out explore.html --no-browser
+    """
+    with readable_errors():
+        from ellipslice.explore import show
+
+        typer.echo(show(out, browser))
 
 
 @app.command()
