@@ -6,6 +6,13 @@ import os
 import subprocess
 import sys
 
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.engines import loops
+
 SCRIPT = """
 import sys
 import jax, jax.monitoring, jax.numpy as jnp, numpy as np
@@ -29,3 +36,15 @@ def test_the_second_process_compiles_nothing_that_takes_time(tmp_path):
         ]
         assert hits[1] > hits[0]
         assert hits[1] >= 5
+
+
+@pytest.mark.parametrize("move", [es.moves.EllipticalSlice(), es.moves.NealMetropolis(0.5)], ids=["search", "steps"])
+def test_a_loop_is_compiled_once(move):
+    """What a loop takes at first is of the same type as what it returns."""
+
+    def compiled():
+        return loops._as_it_comes._cache_size() + loops._as_one_function._cache_size()
+
+    before = compiled()
+    es.sample(lambda f: -jnp.sum(f**4), es.Diagonal(np.ones(7)), move=move, draws=3000, chains=2, seed=1)
+    assert compiled() == before + 1

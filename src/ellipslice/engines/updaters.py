@@ -26,6 +26,8 @@ class Updater:
 
     def begin(self, state: State) -> Any:
         """The progress of a chain before its first update."""
+        # A Python float would be another type to JAX than what a loop returns, and the loop would be compiled twice.
+        state = State(state.f, jnp.asarray(state.log_likelihood, jnp.asarray(state.f).dtype))
         return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), state)
 
     def enter(self, progress: Any) -> Any:

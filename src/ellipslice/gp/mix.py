@@ -48,9 +48,17 @@ def choose(
     wide = _Gaussian(centre, np.diag(deviation))
     shape = (len(prior.joint.latents), len(prior.inputs))
 
-    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, ways: Any, turns: tuple[tuple[int, int], ...]) -> Sweep:
+    sites = fit_sites(prior, log_likelihood, centre)
+    if ways is not None and "sites" in ways and isinstance(sites, str):
+        raise ValueError(
+            f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
+        )
+    found = None if isinstance(sites, str) else sites
+    tried = ways or (("white", "sites") if found else ("white", "surrogate", "fixed"))
+
+    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: tuple[tuple[int, int], ...]) -> Sweep:
         tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns)
-        return Sweep(prior.joint, of_kernel, of_likelihood, ways if of_kernel else (), latent, tuned=tuned)
+        return Sweep(prior.joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
         tree = sample(
@@ -59,33 +67,30 @@ def choose(
         )  # fmt: skip
         return _Pilot(tree.posterior.f.values, tree.sample_stats)
 
-    seen = pilot(sweep(wide, np.ones(shape), None, ("white",), ((0, 0),)), None, WARMUP)
-    near, noise = seen.gaussian(prior), _surrogate_noise(prior, log_likelihood, seen)
-    sites = fit_sites(prior, log_likelihood, near.centre)
-    if ways is not None and "sites" in ways and isinstance(sites, str):
-        raise ValueError(
-            f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
-        )
-    found = None if isinstance(sites, str) else sites
-    tried = ways or (("white", "sites") if found else ("white", "surrogate", "fixed"))
+    def refit(seen: _Pilot) -> tuple[_Gaussian, Sites | None]:
+        near = seen.gaussian(prior)
+        again = found and fit_sites(prior, log_likelihood, near.centre)
+        return near, found if again is None or isinstance(again, str) else again
+
+    all_of_them = tuple((number, 0) for number in range(len(tried)))
+    seen = pilot(sweep(wide, np.ones(shape), found, all_of_them), None, WARMUP)
+    noise = _surrogate_noise(prior, log_likelihood, seen)
+    near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
-        return Chosen(sweep(near, noise, found, tried, turns), {"ways": list(tried) if of_kernel else []})
+        return Chosen(sweep(near, noise, found, turns), {"ways": list(tried) if of_kernel else []})
     rates, best, after = {}, "", seen
     for number, way in enumerate(tried):
-        run = pilot(sweep(near, noise, found, tried, ((number, 1),)), seen.ends, WARMUP // 4)
+        run = pilot(sweep(near, noise, found, ((number, 1),)), seen.ends, WARMUP // 4)
         rates[way] = run.effective(of_kernel) / (COST[way] * (1 + run.factorisations))
         if rates[way] >= max(rates.values()):
             best, after = way, run
     second = max((way for way in tried if way != best), key=lambda way: rates[way])
     one, two = tried.index(best), tried.index(second)
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
-    near, top = after.gaussian(prior), max(rates.values())
-    if found is not None:
-        again = fit_sites(prior, log_likelihood, near.centre)
-        found = found if isinstance(again, str) else again
+    top, (near, found) = max(rates.values()), refit(after)
     report = {"ways": [best, second], "rates": {way: rate / top for way, rate in rates.items()}}
-    return Chosen(sweep(near, noise, found, tried, turns), report)
+    return Chosen(sweep(near, noise, found, turns), report)
 
 
 class _Gaussian(NamedTuple):

@@ -1,0 +1,408 @@
+"""Gaussian-process models as users meet them: structure, results, predictions, pictures, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import matplotlib as mpl
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import sklearn.gaussian_process.kernels as sk
+from scipy import stats
+from tinygp import kernels
+from tinygp.kernels import quasisep
+
+import ellipslice as es
+from ellipslice.gp import CoxProcess, LatentGP
+from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.structure import structured
+from ellipslice.likelihoods import Gaussian, Logistic, NegativeBinomial, Poisson, StudentT
+from statistical.monte_carlo import SEED, compare
+
+mpl.use("Agg")
+
+X = np.linspace(0.0, 3.0, 12)
+Y = np.array([2, 1, 3, 2, 4, 5, 3, 2, 2, 0, 1, 1])
+SHORT = {"draws": 40, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
+EUCLID = kernels.distance.L2Distance()
+
+
+def amplitude_and_scale(amplitude, scale):
+    return amplitude**2 * kernels.ExpSquared(scale)
+
+
+PRIORS = {"amplitude": dist.LogNormal(0.0, 1.0), "scale": dist.LogNormal(0.0, 1.0)}
+
+# --- structure --------------------------------------------------------------------------------------------------------
+
+
+def grid(*counts):
+    return np.stack(np.meshgrid(*(np.arange(c) * 0.5 for c in counts), indexing="ij"), -1).reshape(-1, len(counts))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inputs", "said"),
+    [
+        (kernels.ExpSquared(1.0), X, "dense, 12 values"),
+        (sk.RBF(1.0), X, "dense, 12 values"),
+        (quasisep.Matern32(1.0), X, "Markov in time, 12 times"),
+        (quasisep.Matern52(1.0), X[::-1], "Markov in time, 12 times"),
+        (quasisep.Matern52(1.0), np.repeat(X, 2), "Markov in time, 12 times"),
+        (kernels.Matern32(1.0), np.arange(1500.0), "stationary on a grid of 1500"),
+        (kernels.ExpSquared(0.7), grid(40, 30), "stationary on a grid of 40 x 30"),
+        (kernels.ExpSquared(0.7), grid(40, 30)[:-1], "dense, 1199 values"),
+    ],
+    ids=["dense", "sklearn", "time", "time backwards", "times twice", "line", "plane", "plane with a hole"],
+)
+def test_structure_is_chosen_from_kernel_and_inputs(kernel, inputs, said):
+    found = structured(kernel, inputs, 0.0)
+    assert found.said == said
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("case", ["time", "grid", "dense"])
+def test_whatever_the_structure_values_are_those_at_the_inputs(case, shuffled):
+    kernel, inputs = {
+        "time": (quasisep.Matern32(1.0), np.sort(np.random.default_rng(0).uniform(0, 9, 40))),
+        "grid": (kernels.ExpSquared(0.7), grid(40, 30)),
+        "dense": (kernels.ExpSquared(0.7), X),
+    }[case]
+    if shuffled:
+        inputs = np.random.default_rng(1).permutation(inputs)
+    mean = inputs.reshape(len(inputs), -1)[:, 0]
+    found = structured(kernel, inputs, mean)
+    latent = np.asarray(found.prior.mean).reshape(found.prior.shape)
+    np.testing.assert_allclose(found.pick(latent), mean, rtol=0, atol=1e-12)
+    rng = np.random.default_rng(2)
+    draws = np.stack([found.pick(f) for f in found.prior.simulate(rng, 4000, mean=False)])
+    some = slice(0, 4)
+    expected = np.asarray(kernel(inputs[some], inputs[some]))
+    products = draws[:, some, None] * draws[:, None, some]
+    compare(products.reshape(1, 4000, -1), expected.ravel(), "covariance of values at the inputs")
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_known_kernel_gives_the_draws_of_sample():
+    model = LatentGP(kernels.ExpSquared(1.0), Poisson, mean=0.5)
+    fit = model.fit(X, Y, **SHORT)
+    covariance = np.exp(-0.5 * (X[:, None] - X) ** 2)
+    tree = es.sample(Poisson(Y), es.Dense(covariance, 0.5), **SHORT)
+    np.testing.assert_allclose(fit.tree.posterior.f, tree.posterior.f, rtol=1e-6, atol=1e-6)
+    assert fit.tree.attrs["structure"] == "f: dense, 12 values"
+    np.testing.assert_array_equal(fit.tree.posterior.point, X)
+
+
+def test_unknown_parameters_are_named_in_the_result():
+    model = LatentGP(
+        amplitude_and_scale, NegativeBinomial, mean=lambda level: level,
+        parameters=PRIORS | {"dispersion": dist.LogNormal(1.0, 0.5), "level": dist.Normal(0.0, 1.0)},
+    )  # fmt: skip
+    fit = model.fit(X, Y, **SHORT)
+    posterior = fit.tree.posterior
+    assert set(posterior.data_vars) == {"amplitude", "scale", "dispersion", "level", "f"}
+    assert posterior.f.dims == ("chain", "draw", "point")
+    assert posterior.amplitude.shape == (2, 40)
+    assert (posterior.dispersion > 0).all()
+    assert {"factorisations", "evaluations", "log_likelihood"} <= set(fit.tree.sample_stats.data_vars)
+    assert sum(fit.moves.values()) >= 1.0
+    assert max(fit.moves.values()) == 1.0
+    assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.moves
+    assert (
+        repr(fit)
+        == "Fit(LatentGP(f; unknown parameters: amplitude, scale, dispersion, level), 12 points, 2 chains of 40 draws)"
+    )
+
+
+def test_the_same_seed_gives_the_same_draws():
+    model = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS)
+    one, two = (model.fit(X, Y, **SHORT) for _ in range(2))
+    np.testing.assert_array_equal(one.tree.posterior.f, two.tree.posterior.f)
+    np.testing.assert_array_equal(one.tree.posterior.scale, two.tree.posterior.scale)
+
+
+def test_parameters_may_be_arrays_and_come_in_a_mapping():
+    inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
+    model = LatentGP(
+        lambda p: kernels.ExpSquared(1.0, distance=EUCLID) if p is None else _scaled(p["scales"]),
+        lambda y, p: Gaussian(y, p["sigma"]),
+        parameters={"scales": dist.LogNormal(jnp.zeros(2), 1.0), "sigma": dist.HalfNormal(1.0)},
+    )
+    fit = model.fit(inputs, Y - 2.0, **SHORT)
+    assert fit.tree.posterior.scales.shape == (2, 40, 2)
+    assert fit.predict(inputs[:3]).latent.shape == (2, 40, 3)
+
+
+def _scaled(scales):
+    import tinygp
+
+    return tinygp.transforms.Linear(1 / scales, kernels.ExpSquared(1.0, distance=EUCLID))
+
+
+def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host():
+    def likelihood(y):
+        return lambda f: float(stats.poisson.logpmf(y, np.exp(np.asarray(f))).sum())
+
+    model = LatentGP(lambda scale: sk.RBF(float(scale)), likelihood, parameters={"scale": dist.LogNormal(0.0, 0.5)})
+    fit = model.fit(X, Y, **SHORT)
+    assert fit.tree.attrs["engine"] == "host"
+    assert set(fit.predict(X[:2]).data_vars) == {"latent"}
+
+
+def test_several_latent_functions():
+    def likelihood(y):
+        return lambda mean, log_noise: jnp.sum(jax.scipy.stats.norm.logpdf(y, mean, jnp.exp(log_noise)))
+
+    both = {"mean": kernels.ExpSquared(1.0), "log_noise": lambda scale: kernels.ExpSquared(scale)}
+    known = LatentGP(both | {"log_noise": kernels.ExpSquared(2.0)}, likelihood, mean={"log_noise": -1.0})
+    fit = known.fit(X, Y / 2.0, **SHORT)
+    assert set(fit.tree.posterior.data_vars) == {"mean", "log_noise"}
+    assert set(fit.predict(X[:3]).data_vars) == {"mean", "log_noise"}
+    unknown = LatentGP(both, likelihood, parameters={"scale": dist.LogNormal(0.0, 0.5)})
+    fit = unknown.fit(X, Y / 2.0, **SHORT)
+    assert set(fit.tree.posterior.data_vars) == {"mean", "log_noise", "scale"}
+    assert "sites" not in fit.moves
+
+
+# --- predictions ------------------------------------------------------------------------------------------------------
+
+
+def matern32(x, y):
+    """In double precision, by hand."""
+    r = math.sqrt(3) * np.abs(x[:, None] - y)
+    return (1 + r) * np.exp(-r)
+
+
+def test_values_at_new_points_given_old_ones():
+    """Weights and what is left, against the textbook's formulas."""
+    model = LatentGP(kernels.Matern32(1.0), Gaussian, mean=lambda X: 0.3 * X)
+    new = np.array([0.5, 1.77, 4.0])
+    mean, weights, root, old_mean = (part[0] for part in Conditional(model, X, new)._maps({}, np))
+    across = matern32(X, new)
+    expected = np.linalg.solve(matern32(X, X), across)
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-8)
+    left = matern32(new, new) - across.T @ expected
+    np.testing.assert_allclose(root @ root.T, left, rtol=0, atol=1e-8)
+    np.testing.assert_allclose([mean, old_mean[:3]], [0.3 * new, 0.3 * X[:3]])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kernel", [kernels.Matern32(1.0), quasisep.Matern32(1.0)], ids=["dense", "time"])
+def test_predictions_have_the_exact_mean_and_variance(kernel):
+    y, new = np.sin(2 * X), np.array([0.1, 1.5, 3.6])
+    fit = LatentGP(kernel, lambda y: Gaussian(y, 0.5)).fit(X, y, draws=3000, seed=SEED + 1, progress=False)
+    predicted = fit.predict(new, draws=12000, seed=SEED + 2)
+    gain = np.linalg.solve(matern32(X, X) + 0.25 * np.eye(12), matern32(X, new)).T
+    mean = gain @ y
+    variance = np.diag(matern32(new, new) - gain @ matern32(X, new))
+    compare(predicted.latent.values, mean, "latent mean")
+    compare((predicted.latent.values - mean) ** 2, variance, "latent variance")
+    compare((predicted.observed.values - mean) ** 2, variance + 0.25, "variance of observations")
+    np.testing.assert_array_equal(predicted.expected, predicted.latent)
+
+
+@pytest.mark.statistical
+def test_predictions_are_calibrated():
+    """Data from the model with unknown parameters: held-out values rank uniformly among what was predicted."""
+    rng = np.random.default_rng(SEED + 3)
+    model = LatentGP(amplitude_and_scale, lambda y: Gaussian(y, 0.3), parameters=PRIORS)
+    new, ranks = np.array([0.7, 3.5]), []
+    everywhere = np.concatenate([X, new])
+    for repeat in range(24):
+        amplitude, scale = np.exp(rng.standard_normal(2))
+        covariance = amplitude**2 * np.exp(-0.5 * ((everywhere[:, None] - everywhere) / scale) ** 2)
+        f = np.linalg.cholesky(covariance + 1e-10 * np.eye(14)) @ rng.standard_normal(14)
+        y = f + 0.3 * rng.standard_normal(14)
+        fit = model.fit(X, y[:12], draws=150, warmup=50, chains=2, seed=repeat, progress=False, latent_updates=3)
+        predicted = fit.predict(new, draws=100, seed=repeat).observed.values.reshape(-1, 2)
+        ranks += list((predicted < y[12:]).mean(0))
+    assert stats.kstest(ranks, "uniform").pvalue > 1e-6
+
+
+def test_scores_of_held_out_data():
+    fit = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT)
+    f = fit.predict(X[:2]).latent.values.reshape(-1, 2)
+    expected = np.log(stats.poisson.pmf([2, 1], np.exp(f)).mean(0))
+    np.testing.assert_allclose(fit.log_predictive(X[:2], [2, 1]), expected, rtol=1e-10)
+
+
+def test_observations_that_differ_from_point_to_point():
+    exposure = np.linspace(0.0, 1.0, 12)
+    fit = LatentGP(kernels.ExpSquared(1.0), lambda y: Poisson(y, offset=exposure)).fit(X, Y, **SHORT)
+    with pytest.raises(ValueError, match="does not broadcast") as raised:
+        fit.predict(X[:2])
+    assert "observed=lambda" in "".join(raised.value.__notes__)
+    given = fit.predict(X[:2], observed=lambda y: Poisson(y, offset=1.0))
+    np.testing.assert_allclose(given.expected, np.exp(given.latent + 1.0))
+
+
+# --- Cox processes ----------------------------------------------------------------------------------------------------
+
+
+def test_events_in_time():
+    events = np.array([0.1, 0.2, 0.25, 0.9, 1.5])
+    process = CoxProcess(kernels.ExpSquared(0.5), (0.0, 2.0), 4)
+    np.testing.assert_array_equal(process.counts(events), [3, 1, 0, 1])
+    np.testing.assert_array_equal(process.centres, [0.25, 0.75, 1.25, 1.75])
+    fit = process.fit(events, **SHORT)
+    assert fit.model.means["f"] == pytest.approx(math.log(5 / 2))
+    predicted = fit.predict([0.3])
+    np.testing.assert_allclose(predicted.expected, np.exp(predicted.latent))
+    assert "observed" not in predicted
+    np.testing.assert_array_equal(fit.shown, [6, 2, 0, 2])
+
+
+def test_points_in_a_window():
+    points = np.random.default_rng(0).uniform([0, 0], [2, 1], (50, 2))
+    process = CoxProcess(kernels.ExpSquared(0.5), [(0, 2), (0, 1)], [6, 3])
+    assert process.counts(points).sum() == 50
+    fit = process.fit(points, **SHORT)
+    assert fit.tree.posterior.f.shape == (2, 40, 18)
+    inside = (points // (1 / 3)).astype(int)
+    expected = np.bincount(inside[:, 0] * 3 + inside[:, 1], minlength=18)
+    np.testing.assert_array_equal(process.counts(points), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CoxProcess(None, (2.0, 0.0), 4), "window must be (low, high)"),
+        (lambda: CoxProcess(None, (0.0, 2.0), 0), "cells must be a whole number"),
+        (lambda: CoxProcess(None, (0.0, 2.0), 2.5), "cells must be a whole number"),
+        (lambda: CoxProcess(None, (0.0, 2.0), 4).counts([3.0]), "events[0] = [3.] is outside the window"),
+        (lambda: CoxProcess(None, (0.0, 2.0), 4).counts([[0.1, 0.2]]), "events have 2 axes"),
+    ],
+)
+def test_cox_processes_refuse(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_pictures():
+    curve = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT).plot()
+    assert curve.get_ylabel() == "expected"
+    assert [text.get_text() for text in curve.get_legend().get_texts()][-1] == "data"
+    inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
+    fit = LatentGP(kernels.ExpSquared(1.0), Logistic).fit(inputs, np.resize([1, -1], 12), **SHORT)
+    maps = fit.plot(what="latent")
+    assert maps[0].get_title() == "latent, mean"
+    with pytest.raises(ValueError, match="what must be one of latent, expected, observed"):
+        fit.plot(what="f")
+    cube = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(np.ones((12, 3)) * X[:, None], Y, **SHORT)
+    with pytest.raises(ValueError, match="there are 3 inputs, and a picture has one or two"):
+        cube.plot()
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: LatentGP(kernels.ExpSquared, Poisson), TypeError, "must be a kernel of tinygp"),
+        (lambda: LatentGP(3.0, Poisson), TypeError, "not a float"),
+        (lambda: LatentGP({}, Poisson), ValueError, "empty mapping"),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "The data are given to fit"),
+        (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a parameter"),
+        (
+            lambda: LatentGP(amplitude_and_scale, Poisson, parameters={"amplitude": 1.0, "scale": 1.0}),
+            TypeError,
+            "must be a distribution of numpyro",
+        ),
+        (
+            lambda: LatentGP(lambda k: kernels.ExpSquared(k), Poisson, parameters={"k": dist.Poisson(1.0)}),
+            TypeError,
+            "is discrete",
+        ),
+        (
+            lambda: LatentGP({"mean": kernels.ExpSquared(1.0)}, Poisson, parameters={"mean": dist.Normal(0, 1)}),
+            ValueError,
+            "name of a latent function and of a parameter",
+        ),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson, mean={"g": 1.0}), ValueError, "mean names 'g'"),
+    ],
+)
+def test_models_that_cannot_be(make, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "message"),
+    [
+        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"ways": "white"}, ValueError, "but there are none"),
+        (
+            LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
+            {"ways": ("blue",)},
+            ValueError,
+            "ways must be some of 'white', 'sites', 'surrogate', 'fixed'",
+        ),
+        (
+            LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
+            {"reference": "ep"},
+            ValueError,
+            "reference is for models without unknown parameters",
+        ),
+        (
+            LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS | {"more": dist.Normal(0, 1)}),
+            {},
+            ValueError,
+            "the parameter 'more' enters neither kernel, mean nor likelihood",
+        ),
+        (
+            LatentGP(lambda amplitude: -amplitude * kernels.ExpSquared(1.0), Poisson,
+                     parameters={"amplitude": dist.LogNormal(0, 1)}),
+            {},
+            ValueError,
+            "no positive definite covariance",
+        ),
+        (
+            LatentGP(amplitude_and_scale, lambda y: lambda f: jnp.sum(f[:-1] * f[1:]), parameters=PRIORS),
+            {"ways": ("sites",)},
+            ValueError,
+            'ways has "sites", which need a log-likelihood that is a sum',
+        ),
+        (LatentGP(amplitude_and_scale, lambda y: 3.0, parameters=PRIORS), {}, TypeError, "it returned 3.0"),
+    ],
+)  # fmt: skip
+def test_fits_that_cannot_be(model, options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        model.fit(X, Y, **SHORT | options)
+
+
+def test_data_of_another_length():
+    for parameters in (None, PRIORS):
+        kernel = amplitude_and_scale if parameters else kernels.ExpSquared(1.0)
+        with pytest.raises(ValueError, match="11"):
+            LatentGP(kernel, Poisson, parameters=parameters).fit(X, Y[:11], **SHORT)
+
+
+def test_inputs_of_another_shape():
+    fit = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT)
+    with pytest.raises(ValueError, match="was fitted to inputs of shape"):
+        fit.predict(np.ones((3, 2)))
+
+
+def test_tinygp_distances_are_named_when_they_are_no_covariance():
+    inputs = np.random.default_rng(0).uniform(0, 1, (60, 3))
+    with pytest.raises(ValueError, match="not positive semi-definite") as raised:
+        LatentGP(kernels.Matern52(5.0), Poisson).fit(inputs, np.ones(60), **SHORT)
+    assert "L2Distance" in "".join(raised.value.__notes__)
+
+
+def test_robust_noise_has_unknown_parameters_too():
+    model = LatentGP(
+        kernels.ExpSquared(1.0), StudentT,
+        parameters={"scale": dist.HalfNormal(1.0), "degrees": dist.Uniform(2.0, 20.0)},
+    )  # fmt: skip
+    posterior = model.fit(X, np.sin(X), **SHORT).tree.posterior
+    assert ((posterior.degrees > 2) & (posterior.degrees < 20)).all()
+    assert model.fit(X, np.sin(X), **SHORT).tree.attrs["parameter_moves"] == "f fixed"
