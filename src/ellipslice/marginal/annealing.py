@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ellipslice.marginal.movers import TOGETHER, Moved, Mover, Particles
 
@@ -90,7 +89,7 @@ def next_power(log_likelihood: np.ndarray, power: float, overlap: float) -> floa
 
     def kept(step: float) -> float:
         scaled = step * (values - values.max())
-        return float(np.exp(2 * logsumexp(scaled) - logsumexp(2 * scaled)) / len(values))
+        return float(np.exp(2 * np.logaddexp.reduce(scaled) - np.logaddexp.reduce(2 * scaled)) / len(values))
 
     high = 1.0 - power
     if kept(high) >= overlap:
@@ -123,7 +122,7 @@ def take(particles: Particles, rows: np.ndarray) -> Particles:
 def systematic(log_weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """As many rows as there are weights, each taken in proportion to its own: systematic resampling."""
     count = len(log_weights)
-    edges = np.cumsum(np.exp(log_weights - logsumexp(log_weights)))
+    edges = np.cumsum(np.exp(log_weights - np.logaddexp.reduce(log_weights)))
     rows = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.random()) / count, side="right")
     return np.minimum(rows, count - 1)
 
@@ -154,11 +153,11 @@ def sequential(
         first, power = power == 0, following
         rows = np.arange(len(particles.f)).reshape(islands, count)
         for island, own in enumerate(log_weights):
-            total = logsumexp(own)
+            total = np.logaddexp.reduce(own)
             if total == -np.inf:  # an island whose draws all have a likelihood of zero: so is its estimate
                 rows[island] = rng.choice(np.flatnonzero(np.isfinite(particles.log_likelihood)), count)
                 log_z[island] = -np.inf
-            elif first or power == 1 or 2 * total - logsumexp(2 * own) < np.log(count / 2):
+            elif first or power == 1 or 2 * total - np.logaddexp.reduce(2 * own) < np.log(count / 2):
                 rows[island] = rows[island][systematic(own, rng)]
                 log_z[island] += total - np.log(count)
             else:

@@ -138,7 +138,9 @@ def evidence(
     with jax_settings():
         trial = first_draw(posterior, start_generator(seed, 0))
         runner, _ = choose_engine(posterior, engine, trial, EllipticalSlice())
-        warn_if_random(*(runner.evaluate(trial) for _ in range(2)), "a second time")
+        value = runner.evaluate(trial)
+        if np.isfinite(value):
+            warn_if_random(value, runner.evaluate(trial), "a second time")
         warn_if_prior_inside(runner)
         target, how = _target(posterior, runner, reference)
         runs = _Runs(target, seed, overlap, updates)
@@ -171,7 +173,7 @@ def evidence(
         nan_evaluations=runs.cost.nans,
         stuck_updates=runs.cost.stuck,
         reference=how,
-        engine="host" if runner.name == "host" else "batched",
+        engine=target.engine,
         seed=seed,
         seconds=time.perf_counter() - began,
     )
@@ -209,7 +211,7 @@ class _Runs:
             raise ValueError("the log-likelihood is +inf at a draw from the prior. Z would be infinite.")
         if not np.isfinite(values).any():
             raise ValueError(
-                f"the likelihood is zero (a log-likelihood of -inf or NaN) at all {len(values):,} draws from the prior; "
+                f"the likelihood is zero (its logarithm -inf or NaN) at all {len(values):,} draws from the prior; "
                 "its integral cannot be seen. Take more particles; if the region where it is not zero is far out, "
                 "let the log-likelihood fall off towards it by a slope instead of a step."
             )

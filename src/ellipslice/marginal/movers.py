@@ -90,7 +90,7 @@ class DeviceMover(Mover):
         gpu = jax.default_backend() == "gpu"
         self._ahead, group = (8, count) if gpu else (2, GROUP)
         self._groups = [np.arange(start, start + group) % count for start in range(0, count, group)]
-        self._keys = [chain_keys(seed, group) for group in self._groups]
+        self._keys = [chain_keys(seed, group.tolist()) for group in self._groups]
 
     def evaluate(self, f: np.ndarray) -> np.ndarray:
         with jax_settings():

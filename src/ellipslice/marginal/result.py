@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 ENOUGH = 20
 """Effective runs of annealed importance sampling, below which it is too noisy to be a check."""
@@ -47,7 +46,7 @@ class Evidence:
     reference : str
         Where particles came from: "prior", "laplace" or "ep".
     engine : str
-        "batched" or "host".
+        Where particles were moved: "batched" (by compiled code, all together) or "host".
     seed : int
     seconds : float
     """
@@ -86,14 +85,14 @@ class Evidence:
 def mean_of(log_values: np.ndarray) -> tuple[float, float]:
     """The logarithm of the mean of independent unbiased estimates of Z, and its standard error, by the delta method."""
     count = len(log_values)
-    log_mean = float(logsumexp(log_values)) - float(np.log(count))
+    log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(count))
     relative = np.exp(log_values - log_mean)
     return log_mean, float(relative.std(ddof=1) / np.sqrt(count))
 
 
 def effective_number(log_weights: np.ndarray) -> float:
     """To how many particles of equal weight these amount."""
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    return float(np.exp(2 * np.logaddexp.reduce(log_weights) - np.logaddexp.reduce(2 * log_weights)))
 
 
 def agreement(one: tuple[float, float], other: tuple[float, float], effective: float) -> bool | None:

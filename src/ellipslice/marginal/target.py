@@ -31,6 +31,8 @@ class Target(NamedTuple):
     """What to add to a point for a centred flat vector of the posterior."""
     mover: Callable[[int, int], Mover]
     """Makes one from a seed and a number of particles."""
+    engine: str
+    """Where particles are moved: "batched" is a device, if only the CPU, and "host" is NumPy."""
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from the Gaussian."""
@@ -43,9 +45,9 @@ def around_prior(posterior: Posterior, engine: Engine) -> Target:
     if engine.name != "host" and can_draw(prior):
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
-        return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count))
+        return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
     values = _by_python(posterior, engine) if isinstance(engine, HostEngine) else _by_jax(posterior)
-    return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count))
+    return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count), "host")
 
 
 def around_reference(posterior: Posterior, sites: Sites) -> Target:
@@ -58,7 +60,7 @@ def around_reference(posterior: Posterior, sites: Sites) -> Target:
         inner = compilable(posterior.log_likelihood, size)
         arrays = (jnp.asarray(part) for part in (beside.centre, sites.linear, sites.precision, constant))
         likelihood, source = _OverReference(inner, *arrays), source_of(gaussian, size + -size % 8, DOUBLE)
-    return Target(gaussian, beside.centre, lambda seed, count: DeviceMover(likelihood, source, seed, count))
+    return Target(gaussian, beside.centre, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
 
 
 @pytree

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import logsumexp
 
 from ellipslice.references.sites import Sites, narrow
 
@@ -75,7 +74,9 @@ def tilted_log_masses(
     centre = cavity * (mean / variance - sites.linear)
     _, log_weights = _quadrature(terms, centre, cavity, mean, np.sqrt(WIDER * variance))
     # log of the cavity's constant and of dx, less the integral of cavity times site, which is Gaussian too
-    log_mass = logsumexp(log_weights, axis=0) + 0.5 * np.log(WIDER * variance) - 0.5 * np.log(2 * np.pi * cavity)
+    log_mass = (
+        np.logaddexp.reduce(log_weights, axis=0) + 0.5 * np.log(WIDER * variance) - 0.5 * np.log(2 * np.pi * cavity)
+    )
     site_mass = 0.5 * np.log(variance / cavity) + 0.5 * (mean**2 / variance - centre**2 / cavity)
     return log_mass - site_mass
 
