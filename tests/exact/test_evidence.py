@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 import ellipslice as es
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, Probit, StudentT
 from ellipslice.marginal.annealing import Schedule, next_power, systematic
-from ellipslice.marginal.result import agreement, effective_number, mean_of
+from ellipslice.marginal.result import agreement, mean_of, weighted_mean
 from ellipslice.paper.problems import synthetic
 
 RNG = np.random.default_rng(5)
@@ -63,7 +63,15 @@ def test_estimates_of_z_are_averaged_not_those_of_its_logarithm():
     assert log_mean == pytest.approx(math.log(2))
     assert error == pytest.approx(math.sqrt(2 / 3) / 2 / 2)
     assert mean_of(np.array([0.0, -np.inf]))[0] == pytest.approx(-math.log(2))
-    assert effective_number(np.array([-5.0, -5.0, -np.inf])) == pytest.approx(2)
+
+
+def test_annealed_weights_are_no_better_than_their_logarithms_say():
+    log_mean, error, effective = weighted_mean(np.array([-5.0, -5.0, -5.0, -np.inf]))
+    assert (log_mean, effective) == pytest.approx((-5 + math.log(0.75), 3.0), rel=0.1)
+    assert error == pytest.approx(math.sqrt(1 / 3 / 4), rel=0.2)
+    spread = np.random.default_rng(0).normal(0, 3, 1000)
+    assert weighted_mean(spread)[1] > mean_of(spread)[1]
+    assert weighted_mean(spread)[2] < 1
 
 
 def test_agreement_needs_a_check_that_can_say():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.movers import GROUP, Mover, Particles
-from ellipslice.marginal.result import Evidence, agreement, effective_number, mean_of
+from ellipslice.marginal.result import Evidence, agreement, mean_of, weighted_mean
 from ellipslice.marginal.target import Target, around_prior, around_reference
 from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import generator, start_generator
@@ -149,9 +149,9 @@ def evidence(
         log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
 
     estimate = mean_of(found.log_z)
-    annealing, effective, agrees = (np.nan, np.nan), np.nan, None
+    annealing, effective, agrees = [np.nan, np.nan], np.nan, None
     if log_weights is not None:
-        annealing, effective = mean_of(log_weights), effective_number(log_weights)
+        *annealing, effective = weighted_mean(log_weights)
         agrees = agreement(estimate, annealing, effective)
     _warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
     rows = systematic(np.repeat(found.log_z, particles // islands), generator(seed, 1, 2))  # by what islands weigh
@@ -237,7 +237,7 @@ def _warn_of_trouble(
     cost: Cost,
     schedule: Schedule,
     estimate: tuple[float, float],
-    annealing: tuple[float, float],
+    annealing: Sequence[float],
     agrees: bool | None,
 ) -> None:
     """Say at the end what a user must know before using the estimate."""
@@ -266,7 +266,8 @@ def _warn_of_trouble(
     if agrees is False:
         warn(
             f"annealed importance sampling gives log Z = {annealing[0]:.4g} ± {annealing[1]:.2g}, and sequential Monte "
-            f"Carlo {estimate[0]:.4g} ± {estimate[1]:.2g}: they do not agree, so trust neither. Take more particles."
+            f"Carlo {estimate[0]:.4g} ± {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
+            "particles. (Annealed importance sampling errs downwards, if it errs.)"
         )
 
 

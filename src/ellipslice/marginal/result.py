@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,12 +91,21 @@ def mean_of(log_values: np.ndarray) -> tuple[float, float]:
     return log_mean, float(relative.std(ddof=1) / np.sqrt(count))
 
 
-def effective_number(log_weights: np.ndarray) -> float:
-    """To how many particles of equal weight these amount."""
-    return float(np.exp(2 * np.logaddexp.reduce(log_weights) - np.logaddexp.reduce(2 * log_weights)))
+def weighted_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
+    """The logarithm of the mean of the weights of annealed importance sampling, its error, and their effective number.
+
+    If their logarithms vary by more than 2 or so, the largest weights, which make the mean, are rarely among those
+    seen, and the spread of what is seen says too little. So the variance is also what log-normal weights with this
+    spread of logarithms would have, whichever is larger: such weights come of a sum over many steps.
+    """
+    count, seen = len(log_weights), log_weights[np.isfinite(log_weights)]
+    log_mean, error = mean_of(log_weights)
+    log_normal = np.exp(min(float(seen.var()), 700.0)) * count / len(seen) - 1
+    variance = max(error**2 * count, float(log_normal))
+    return log_mean, float(np.sqrt(variance / count)), count / (1 + variance)
 
 
-def agreement(one: tuple[float, float], other: tuple[float, float], effective: float) -> bool | None:
+def agreement(one: Sequence[float], other: Sequence[float], effective: float) -> bool | None:
     """Whether two estimates with errors agree, if the other one is good enough to say."""
     if not effective >= ENOUGH:
         return None
