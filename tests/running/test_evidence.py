@@ -27,7 +27,7 @@ def small(function, prior, **options):
 
 
 def test_a_result_says_what_it_is():
-    result = small(by_jax, PRIOR)
+    result = small(by_jax, PRIOR, particles=1000)
     first, second = str(result).splitlines()
     assert first.startswith(f"log Z = {result.log_z:.1f}"[:-1])
     assert "sequential Monte Carlo, from the prior in" in first
@@ -37,9 +37,9 @@ def test_a_result_says_what_it_is():
     assert result.powers[-1] == 1
     assert len(result.powers) == len(result.updates) == len(result.correlations)
     assert 0 < result.ancestors <= 1
-    assert result.evaluations > 3 * 200
+    assert result.evaluations > 3 * 1000
     assert (result.engine, result.reference, result.seed) == ("batched", "prior", 1)
-    assert result.draws.shape == (200, 2)
+    assert result.draws.shape == (1000, 2)
 
 
 def test_the_check_can_be_left_out():
