@@ -94,7 +94,7 @@ def mean_of(log_values: np.ndarray) -> tuple[float, float]:
 
 
 def weighted_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
-    """The logarithm of the mean weight of annealed importance sampling, its error, and the effective number of weights."""
+    """Of annealed importance sampling: the logarithm of the mean weight, its error, and the effective number."""
     log_mean, error = mean_of(log_weights)
     count = len(log_weights)
     return log_mean, error, count / (1 + error**2 * (count - 1))  # (sum w)^2 / sum w^2
