@@ -2,7 +2,8 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
+`es.sample` runs chains; `es.step` is one update by itself; `es.evidence` and `es.approximate_evidence` compare models;
+`es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
 find the settings of moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`,
 `es.diagnostics`, `es.testing` and `es.data`.
 """
@@ -11,6 +12,7 @@ import importlib.metadata
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
 from ellipslice.fast_cpu import fast_cpu
+from ellipslice.marginal import evidence
 from ellipslice.moves import step
 from ellipslice.priors import (
     Dense,
@@ -26,6 +28,7 @@ from ellipslice.priors import (
     Sum,
     TruncatedGaussian,
 )
+from ellipslice.references import approximate_evidence
 from ellipslice.sampling import sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
@@ -44,8 +47,10 @@ __all__ = [
     "Stationary",
     "Sum",
     "TruncatedGaussian",
+    "approximate_evidence",
     "data",
     "diagnostics",
+    "evidence",
     "fast_cpu",
     "gp",
     "likelihoods",

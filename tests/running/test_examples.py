@@ -21,6 +21,7 @@ def load(name):
 def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "cox_process",
+        "evidence",
         "million_rows",
         "offset",
         "strong_likelihood",
@@ -39,6 +40,16 @@ def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "500 updates" in said
     assert "peak memory" in said
+    assert path.stat().st_size > 10_000
+
+
+def test_the_evidence_says_that_the_rate_of_explosions_changed(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "evidence.png"
+    load("evidence").main(scales=(20.0,), particles=100, picture=str(path))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    log_z = {row[0]: float(row[1] if row[0] == "constant" else row[2]) for row in rows}
+    assert log_z["constant"] < min(log_z["smooth"], log_z["rough"]) - 25
     assert path.stat().st_size > 10_000
 
 

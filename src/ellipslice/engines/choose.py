@@ -89,7 +89,7 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
     # A function that gave up when it met the tracer returned a constant, which may agree with it here by chance.
     points = host.posterior.points(np.random.default_rng(0), 24)
     if all(compiled.evaluate(point) == traced for point in points[:3]) and not all(
-        _agree(traced, host.call.first(point)) for point in points
+        _agree(compiled.evaluate(point), host.call.first(point)) for point in points
     ):
         return f"what JAX traced is {traced:.6g} everywhere, and the log-likelihood itself is not"
     return None

@@ -26,14 +26,14 @@ def laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites:
     log_likelihood : callable
         Of a centred flat vector, a sum over its values, that JAX can trace.
     """
-    slopes = jax.jit(lambda f: _slopes(log_likelihood, f))
+    compiled = jax.jit(lambda f: slopes(log_likelihood, f))
     z = np.zeros(len(rows))
-    height, slope, bend = _at(slopes, rows, z)
+    height, slope, bend = _at(compiled, rows, z)
     for _ in range(STEPS):
         precision = np.maximum(-bend, 0.0)
         step = cho_solve((white_root(rows, precision), True), rows @ (precision * (z @ rows) + slope)) - z
         for _ in range(30):  # halved until it leads upwards
-            there = _at(slopes, rows, z + step)
+            there = _at(compiled, rows, z + step)
             if there[0] > height - 1e-12 * abs(height):
                 break
             step = step / 2
@@ -47,14 +47,14 @@ def laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites:
     return Sites(precision * (z @ rows) + slope, precision)
 
 
-def _slopes(log_likelihood: Callable[[Any], Any], f: Any) -> tuple[Any, Any, Any]:
+def slopes(log_likelihood: Callable[[Any], Any], f: Any) -> tuple[Any, Any, Any]:
     """Value, first and second derivatives, the latter of one value at a time: others are 0, it being a sum."""
     gradient = jax.grad(lambda f: jnp.asarray(log_likelihood(f), f.dtype))
     slope, bend = jax.jvp(gradient, (f,), (jnp.ones_like(f),))
     return log_likelihood(f), slope, bend
 
 
-def _at(slopes: Callable[[Any], Any], rows: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def _at(slopes_at: Callable[[Any], Any], rows: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """The log-posterior at z, up to a constant, and the log-likelihood's derivatives."""
-    value, slope, bend = slopes(z @ rows)
+    value, slope, bend = slopes_at(z @ rows)
     return float(value) - 0.5 * float(z @ z), np.asarray(slope), np.asarray(bend)

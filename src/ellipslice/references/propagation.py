@@ -60,6 +60,27 @@ def _moments(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
     return narrowed.T @ (narrowed @ sites.linear), np.einsum("ij,ij->j", narrowed, narrowed)
 
 
+def tilted_log_masses(
+    terms: Callable[[np.ndarray], np.ndarray], sites: Sites, mean: np.ndarray, variance: np.ndarray
+) -> np.ndarray:
+    """By how much each site must be raised, in logarithms, to have the integral under its cavity that its term has.
+
+    `mean` and `variance` are those under Q.
+    """
+    precision = 1 / variance - sites.precision
+    if (precision <= 0).any():
+        raise ValueError("expectation propagation did not converge: a site is narrower than Q itself.")
+    cavity = 1 / precision
+    centre = cavity * (mean / variance - sites.linear)
+    _, log_weights = _quadrature(terms, centre, cavity, mean, np.sqrt(WIDER * variance))
+    # log of the cavity's constant and of dx, less the integral of cavity times site, which is Gaussian too
+    log_mass = (
+        np.logaddexp.reduce(log_weights, axis=0) + 0.5 * np.log(WIDER * variance) - 0.5 * np.log(2 * np.pi * cavity)
+    )
+    site_mass = 0.5 * np.log(variance / cavity) + 0.5 * (mean**2 / variance - centre**2 / cavity)
+    return log_mass - site_mass
+
+
 def _tilted(
     terms: Callable[[np.ndarray], np.ndarray],
     centre: np.ndarray,
@@ -67,15 +88,26 @@ def _tilted(
     middle: np.ndarray,
     deviation: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each value under its cavity N(centre, cavity) times its own likelihood.
+    """Mean and variance of each value under its cavity N(centre, cavity) times its own likelihood."""
+    points, log_weights = _quadrature(terms, centre, cavity, middle, deviation)
+    weights = np.exp(log_weights - log_weights.max(axis=0))
+    weights = weights / weights.sum(axis=0)
+    mean = (weights * points).sum(axis=0)
+    return mean, (weights * (points - mean) ** 2).sum(axis=0)
+
+
+def _quadrature(
+    terms: Callable[[np.ndarray], np.ndarray],
+    centre: np.ndarray,
+    cavity: np.ndarray,
+    middle: np.ndarray,
+    deviation: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points, and the logarithms of their weights in an integral of cavity (without its constant) times likelihood.
 
     By Gauss and Hermite's rule around `middle`, where the two together are: the cavity may be a thousand times wider.
     """
     steps = NODES[:, None]
     points = middle + deviation * steps
     log_weights = terms(points) - 0.5 * (points - centre) ** 2 / cavity + 0.5 * steps**2
-    log_weights = LOG_WEIGHTS[:, None] + np.where(np.isnan(log_weights), -np.inf, log_weights)
-    weights = np.exp(log_weights - log_weights.max(axis=0))
-    weights = weights / weights.sum(axis=0)
-    mean = (weights * points).sum(axis=0)
-    return mean, (weights * (points - mean) ** 2).sum(axis=0)
+    return points, LOG_WEIGHTS[:, None] + np.where(np.isnan(log_weights), -np.inf, log_weights)

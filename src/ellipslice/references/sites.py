@@ -84,6 +84,13 @@ def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
     return cholesky(inner, lower=True)
 
 
+def log_normalizer(rows: np.ndarray, sites: Sites) -> float:
+    """The logarithm of the integral of N(f; 0, rows.T @ rows) exp(linear f - precision f^2 / 2)."""
+    root = white_root(rows, sites.precision)
+    z = solve_triangular(root, rows @ sites.linear, lower=True)
+    return 0.5 * float(z @ z) - float(np.log(root.diagonal()).sum())
+
+
 LIMIT = 5_000
 """Most values of a prior, whose factor becomes a dense matrix."""
 

@@ -1,0 +1,88 @@
+"""log Z on the paper's problems: R01 to R10 beside the closed form, USPS and Mine beside Laplace's and EP's values.
+
+    python benchmarks/evidence.py --out benchmarks/results/evidence.json
+
+R01 to R10 run from the prior, which is the hard way and the one that any likelihood can go; from expectation
+propagation their error would be zero. USPS and Mine run as `es.evidence` comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import multivariate_normal
+
+import ellipslice as es
+from ellipslice.machine import machine
+from ellipslice.paper.problems import NOISE, PROBLEMS, problem
+
+
+def main() -> None:
+    """Print a row for each problem, and save all rows after each."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--problems", default=",".join(PROBLEMS))
+    options.add_argument("--particles", type=int, default=1000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--out", type=Path)
+    asked = options.parse_args()
+
+    print("       exact      SMC  error  errors off      AIS  error   Laplace        EP  steps  updates  seconds")
+    rows = []
+    for name in asked.problems.split(","):
+        rows.append(row := measured(name, asked.particles, asked.seed))
+        off = "" if row["exact"] is None else f"{(row['log_z'] - row['exact']) / row['error']:+.1f}"
+        exact = "" if row["exact"] is None else f"{row['exact']:.2f}"
+        print(
+            f"{name:4} {exact:>7} {row['log_z']:8.2f} {row['error']:6.3f} {off:>11} {row['annealed_log_z']:8.2f}"
+            f" {row['annealed_error']:6.3f} {row['laplace']:9.2f} {row['ep']:9.2f} {row['steps']:6} {row['updates']:8}"
+            f" {row['seconds']:8.0f}",
+            flush=True,
+        )
+        for warning in row["warnings"]:
+            print(f"     {warning}", flush=True)
+        if asked.out:
+            known = {"machine": machine("jax"), "particles": asked.particles, "seed": asked.seed, "evidence": rows}
+            asked.out.write_text(json.dumps(known, indent=1), encoding="utf8")
+
+
+def measured(name: str, particles: int, seed: int) -> dict[str, Any]:
+    """What is known of log Z on one problem."""
+    one = problem(name)
+    prior, exact, reference = es.Dense(one.covariance), None, "auto"
+    if name.startswith("R"):
+        size = len(one.covariance)
+        exact = float(multivariate_normal(cov=one.covariance + NOISE**2 * np.eye(size)).logpdf(one.likelihood.y))
+        reference = None
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = es.evidence(one.likelihood, prior, particles=particles, reference=reference, seed=seed)
+    return {
+        "problem": name,
+        "exact": exact,
+        "reference": result.reference,
+        "log_z": result.log_z,
+        "error": result.error,
+        "annealed_log_z": result.annealed_log_z,
+        "annealed_error": result.annealed_error,
+        "annealed_effective": result.annealed_effective,
+        "agrees": result.agrees,
+        "laplace": es.approximate_evidence(one.likelihood, prior, "laplace"),
+        "ep": es.approximate_evidence(one.likelihood, prior, "ep"),
+        "steps": len(result.powers),
+        "updates": int(result.updates.sum()),
+        "worst_correlation": float(result.correlations.max()),
+        "ancestors": result.ancestors,
+        "evaluations": result.evaluations,
+        "seconds": math.ceil(result.seconds),
+        "warnings": [str(warning.message) for warning in said],
+    }
+
+
+if __name__ == "__main__":
+    main()

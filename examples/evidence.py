@@ -1,0 +1,103 @@
+"""Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+
+    python examples/evidence.py --picture evidence.png
+
+191 explosions in 811 bins of 50 days are counts of a Poisson process whose log-rate is a Gaussian process. Was the rate
+constant? If not, how fast did it change, and how smoothly? Each answer is a prior; log Z says how well it predicted the
+counts. What is printed is log Z by sequential Monte Carlo, with its error, the approximation by expectation propagation
+beside it, and how many times less probable a model makes the data than the best one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import ellipslice as es
+
+KERNELS = {
+    "smooth": lambda gap: np.exp(-0.5 * gap**2),
+    "rough": lambda gap: (1 + math.sqrt(3) * gap) * np.exp(-math.sqrt(3) * gap),
+}
+"""Squared-exponential, and Matérn 3/2, of distances in length scales."""
+
+
+def main(scales: Sequence[float] = (2.5, 5, 10, 20, 40, 80), particles: int = 1000, picture: str | None = None) -> None:
+    """Print a row for each model, and draw the picture."""
+    coal = es.data.coal_mining()
+    years, likelihood = coal.bin_years, es.likelihoods.Poisson(coal.counts, math.log(191 / 811))
+    models = {("constant", math.nan): es.LowRank(np.ones((len(years), 1)))}
+    for name, kernel in KERNELS.items():
+        for scale in scales:
+            models[name, scale] = es.Dense(kernel(np.abs(years[:, None] - years) / scale))
+
+    found = {}
+    print(f"{'log-rate':10} {'scale, years':>12} {'log Z':>9} {'error':>7} {'EP':>9} {'agrees':>7}   beside the best")
+    for model, prior in models.items():
+        found[model] = es.evidence(likelihood, prior, particles=particles, seed=1)
+    best = max(found, key=lambda model: found[model].log_z)
+    for (name, scale), result in found.items():
+        approximate = es.approximate_evidence(likelihood, models[name, scale])
+        less = math.exp(min(700.0, found[best].log_z - result.log_z))
+        print(
+            f"{name:10} {'' if math.isnan(scale) else f'{scale:g}':>12} {result.log_z:9.3f} {result.error:7.3f}"
+            f" {approximate:9.3f} {result.agrees!s:>7}   1 : {less:.3g}"
+        )
+    if picture:
+        draw(found, best, coal, Path(picture))
+
+
+def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: Path) -> None:
+    """The evidence of each model, and the rate of explosions under the best one."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    for (name, label), colour in zip(
+        {"smooth": "smooth (squared-exponential)", "rough": "rough (Matérn 3/2)"}.items(),
+        ("#0072B2", "#D55E00"),
+        strict=True,
+    ):
+        own = {scale: result for (kind, scale), result in found.items() if kind == name}
+        errors = [2 * result.error for result in own.values()]
+        values = [result.log_z for result in own.values()]
+        left.errorbar(list(own), values, errors, marker="o", markersize=4, capsize=3, color=colour, label=label)
+    constant = next(result.log_z for (kind, _), result in found.items() if kind == "constant")
+    left.annotate(f"constant rate, far below: {constant:.1f}", (0.97, 0.03), xycoords="axes fraction", ha="right")
+    left.set(xscale="log", xlabel="length scale, years", ylabel="log Z", title="Evidence, ± 2 errors")
+    ticks = sorted({scale for _, scale in found if not math.isnan(scale)})
+    left.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    left.minorticks_off()
+    left.legend(frameon=False, loc="best")
+
+    per_year = np.exp(found[best].draws) * 191 / 811 * es.data.DAYS_PER_YEAR / es.data.BIN_WIDTH
+    right.fill_between(
+        coal.bin_years,
+        *np.quantile(per_year, [0.05, 0.95], axis=0),
+        color="#56B4E9",
+        alpha=0.5,
+        label="90 % of the draws",
+    )
+    right.plot(coal.bin_years, np.median(per_year, axis=0), color="#0072B2")
+    right.plot(coal.years, np.zeros(len(coal.years)), "|", color="#5f6670", markersize=8, label="explosions")
+    right.set(
+        xlabel="year",
+        ylabel="explosions a year",
+        title=f"The best of them: {best[0]}, {best[1]:g} years",
+        ylim=(0, None),
+    )
+    right.legend(frameon=False)
+    for panel in (left, right):
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=130)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--particles", type=int, default=1000)
+    options.add_argument("--picture")
+    asked = options.parse_args()
+    main(particles=asked.particles, picture=asked.picture)

@@ -1,0 +1,279 @@
+"""`evidence`: log Z of a model, with an error bar."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ellipslice.engines.base import Engine
+from ellipslice.engines.choose import choose_engine
+from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
+from ellipslice.marginal.movers import GROUP, Mover, Particles
+from ellipslice.marginal.result import Evidence, agreement, mean_of, weighted_mean
+from ellipslice.marginal.target import Target, around_prior, around_reference
+from ellipslice.moves import EllipticalSlice
+from ellipslice.noise import generator, start_generator
+from ellipslice.posterior import Posterior
+from ellipslice.priors import Prior, TruncatedGaussian
+from ellipslice.references import fit_reference
+from ellipslice.references.fit import read_terms
+from ellipslice.references.sites import LIMIT, Sites
+from ellipslice.sampling.start import first_draw
+from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.warn import warn
+from ellipslice.settings import jax_settings, on_cpu
+
+CORRELATION = 0.1
+"""Of log-likelihoods before and after the updates at one power: the pilot run goes on until it is no larger."""
+
+MOST = 400
+"""Updates at one power that the pilot run tries."""
+
+ALIKE = 0.5
+"""Correlation after these that is worth a warning."""
+
+
+def evidence(
+    log_likelihood: Callable[..., Any],
+    prior: Prior,
+    *,
+    particles: int = 1000,
+    islands: int = 10,
+    reference: str | None = "auto",
+    overlap: float = 0.8,
+    updates: int | None = None,
+    check: bool = True,
+    seed: int | None = None,
+    engine: str | None = None,
+    vectorized: bool | None = None,
+) -> Evidence:
+    """Estimate log Z, the logarithm of the integral of N(f; m, Sigma) L(f) over f: how well a model predicts its data.
+
+    Use it to compare models of the same data, such as kernels or length scales: a difference of log Z is the logarithm
+    of the Bayes factor. For many models in little time see `es.approximate_evidence`, which has no error bar.
+
+    Particles are drawn from the prior and led to the posterior through powers of the likelihood: weighed, resampled and
+    moved by elliptical slice sampling of L^power (tempered sequential Monte Carlo). A pilot run chooses the powers and
+    the number of updates at each; the particles then run with both fixed, so that the estimate of Z has no bias,
+    whatever the pilot run chose. They live on islands that never hear of each other, whose estimates are averaged; the
+    error bar is their spread. The same way is gone a second time without weighing particles against each other, by
+    annealed importance sampling, as a check.
+
+    Parameters
+    ----------
+    log_likelihood : callable
+        As for `sample`, with all its constants: log Z changes with them. -inf is fine where the likelihood is zero, and
+        NaN counts as that.
+    prior : Prior
+    particles : int
+        In all. The error is about proportional to 1 / sqrt(particles), and the time to their number.
+    islands : int
+        How many independent estimates they make, at least 4; a divisor of `particles`.
+    reference : {"auto", "laplace", "ep"} or None
+        Begin at a Gaussian fitted to the posterior, as for `sample`, instead of the prior: fewer steps, better moves,
+        a smaller error, above all for strong likelihoods. "laplace" and "ep" need a log-likelihood that is a sum over
+        the values of f, written with `jax.numpy`. "auto" takes "ep" where it can and the log-likelihood is known to be
+        concave, so that there is one mode. None begins at the prior: slower, and safer where there may be several.
+    overlap : float
+        How much of their effective number particles keep from one power to the next, between 0 and 1. Larger is more
+        steps.
+    updates : int, optional
+        At each power; chosen by the pilot run unless given: until log-likelihoods have forgotten where they were, or
+        400.
+    check : bool
+        Whether to run annealed importance sampling too, which takes as long again.
+    seed : int, optional
+        The same seed gives the same estimate.
+    engine : {"batched", "host"}, optional
+        "batched" for what JAX can trace, on a GPU if there is one; "host" for any Python. Found by looking unless
+        given.
+    vectorized : bool, optional
+        As for `sample`: the log-likelihood takes a batch of latents.
+
+    Returns
+    -------
+    Evidence
+        `log_z`, `error`, the check, draws from the posterior, and how it went. Print it.
+
+    Examples
+    --------
+    One number f ~ N(0, 1), seen as 0.5 with noise of deviation 1: y ~ N(0, 2), so log Z = -1.328.
+
+    >>> import jax.numpy as jnp
+    >>> import ellipslice as es
+    >>> def log_likelihood(f):
+    ...     return -0.5 * jnp.sum((0.5 - f) ** 2) - 0.5 * jnp.log(2 * jnp.pi)
+    >>> result = es.evidence(log_likelihood, es.Diagonal([1.0]), reference=None, seed=1)
+    >>> abs(result.log_z + 1.328) < 5 * result.error, result.agrees
+    (True, True)
+
+    References
+    ----------
+    Del Moral, Doucet & Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001), Annealed importance
+    sampling, Statistics and Computing 11. Zhou, Johansen & Aston (2016), Toward automatic model comparison, JCGS 25.
+    """
+    began = time.perf_counter()
+    particles, islands = _whole("particles", particles, 8), _whole("islands", islands, 4)
+    if particles % islands or particles < 2 * islands:
+        raise ValueError(f"{islands} islands cannot share {particles} particles equally. Take a multiple of {islands}.")
+    updates = None if updates is None else _whole("updates", updates, 1)
+    seed = secrets.randbits(32) if seed is None else _whole("seed", seed, 0)
+    if not isinstance(overlap, int | float) or not 0 < overlap < 1:
+        raise ValueError(f"overlap must be a number between 0 and 1, but it is {overlap!r}.")
+    if reference not in (None, "auto", "laplace", "ep"):
+        raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
+    if engine not in (None, "batched", "host"):
+        raise ValueError(f'engine must be "batched", "host" or None (look and choose), but it is {engine!r}.')
+    if isinstance(prior, TruncatedGaussian):
+        raise TypeError(
+            "a TruncatedGaussian has a constant of its own, which is not known. Give its Gaussian, prior.prior, and a "
+            "log-likelihood that is -inf where the constraints do not hold; log Z then is that of both together. Less "
+            "log Z of the constraints alone it is the evidence under the truncated prior."
+        )
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
+    with jax_settings():
+        trial = first_draw(posterior, start_generator(seed, 0))
+        runner, _ = choose_engine(posterior, engine, trial, EllipticalSlice())
+        value = runner.evaluate(trial)
+        if np.isfinite(value):
+            warn_if_random(value, runner.evaluate(trial), "a second time")
+        warn_if_prior_inside(runner)
+        target, how = _target(posterior, runner, reference)
+        runs = _Runs(target, seed, overlap, updates)
+        schedule = runs.pilot(min(particles, GROUP), particles)
+        found = sequential(*runs.begin(1, particles), islands, schedule, generator(seed, 1, 1), runs.cost)
+        log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
+
+    estimate = mean_of(found.log_z)
+    annealing, effective, agrees = [np.nan, np.nan], np.nan, None
+    if log_weights is not None:
+        *annealing, effective = weighted_mean(log_weights)
+        agrees = agreement(estimate, annealing, effective)
+    _warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
+    rows = systematic(np.repeat(found.log_z, particles // islands), generator(seed, 1, 2))  # by what islands weigh
+    latents = posterior.log_likelihood.unpack(target.centre + found.particles.f[rows])
+    return Evidence(
+        log_z=estimate[0],
+        error=estimate[1],
+        islands=found.log_z,
+        annealed_log_z=annealing[0],
+        annealed_error=annealing[1],
+        annealed_effective=effective,
+        agrees=agrees,
+        draws=latents["f"] if posterior.log_likelihood.single else latents,
+        powers=schedule.powers,
+        updates=schedule.updates,
+        correlations=schedule.correlations,
+        ancestors=found.ancestors,
+        evaluations=runs.cost.evaluations,
+        nan_evaluations=runs.cost.nans,
+        stuck_updates=runs.cost.stuck,
+        reference=how,
+        engine=target.engine,
+        seed=seed,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:
+    """What the particles are drawn from and weighed by, and its name."""
+    if reference == "auto":
+        possible = posterior.concave and engine.name != "host" and posterior.prior.size <= LIMIT
+        reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
+    if reference is None:
+        return around_prior(posterior, engine), "prior"
+    fitted = fit_reference(reference, engine, lambda count: [], 0)
+    assert isinstance(fitted.reference, Sites)  # noqa: S101  "laplace" and "ep" give these
+    with on_cpu():
+        return around_reference(posterior, fitted.reference), reference
+
+
+class _Runs:
+    """The pilot run and what follows: each with noise of its own, and all on one bill."""
+
+    def __init__(self, target: Target, seed: int, overlap: float, updates: int | None):
+        self._target, self._seed, self._overlap, self._updates = target, seed, overlap, updates
+        self.cost = Cost()
+
+    def begin(self, number: int, count: int, draws: int | None = None) -> tuple[Mover, Particles]:
+        """A mover for so many particles, and draws of the Gaussian: as many, or `draws` of them."""
+        own = int(np.random.SeedSequence(self._seed, spawn_key=(number,)).generate_state(1, np.uint64)[0])
+        mover = self._target.mover(own, count)
+        f = self._target.points(generator(self._seed, number, 0), draws or count)
+        values = mover.evaluate(f)
+        self.cost.evaluations += len(values)
+        self.cost.nans += int(np.isnan(values).sum())
+        if (values == np.inf).any():
+            raise ValueError("the log-likelihood is +inf at a draw from the prior. Z would be infinite.")
+        if not np.isfinite(values).any():
+            raise ValueError(
+                f"the likelihood is zero (its logarithm -inf or NaN) at all {len(values):,} draws from the prior; "
+                "its integral cannot be seen. Take more particles; if the region where it is not zero is far out, "
+                "let the log-likelihood fall off towards it by a slope instead of a step."
+            )
+        return mover, Particles(f, values)
+
+    def pilot(self, count: int, draws: int) -> Schedule:
+        """Find the schedule, with `count` of the draws that have a likelihood at all."""
+        mover, (f, values) = self.begin(0, count, max(count, draws))
+        alive = np.flatnonzero(np.isfinite(values))
+        rows = np.resize(alive, count)
+        return find_schedule(
+            mover,
+            Particles(f[rows], values[rows]),
+            generator(self._seed, 0, 1),
+            self._overlap,
+            CORRELATION if self._updates is None else -np.inf,
+            MOST if self._updates is None else self._updates,
+            self.cost,
+        )
+
+
+def _warn_of_trouble(
+    cost: Cost,
+    schedule: Schedule,
+    estimate: tuple[float, float],
+    annealing: Sequence[float],
+    agrees: bool | None,
+) -> None:
+    """Say at the end what a user must know before using the estimate."""
+    if cost.nans:
+        warn(
+            f"{cost.nans:,} of {cost.evaluations:,} log-likelihood evaluations gave NaN. They count as a likelihood of "
+            "zero; if it should not be, look for the log of a negative number or inf - inf."
+        )
+    if cost.stuck:
+        warn(
+            f"{cost.stuck:,} of {cost.updates:,} updates found no acceptable point. That is rounding if it is rare; "
+            "otherwise the log-likelihood is not a function of f alone."
+        )
+    worst = float(schedule.correlations.max())
+    if worst > ALIKE:
+        warn(
+            f"particles move little: after {int(schedule.updates.max())} updates at one power their log-likelihoods "
+            f"still correlate by {worst:.2f} with those before. The error bar knows, but a mode that no particle began "
+            'near would be missed. Take more particles or updates; or, where it can be, reference="ep".'
+        )
+    if estimate[1] > 1:
+        warn(
+            f"the islands differ so much that the error of log Z, {estimate[1]:.2g}, is itself not to be trusted. Take "
+            "more particles."
+        )
+    if agrees is False:
+        warn(
+            f"annealed importance sampling gives log Z = {annealing[0]:.4g} ± {annealing[1]:.2g}, and sequential Monte "
+            f"Carlo {estimate[0]:.4g} ± {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
+            "particles. (Annealed importance sampling errs downwards, if it errs.)"
+        )
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, but it is {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
+    return int(value)

@@ -1,0 +1,88 @@
+"""Mistakes in estimates of log Z, each planted and seen to be caught by replicates of a problem with a closed form."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.marginal import annealing, movers
+from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
+
+evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function
+
+pytestmark = [
+    pytest.mark.statistical,
+    pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance", "ignore:the islands"),
+    pytest.mark.filterwarnings("ignore:.*found no acceptable point"),
+]
+
+
+def caught(match, **options):
+    with pytest.raises(AssertionError, match=match):
+        check_calibrated(**options)
+
+
+def test_weights_for_more_than_the_step_between_powers(monkeypatch):
+    weigh = annealing.weigh
+    monkeypatch.setattr(annealing, "weigh", lambda log_likelihood, step: weigh(log_likelihood, 1.5 * step))
+    caught("Z is off")
+
+
+def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
+    update = movers.HostMover._update
+    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1.0))
+    caught("Z is off")
+
+
+def test_a_level_multiplied_by_the_power(monkeypatch):
+    update = movers.HostMover._update
+    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1 / power))
+    caught("Z is off")
+
+
+def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
+    def only_points(particles, rows):
+        return movers.Particles(particles.f[rows], particles.log_likelihood)
+
+    monkeypatch.setattr(annealing, "take", only_points)
+    monkeypatch.setattr(movers, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
+    caught("Z is off")
+
+
+def test_resampling_whatever_the_weights(monkeypatch):
+    monkeypatch.setattr(
+        annealing, "systematic", lambda log_weights, rng: rng.integers(0, len(log_weights), len(log_weights))
+    )
+    caught("Z is off")
+
+
+def test_errors_that_forget_that_islands_are_few(monkeypatch):
+    def too_sure(log_values):
+        log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(len(log_values)))
+        return log_mean, float(np.exp(log_values - log_mean).std(ddof=1) / len(log_values))
+
+    monkeypatch.setattr(evidence, "mean_of", too_sure)
+    caught("errors are wrong")
+
+
+def test_no_moves_between_powers_are_noticed(monkeypatch):
+    """The estimate would still have no bias, and a large error: a warning says what is wrong."""
+
+    def stay(self, particles, powers):
+        return movers.Moved(particles, np.tile(particles.log_likelihood, (len(powers), 1)), 0, 0, 0)
+
+    monkeypatch.setattr(movers.HostMover, "move", stay)
+    with pytest.warns(UserWarning, match="particles move little"):
+        es.evidence(
+            log_likelihood,
+            es.Dense(SIGMA),
+            particles=100,
+            seed=1,
+            engine="host",
+            vectorized=True,
+            updates=4,
+            overlap=0.5,
+        )
