@@ -24,9 +24,23 @@ def test_every_example_is_run():
         "evidence",
         "million_rows",
         "offset",
+        "predict",
         "strong_likelihood",
         "truncated_gaussian",
+        "unknown_scale",
     }
+
+
+@pytest.mark.parametrize("name", ["predict", "unknown_scale"])
+def test_models_with_unknown_parameters(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "picture.png"
+    small = ["--cells", "30"] if name == "unknown_scale" else []
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--draws", "50", "--picture", str(path), *small])
+    load(name).main()
+    said = capsys.readouterr().out
+    assert ("sites" if name == "unknown_scale" else "held-out observations") in said
+    assert path.stat().st_size > 10_000
 
 
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):

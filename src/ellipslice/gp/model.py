@@ -59,7 +59,7 @@ class LatentGP:
     >>> model = es.gp.LatentGP(kernels.ExpSquared(scale=1.5), es.likelihoods.Poisson, mean=1.0)
     >>> fit = model.fit(x, y, draws=500, seed=1)
     >>> fit.predict([2.5, 4.0]).latent.mean(("chain", "draw")).values.round(1)
-    array([1.8, 0.3])
+    array([1.8, 0.4])
     """
 
     def __init__(

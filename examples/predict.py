@@ -1,0 +1,68 @@
+"""Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+
+    python examples/predict.py --picture predict.png
+
+A few of the observations are far off, and a stretch of inputs has none. What is printed is how many held-out
+observations lie inside the intervals that were predicted for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import numpyro.distributions as dist
+from tinygp import kernels
+
+import ellipslice as es
+
+
+def main() -> None:
+    """Fit, predict what was held out, and draw the picture."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--draws", type=int, default=1000)
+    options.add_argument("--picture", type=Path)
+    asked = options.parse_args()
+
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(0, 10, 220))
+    y = np.sin(1.3 * x) * x / 4 + 0.25 * rng.standard_t(3, len(x))
+    gap = (x > 5.5) & (x < 7)
+    held_out = gap | (rng.random(len(x)) < 0.3)
+
+    model = es.gp.LatentGP(
+        lambda amplitude, reach: amplitude**2 * kernels.Matern52(reach),
+        es.likelihoods.StudentT,
+        parameters={
+            "amplitude": dist.LogNormal(0.0, 1.0),
+            "reach": dist.LogNormal(0.0, 1.0),
+            "scale": dist.HalfNormal(1.0),  # of the noise: an argument of StudentT
+            "degrees": dist.Uniform(1.5, 30.0),
+        },
+    )
+    fit = model.fit(x[~held_out], y[~held_out], draws=asked.draws, seed=1)
+    predicted = fit.predict(x[held_out])
+    values = predicted.observed.values.reshape(-1, held_out.sum())
+    for inside in (0.5, 0.9):
+        low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+        share = np.mean((low < y[held_out]) & (y[held_out] < high))
+        print(f"{share:.0%} of {held_out.sum()} held-out observations are inside their {inside:.0%} intervals")
+    print(f"score (mean log predictive density): {fit.log_predictive(x[held_out], y[held_out]).mean():.2f}")
+    if asked.picture:
+        draw(fit, x[held_out], y[held_out], asked.picture)
+
+
+def draw(fit: es.gp.Fit, x: np.ndarray, y: np.ndarray, path: Path) -> None:
+    """What is expected, with its intervals; what was held out."""
+    import matplotlib.pyplot as plt
+
+    axes = fit.plot()
+    axes.plot(x, y, "x", color="#c1440e", ms=4, label="held out")
+    axes.legend(frameon=False, fontsize=9, ncols=2)
+    axes.figure.savefig(path, dpi=120)
+    plt.close(axes.figure)
+
+
+if __name__ == "__main__":
+    main()
