@@ -347,6 +347,12 @@ def test_models_that_cannot_be(make, error, message):
         ),
         (
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
+            {"latent_updates": 0},
+            ValueError,
+            "latent_updates must be a whole number",
+        ),
+        (
+            LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
             {"reference": "ep"},
             ValueError,
             "reference is for models without unknown parameters",

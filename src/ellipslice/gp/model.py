@@ -142,8 +142,9 @@ class LatentGP:
             return self._fit_known(inputs, y, options, seed, engine, reference)
         if reference is not None:
             raise ValueError("reference is for models without unknown parameters. Leave it out.")
-        chosen = _check_ways(ways)
-        return self._fit_unknown(inputs, y, options, seed, engine, chosen, int(latent_updates))
+        if isinstance(latent_updates, bool) or not isinstance(latent_updates, int) or latent_updates < 1:
+            raise ValueError(f"latent_updates must be a whole number, at least 1, but it is {latent_updates!r}.")
+        return self._fit_unknown(inputs, y, options, seed, engine, _check_ways(ways), latent_updates)
 
     def _fit_known(
         self, inputs: np.ndarray, y: Any, options: dict[str, Any], seed: int, engine: str | None, reference: Any
