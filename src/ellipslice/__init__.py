@@ -2,9 +2,9 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
-find the settings of moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`,
-`es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains, to goals if given `es.Until`, and `es.resume` goes on with those of a store; `es.step` is one
+update by itself; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings for moves that have some;
+priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
 """
 
 import importlib.metadata
@@ -26,7 +26,7 @@ from ellipslice.priors import (
     Sum,
     TruncatedGaussian,
 )
-from ellipslice.sampling import sample
+from ellipslice.sampling import Until, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
@@ -44,11 +44,13 @@ __all__ = [
     "Stationary",
     "Sum",
     "TruncatedGaussian",
+    "Until",
     "data",
     "diagnostics",
     "fast_cpu",
     "likelihoods",
     "moves",
+    "resume",
     "sample",
     "step",
     "testing",
