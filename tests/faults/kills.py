@@ -3,7 +3,7 @@
     python tests/faults/kills.py --kills 100
 
 Each run is a process of its own, forked from this one before JAX has started, so that little but the run itself is
-killed. The moments are random: every time of a run is as likely, from its start to beyond its end.
+killed. The moments are random, from a run's start to near its end; what is left of a run gets shorter with each.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def kill_and_resume(name, folder, kills, generator, seconds):
     while True:
         child = fork(name, path)
         if made < kills:
-            time.sleep(generator.uniform(0.0, 1.1 * seconds))
+            time.sleep(generator.uniform(0.0, 0.8 * seconds))
             ended, status = os.waitpid(child, os.WNOHANG)
             if not ended:
                 os.kill(child, signal.SIGKILL)

@@ -6,7 +6,7 @@ import itertools
 import math
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -153,6 +153,8 @@ class Judge:
             self._traces[:, : half.shape[1]] = half
             self._every *= 2
         skip = -first % self._every
+        if skip >= count:
+            return
         columns = [statistics["log_likelihood"][:, skip :: self._every, None]]
         for name, pick in zip(self._spans, self._picks, strict=True):
             rows = latents[name][:, skip :: self._every]
@@ -178,17 +180,16 @@ class Judge:
 
 
 def _measure(traces: np.ndarray) -> Found:
-    from arviz_stats.base.array import array_stats
+    """The worst of traces (chains, draws, values); those that never change, or are not finite, are not judged."""
+    import xarray
+    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
-    axes: Any = {"chain_axis": 0, "draw_axis": 1}
-    finite = traces[:, :, np.isfinite(traces).all(axis=(0, 1))]
+    judged = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
+    if not judged.any():
+        return Found()
+    values = xarray.DataArray(traces[:, :, judged], dims=("chain", "draw", "value"))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of values that never change, which are not judged
-        bulk = np.asarray(array_stats.ess(finite, method="bulk", **axes))
-        tail = np.asarray(array_stats.ess(finite, method="tail", prob=(0.05, 0.95), **axes))
-        changing = np.ptp(finite, axis=(0, 1)) > 0
-        size = float(np.minimum(bulk, tail)[changing].min()) if changing.any() else math.nan
-        rhat = math.nan
-        if len(traces) > 1 and changing.any():
-            rhat = float(np.asarray(array_stats.rhat(finite, **axes))[changing].max())
-    return Found(size, rhat)
+        warnings.simplefilter("ignore")  # of chains that have not moved yet
+        size = min(float(ess(values, method=method).min(skipna=False)) for method in ("bulk", "tail"))
+        worst = float(rhat(values).max(skipna=False)) if len(traces) > 1 else math.nan
+    return Found(size, worst)
