@@ -33,7 +33,7 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)
     assert "drawn enough to use" in capsys.readouterr().out
-    assert names["tree"].posterior.f.shape == (4, 1000, size)
+    assert names["tree"].posterior.f.shape == (4, 2000, size)
     for name in ("prior", "log_likelihood"):
         assert name in names
     tree = es.sample(names["log_likelihood"], names["prior"], draws=5, warmup=5, seed=0)

@@ -77,7 +77,9 @@ class Session:
                 )
             with deferred():
                 self._commit()
-        self._warn_of_trouble()
+                if isinstance(self.home, Store):
+                    self.home.close()
+        self._warn_of_trouble()  # after it: a warning may be made an error
         return self._result()
 
     @property
@@ -225,7 +227,6 @@ class Session:
 
     def _result(self) -> xarray.DataTree:
         if isinstance(self.home, Store):
-            self.home.close()
             return self.home.open_tree()
         kept = self.home.latents, self.home.statistics
         attrs = self.attributes | self.told
