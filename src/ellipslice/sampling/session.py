@@ -71,7 +71,6 @@ class Session:
                 self._drive(run, show)
             if self.stopped_by == "interrupt" and not record.draws:
                 hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
-                self._commit()
                 raise KeyboardInterrupt(
                     f"stopped during warm-up, after {record.counts.updates:,} updates: no draw to return.{hint}"
                 )

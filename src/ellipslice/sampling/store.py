@@ -154,6 +154,7 @@ class Store:
             for name, metadata in self._with_length(min(self.complete)).items() if tidy and not self._broken else ():
                 _write_json(self.path / name / "zarr.json", metadata)
         finally:
+            self._broken = True  # what is not locked is not written to
             if self._lock is not None:
                 self._lock.release()
 
