@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format coverage clean
+.PHONY: help demo test kills format coverage clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests an
 	@echo "pyright";      PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
 	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+
+kills: $(VENV)/.installed-test  ## kill runs with a store a hundred times, resume them and compare the stores
+	@$(QUIET_THREADS) $(BIN)/python tests/faults/kills.py --kills 100
 
 # One stamp for each set of extras: the demo need not wait for the test tools.
 $(VENV)/.installed-%: pyproject.toml

@@ -2,10 +2,10 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains; `es.step` is one update by itself; `es.evidence` and `es.approximate_evidence` compare models;
-`es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
-find the settings of moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`,
-`es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains, to goals if given `es.Until`, and `es.resume` goes on with those of a store; `es.step` is one
+update by itself; `es.gp` has models of Gaussian processes; `es.evidence` and `es.approximate_evidence` compare models;
+`es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings for moves that have some; priors are here,
+and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
 """
 
 import importlib.metadata
@@ -29,7 +29,7 @@ from ellipslice.priors import (
     TruncatedGaussian,
 )
 from ellipslice.references import approximate_evidence
-from ellipslice.sampling import sample
+from ellipslice.sampling import Until, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
@@ -47,6 +47,7 @@ __all__ = [
     "Stationary",
     "Sum",
     "TruncatedGaussian",
+    "Until",
     "approximate_evidence",
     "data",
     "diagnostics",
@@ -55,6 +56,7 @@ __all__ = [
     "gp",
     "likelihoods",
     "moves",
+    "resume",
     "sample",
     "step",
     "testing",

@@ -49,7 +49,6 @@ OPTIONS = [
     ({"draws": 10.0}, TypeError, "draws & whole number & 10.0"),
     ({"draws": "10"}, TypeError, "draws & whole number & '10'"),
     ({"draws": True}, TypeError, "draws & whole number & True"),
-    ({"draws": None}, TypeError, "draws & whole number & None"),
     ({"draws": 0}, ValueError, "draws & at least 1 & 0"),
     ({"draws": -3}, ValueError, "draws & at least 1 & -3"),
     ({"draws": 10**12}, MemoryError, "GiB & keep="),

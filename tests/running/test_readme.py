@@ -7,13 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 import ellipslice as es
 
 README = Path(__file__).parents[2] / "README.md"
+LONG_RUNS = Path(__file__).parents[2] / "docs" / "long_runs.md"
 
 
-def test_every_python_block_runs(capsys):
+def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf8"), re.DOTALL)
     assert len(blocks) >= 4
     size = 200
@@ -30,8 +33,23 @@ def test_every_python_block_runs(capsys):
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)
     assert "drawn enough to use" in capsys.readouterr().out
-    assert names["tree"].posterior.f.shape == (4, 1000, size)
+    assert names["tree"].posterior.f.shape == (4, 2000, size)
     for name in ("prior", "log_likelihood"):
         assert name in names
     tree = es.sample(names["log_likelihood"], names["prior"], draws=5, warmup=5, seed=0)
     assert set(tree.posterior.data_vars) == {"f", "b"}
+
+
+@pytest.mark.filterwarnings("ignore:the budget is gone")
+def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", LONG_RUNS.read_text(encoding="utf8"), re.DOTALL)
+    assert len(blocks) == 6
+    for block in blocks:
+        exec(compile(block, str(LONG_RUNS), "exec"), names)
+        if "draws=800" in block:
+            assert names["tree"].posterior.f.shape == (4, 800, 50)
+    assert names["so_far"].posterior.f.shape == (4, 800, 50)
+    assert "800 draws" in capsys.readouterr().out
+    assert names["tree"].attrs["stopped_by"] in ("goals", "seconds", "draws")

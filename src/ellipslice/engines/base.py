@@ -46,6 +46,7 @@ class Engine(abc.ABC):
         look_ahead: int | None = None,
         warmup: int = 0,
         thin: int = 1,
+        done: Sequence[int] | None = None,
     ) -> Run:
         """Set out on chains.
 
@@ -57,11 +58,15 @@ class Engine(abc.ABC):
             Numbers of the chains, which with the seed decide their noise.
         starts : sequence of State
         updates : int
-            How many each chain makes.
+            How many each chain makes, those it has made already included.
         look_ahead : int, optional
             Angles evaluated at once. Changes the speed, never the chain.
         warmup, thin : int
             Which updates leave a draw, for engines that hand over no others.
+        done : sequence of int, optional
+            How many updates each chain has made already, the last of which left it at its start; none unless given. The
+            chain is then the same as if it had never stopped. (Together on a device chains go on from the start of a
+            block, all from the same: `Batch.before`.)
         """
 
     def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
@@ -110,6 +115,10 @@ class Batch(NamedTuple):
     info: Info
     totals: Totals
     """Of all updates behind it, also those that left no draw."""
+    updates: int
+    """How many updates each chain had made before them."""
+    before: State
+    """The chains' states before them, on the device: where a run can begin."""
 
 
 class Run(Protocol):
@@ -122,6 +131,10 @@ class Run(Protocol):
 
     def advance(self) -> None:
         """Work for about a tenth of a second, or for one block."""
+        ...
+
+    def extend(self, updates: int) -> None:
+        """Let every chain make so many updates, those it has made already included."""
         ...
 
     def take(self) -> Sequence[Piece | Batch]:

@@ -102,18 +102,23 @@ class BatchedEngine(Engine):
         look_ahead: int | None = None,
         warmup: int = 0,
         thin: int = 1,
+        done: Sequence[int] | None = None,
     ) -> BatchedRun:
         assert isinstance(move, Search)  # noqa: S101  `why_not_batched` is asked first
         count = len(chains)
         length = self.block_length(count)
         with jax_settings(self.double):
             f = jnp.asarray(np.stack([start.f for start in starts]), self.dtype)
-            state = State(f, evaluate_together(self.likelihood, f))
-            self._check(np.asarray(state.log_likelihood), chains)
+            if done is None or not done[0]:
+                state = State(f, evaluate_together(self.likelihood, f))
+                self._check(np.asarray(state.log_likelihood), chains)
+            else:  # as it was, to the bit
+                state = State(f, jnp.asarray([start.log_likelihood for start in starts], self.dtype))
         plan = _Plan(
             self.fused, move, _look_ahead(look_ahead, count, self.fused), length, -(-length // thin), self.dtype
         )
-        return BatchedRun(plan, self.likelihood, self.source, chain_keys(seed, chains), state, updates, warmup, thin)
+        fixed = self.likelihood, self.source, chain_keys(seed, chains)
+        return BatchedRun(plan, fixed, state, done[0] if done else 0, updates, warmup, thin)
 
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
         for chain, value in zip(chains, values, strict=True):
@@ -226,18 +231,19 @@ class BatchedRun:
     def __init__(
         self,
         plan: _Plan,
-        likelihood: Any,
-        source: Source,
-        keys: np.ndarray,
+        fixed: tuple[Any, Source, np.ndarray],
         state: State,
+        done: int,
         updates: int,
         warmup: int,
         thin: int,
     ):
-        self._plan, self._fixed, self._state = plan, (likelihood, source, keys), state
+        self._plan, self._fixed, self._state = plan, fixed, state
         self._updates, self._warmup, self._thin = updates, warmup, thin
-        self._done = 0
-        self._under_way: tuple[Draws, Totals, int, int] | None = None
+        self._done = done
+        self._before = done, state
+        """Where the last block began."""
+        self._under_way: tuple[Any, ...] | None = None
         self._batches: list[Batch] = []
 
     @property
@@ -248,14 +254,20 @@ class BatchedRun:
         before, self._under_way = self._under_way, None
         if self._done < self._updates:
             first, stop = self._done, min(self._plan.length, self._updates - self._done)
-            since = first - self._warmup
+            since, self._before = first - self._warmup, (first, self._state)
             numbers = (np.int32(number) for number in (stop, since, self._thin))
             with jax_settings(self._plan.dtype == np.float64):
                 self._state, *drawn = _run_block(self._plan, *self._fixed, np.uint32(first), self._state, *numbers)
             self._done += stop
-            self._under_way = *drawn, max(since, 0) // self._thin, max(since + stop, 0) // self._thin
+            draws = max(since, 0) // self._thin, max(since + stop, 0) // self._thin
+            self._under_way = *drawn, *draws, *self._before
         if before is not None:
             self._read(*before)
+
+    def extend(self, updates: int) -> None:
+        if updates > self._updates and self._done % self._plan.length:
+            self._done, self._state = self._before  # a block is drawn whole, or its draws would round otherwise
+        self._updates = updates
 
     def take(self) -> list[Batch]:
         batches, self._batches = self._batches, []
@@ -264,9 +276,9 @@ class BatchedRun:
     def close(self) -> None:
         """Nothing is held but memory."""
 
-    def _read(self, draws: Draws, totals: Totals, first: int, end: int) -> None:
+    def _read(self, draws: Draws, totals: Totals, first: int, end: int, updates: int, before: State) -> None:
         """Bring what is known of the draws `first` to `end` to the host; the states stay until somebody asks."""
         f, *known = draws
         log_likelihood, *info = (np.asarray(part)[: end - first] for part in known)
         totals = Totals(*(np.asarray(part).item() for part in totals))
-        self._batches.append(Batch(first, f, log_likelihood, Info(*info), totals))
+        self._batches.append(Batch(first, f, log_likelihood, Info(*info), totals, updates, before))

@@ -160,6 +160,7 @@ class CompiledEngine(Engine):
         look_ahead: int | None = None,
         warmup: int = 0,
         thin: int = 1,
+        done: Sequence[int] | None = None,
     ) -> CompiledRun:
         with on_cpu():
             prior = self.posterior.prior
@@ -183,8 +184,10 @@ class CompiledEngine(Engine):
                 updater = Searches(in_one, longest, move, look_ahead or 1, self._likelihood)
             return CompiledRun(
                 [
-                    _Chain(i, number, state, updates, prior.size, lots, updater, seed)
-                    for i, (number, state) in enumerate(zip(chains, starts, strict=True))
+                    _Chain(i, number, state, made, updates, prior.size, lots, updater, seed)
+                    for i, (number, state, made) in enumerate(
+                        zip(chains, starts, done or [0] * len(chains), strict=True)
+                    )
                 ]
             )
 
@@ -218,6 +221,10 @@ class CompiledRun:
             for future in [self._pool.submit(chain.advance, self._drawers) for chain in behind]:
                 future.result()
 
+    def extend(self, updates: int) -> None:
+        for chain in self._chains:
+            chain.updates = updates
+
     def take(self) -> list[Piece]:
         return [piece for chain in self._chains for piece in chain.take()]
 
@@ -231,12 +238,21 @@ class _Chain:
     """One chain: its state on the device, its noise, and what it has drawn but not handed over."""
 
     def __init__(
-        self, position: int, number: int, state: State, updates: int, size: int, lots: Lots, updater: Any, seed: int
+        self,
+        position: int,
+        number: int,
+        state: State,
+        done: int,
+        updates: int,
+        size: int,
+        lots: Lots,
+        updater: Any,
+        seed: int,
     ):
         self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
         self._length = block_length(size * lots.draws)
         self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
-        self._updates, self._done = updates, 0
+        self.updates, self._done = updates, done
         self._block: int = -1
         self._noise: Any = None
         self._next: Future[Any] | None = None
@@ -245,7 +261,7 @@ class _Chain:
 
     @property
     def finished(self) -> bool:
-        return self._done >= self._updates
+        return self._done >= self.updates
 
     @property
     def done(self) -> int:
@@ -272,11 +288,13 @@ class _Chain:
         if block != self._block:
             self._noise, self._next = self._next.result() if self._next else self._draw(block), None
             self._block = block
-            self._progress = self._updater.enter(self._progress)
+            self._progress = self._updater.enter(self._progress, first)
+        elif self._noise is None:  # it had ended here, and was told to go on
+            self._noise = self._draw(block)
         stretch = self._updater.stretch
-        stop = min(self._length, first + stretch, first + self._updates - self._done)
+        stop = min(self._length, first + stretch, first + self.updates - self._done)
         began = time.perf_counter()
-        if drawers and self._next is None and (block + 1) * self._length < self._updates:
+        if drawers and self._next is None and (block + 1) * self._length < self.updates:
             self._next = drawers.submit(self._draw, block + 1)
         trace, self._progress = self._updater.run(self._progress, self._noise, stop)
         self._read()

@@ -53,12 +53,13 @@ class HostEngine(Engine):
         look_ahead: int | None = None,
         warmup: int = 0,
         thin: int = 1,
+        done: Sequence[int] | None = None,
     ) -> HostRun:
         prior, prepared = self.posterior.prior, move.prepare(self.posterior.prior)
         lots = move.lots(prior, prepared)
         under_way = [
-            _Chain(i, number, state, updates, prior.size, move, lots, seed)
-            for i, (number, state) in enumerate(zip(chains, starts, strict=True))
+            _Chain(i, number, state, made, updates, prior.size, move, lots, seed)
+            for i, (number, state, made) in enumerate(zip(chains, starts, done or [0] * len(chains), strict=True))
         ]
         call = self.call
         if not isinstance(move, Search):
@@ -117,6 +118,10 @@ class HostRun:
     def advance(self) -> None:
         raise NotImplementedError
 
+    def extend(self, updates: int) -> None:
+        for chain in self._chains:
+            chain.updates = updates
+
     def take(self) -> list[Piece]:
         return [piece for chain in self._chains if (piece := chain.take()) is not None]
 
@@ -173,14 +178,23 @@ class _Chain:
     """One chain: its state, its noise, and what it has drawn but not handed over."""
 
     def __init__(
-        self, position: int, number: int, state: State, updates: int, size: int, move: Any, lots: Lots, seed: int
+        self,
+        position: int,
+        number: int,
+        state: State,
+        done: int,
+        updates: int,
+        size: int,
+        move: Any,
+        lots: Lots,
+        seed: int,
     ):
         self.state = state
         self._position, self._number, self._seed = position, number, seed
         self._move, self._lots = move, lots
         self._length = block_length(size * lots.draws)
         self.group, self._vectors = group_size(size), np.empty((2, size))
-        self._updates, self._done, self._taken = updates, 0, 0
+        self.updates, self._done, self._taken = updates, done, done
         self._f: list[np.ndarray] = []
         self._log_likelihood: list[float] = []
         self._info: list[Any] = []
@@ -188,7 +202,7 @@ class _Chain:
 
     @property
     def remaining(self) -> int:
-        return self._updates - self._done
+        return self.updates - self._done
 
     def record(self, state: State, info: Info) -> None:
         # One list a field rather than one of tuples, which Python's garbage collector would visit again and again.

@@ -30,9 +30,9 @@ class Updater:
         state = State(state.f, jnp.asarray(state.log_likelihood, jnp.asarray(state.f).dtype))
         return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), state)
 
-    def enter(self, progress: Any) -> Any:
-        """The progress of a chain that enters a new block."""
-        return progress._replace(t=jnp.int32(0))
+    def enter(self, progress: Any, t: int) -> Any:
+        """The progress of a chain that enters a block at its update `t`: the first, unless the run begins there."""
+        return progress._replace(t=jnp.int32(t))
 
     def reached(self, progress: Any) -> tuple[int, int]:
         """The update that is next, and the angles it has tried in vain."""
@@ -125,8 +125,8 @@ class BoundedSearches(Searches):
         gradient = loops.gradient(self._likelihood, state.f)
         return BoundedProgress(super().begin(state), jnp.int32(0), gradient, jnp.int32(0))
 
-    def enter(self, progress: BoundedProgress) -> BoundedProgress:
-        return progress._replace(search=super().enter(progress.search))
+    def enter(self, progress: BoundedProgress, t: int) -> BoundedProgress:
+        return progress._replace(search=super().enter(progress.search, t))
 
     def reached(self, progress: BoundedProgress) -> tuple[int, int]:
         if int(progress.above):

@@ -1,61 +1,115 @@
-"""What is kept of a run."""
+"""What is kept of a run, and where its chains are."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ellipslice.engines.base import Batch, Piece
-from ellipslice.moves import Info
-from ellipslice.posterior import CentredLikelihood
-from ellipslice.sampling.keep import Keep
+from ellipslice.moves import Info, State
+from ellipslice.sampling.keep import Keep, Kept
+
+STATISTICS = {"log_likelihood": np.float64, "proposals": np.int64} | {
+    name: {"stuck": np.bool_, "angle": np.float64}.get(name, np.int64) for name in Info._fields
+}
+"""What is recorded of the update that made a draw, and as what."""
+
+
+class Counts(NamedTuple):
+    """Sums over updates."""
+
+    updates: int = 0
+    evaluations: int = 0
+    proposals: int = 0
+    nans: int = 0
+    stuck: int = 0
+    first_accepted: int = 0
+    """Updates that took their first proposal."""
+
+    def plus(self, more: Sequence[int]) -> Counts:
+        """The sums with some more added."""
+        return Counts(*(int(a) + int(b) for a, b in zip(self, more, strict=True)))
+
+
+class Checkpoint(NamedTuple):
+    """Where a chain can begin again: its state after some updates, and their sums."""
+
+    updates: int
+    """How many it has made."""
+    state: State
+    """Centred and flat."""
+    counts: Counts = Counts()
+    """Of these updates; of chains that run together the first has the sums of all."""
+
+
+class Taker(Protocol):
+    """Somewhere draws go."""
+
+    def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        """Take draws of consecutive chains, from number `first` on: arrays of shape (chains, draws, ...)."""
+        ...
 
 
 class Record:
-    """The kept draws of every chain and the statistics of the updates that made them.
+    """Sorts out which updates leave a draw, hands these over, and counts.
 
     Update `warmup + (i + 1) * thin - 1`, counted from 0, leaves draw i.
+
+    Parameters
+    ----------
+    keep : Keep
+    starts : sequence of Checkpoint
+        Where the chains begin.
+    complete : sequence of int
+        Draws of each chain that were handed over before. A chain may begin a little earlier, and make these again.
+    warmup, thin : int
+
+    Attributes
+    ----------
+    takers : sequence of Taker
+        Where draws go.
     """
 
     def __init__(
         self,
-        centred: CentredLikelihood,
-        keep: Callable[..., Any] | Literal[False] | None,
-        example: np.ndarray,
-        chains: Sequence[int],
-        draws: int,
+        keep: Keep,
+        starts: Sequence[Checkpoint],
+        complete: Sequence[int],
         warmup: int,
         thin: int,
     ):
-        self._keep, self._warmup, self._thin = Keep(centred, keep, example), warmup, thin
-        self._complete = [0] * len(chains)
-        first = self._keep.example
-        shape = (len(chains), draws)
-        _check_memory(shape, first)
-        self.latents = {name: np.empty(shape + value.shape[1:], value.dtype) for name, value in first.items()}
-        self.statistics = {"log_likelihood": np.empty(shape), "proposals": np.empty(shape, np.int64)}
-        for name in Info._fields:
-            self.statistics[name] = np.empty(shape, {"stuck": bool, "angle": float}.get(name, np.int64))
-        self.updates = self.evaluations = self.proposals = self.nans = self.stuck = 0
-        self._last: dict[int, tuple[np.ndarray, float]] = {}
+        self._keep, self._warmup, self._thin = keep, warmup, thin
+        self.takers: Sequence[Taker] = []
+        self.complete = list(complete)
+        self.checkpoints = list(starts)
+        """For each chain a state one update before its last: from there on it is the same to the bit.
+
+        (Not the last itself: planes remember the gradient there, which another program might round otherwise.)"""
+        self._last = list(starts)
+        self._together = False
 
     @property
     def draws(self) -> int:
         """Draws that every chain has."""
-        return min(self._complete)
+        return min(self.complete)
 
     @property
     def total(self) -> int:
         """Draws of all chains together."""
-        return sum(self._complete)
+        return sum(self.complete)
 
     @property
-    def last(self) -> list[tuple[np.ndarray, float]]:
-        """Each chain's last state and log-likelihood, the state centred and flat."""
-        return list(self._last.values())
+    def counts(self) -> Counts:
+        """Sums over the updates of all chains."""
+        return Counts(*(sum(column) for column in zip(*(last.counts for last in self._last), strict=True)))
+
+    @property
+    def last(self) -> list[State]:
+        """Where chains are: of those that run together the first alone."""
+        return [last.state for last in self._last]
 
     def add(self, piece: Piece | Batch) -> None:
         """Take in some updates of one chain, or draws of all."""
@@ -65,53 +119,56 @@ class Record:
             self._add_piece(piece)
 
     def _add_piece(self, piece: Piece) -> None:
-        count = len(piece.log_likelihood)
-        self._last[piece.chain] = (piece.f[-1].copy(), float(piece.log_likelihood[-1]))
-        self.updates += count
-        self.evaluations += int(piece.info.evaluations.sum())
-        self.proposals += int(piece.proposals.sum())
-        self.nans += int(piece.info.nans.sum())
-        self.stuck += int(piece.info.stuck.sum())
+        count, chain, info = len(piece.log_likelihood), piece.chain, piece.info
+        columns = (info.evaluations, piece.proposals, info.nans, info.stuck, piece.proposals == 1)
+        before = self._last[chain]
+
+        def after(updates: int) -> Checkpoint:
+            if not updates:
+                return before
+            state = State(piece.f[updates - 1].copy(), float(piece.log_likelihood[updates - 1]))
+            sums = [updates, *(column[:updates].sum() for column in columns)]
+            return Checkpoint(before.updates + updates, state, before.counts.plus(sums))
+
         _check_finite(float(piece.log_likelihood.max()))
-        # The first draw at or after the piece's start, and the row that holds it.
-        draw = max(0, -(-(piece.first - self._warmup - self._thin + 1) // self._thin))
+        # The first draw at or after the piece's start that is new, and the row that holds it.
+        draw = max(self.complete[chain], -(-(piece.first - self._warmup - self._thin + 1) // self._thin))
         row = self._warmup + (draw + 1) * self._thin - 1 - piece.first
         rows = slice(row, count, self._thin)
         kept = len(range(row, count, self._thin))
-        if not kept:
-            return
-        where = (piece.chain, slice(draw, draw + kept))
-        for name, values in self._keep(piece.f[rows]).items():
-            if not np.can_cast(values.dtype, self.latents[name].dtype):  # whole numbers first, then others
-                self.latents[name] = self.latents[name].astype(np.promote_types(values.dtype, self.latents[name].dtype))
-            self.latents[name][where] = values
-        self.statistics["log_likelihood"][where] = piece.log_likelihood[rows]
-        self.statistics["proposals"][where] = piece.proposals[rows]
-        for name, values in piece.info._asdict().items():
-            self.statistics[name][where] = values[rows]
-        self._complete[piece.chain] = draw + kept
+        if kept:
+            statistics = {"log_likelihood": piece.log_likelihood, "proposals": piece.proposals, **info._asdict()}
+            latents = {name: values[None] for name, values in self._keep(piece.f[rows]).items()}
+            self._hand_over(slice(chain, chain + 1), draw, latents, {n: v[rows][None] for n, v in statistics.items()})
+            self.complete[chain] = draw + kept
+        # At last: whatever was raised above, a chain does not get ahead of its draws.
+        self.checkpoints[chain], self._last[chain] = after(count - 1), after(count)
 
     def _add_batch(self, batch: Batch) -> None:
-        totals, count = batch.totals, len(batch.log_likelihood)
-        self.updates += totals.updates
-        self.evaluations += totals.proposals
-        self.proposals += totals.proposals
-        self.nans += totals.nans
-        self.stuck += totals.stuck
+        totals, count, chains = batch.totals, len(batch.log_likelihood), len(self.complete)
         _check_finite(totals.highest)
-        if not count:
-            return
-        where = (slice(None), slice(batch.first, batch.first + count))
-        for name, values in self._keep.of_batch(batch.f).items():
-            self.latents[name][where] = np.moveaxis(values[:count], 1, 0)
-        statistics = batch.info._asdict() | {
-            "log_likelihood": batch.log_likelihood,
-            "proposals": batch.info.evaluations,
-        }
-        for name, values in statistics.items():
-            self.statistics[name][where] = values.T
-        self._complete = [batch.first + count] * len(self._complete)
-        self._last = {0: (np.asarray(batch.f[count - 1, 0]), float(batch.log_likelihood[-1, 0]))}
+        skip = self.draws - batch.first
+        if skip < count:
+            latents = {n: np.moveaxis(v[skip:count], 1, 0) for n, v in self._keep.of_batch(batch.f).items()}
+            statistics = {"log_likelihood": batch.log_likelihood, "proposals": batch.info.evaluations}
+            statistics |= batch.info._asdict()
+            own = {name: values[skip:].T for name, values in statistics.items()}
+            self._hand_over(slice(0, chains), batch.first + skip, latents, own)
+            self.complete = [batch.first + count] * chains
+        again = self._together and batch.updates == self.checkpoints[0].updates  # a block that was cut short before
+        counts = self.checkpoints[0].counts if again else self._last[0].counts
+        states = zip(np.asarray(batch.before.f), np.asarray(batch.before.log_likelihood).tolist(), strict=True)
+        self.checkpoints = [Checkpoint(batch.updates, State(*state)) for state in states]
+        self.checkpoints[0] = self.checkpoints[0]._replace(counts=counts)
+        last = self._last[0].state
+        if count:
+            last = State(np.asarray(batch.f[count - 1, 0]), float(batch.log_likelihood[-1, 0]))
+        more = (totals.updates, totals.proposals, totals.proposals, totals.nans, totals.stuck, 0)
+        self._together, self._last = True, [Checkpoint(0, last, counts.plus(more))]
+
+    def _hand_over(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        for taker in self.takers:
+            taker.write(chains, first, latents, statistics)
 
 
 def _check_finite(highest: float) -> None:
@@ -122,14 +179,43 @@ def _check_finite(highest: float) -> None:
         )
 
 
-def _check_memory(shape: tuple[int, ...], example: dict[str, np.ndarray]) -> None:
+class Memory:
+    """Draws in memory: arrays of shape (chains, room for draws, ...), of which the first `draws` are filled."""
+
+    def __init__(self, example: Kept, chains: int, draws: int):
+        self.latents = {name: np.empty((chains, 0, *value.shape[1:]), value.dtype) for name, value in example.items()}
+        self.statistics = {name: np.empty((chains, 0), dtype) for name, dtype in STATISTICS.items()}
+        self.reserve(draws)
+
+    def reserve(self, draws: int) -> None:
+        """Make room for so many draws of each chain."""
+        chains, room = self.statistics["log_likelihood"].shape
+        if draws <= room:
+            return
+        check_memory((chains, draws), self.latents)
+        for columns in (self.latents, self.statistics):
+            for name, values in columns.items():
+                columns[name] = np.empty((chains, draws, *values.shape[2:]), values.dtype)
+                columns[name][:, :room] = values
+
+    def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        for columns, new in ((self.latents, latents), (self.statistics, statistics)):
+            for name, values in new.items():
+                if not np.can_cast(values.dtype, columns[name].dtype):  # whole numbers first, then others
+                    columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
+                columns[name][chains, first : first + values.shape[1]] = values
+
+
+def check_memory(shape: tuple[int, int], columns: Kept) -> None:
+    """Refuse to keep more than there is memory for."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return  # not a system that says
-    needed = sum(int(np.prod(shape)) * value[0].nbytes for value in example.values())
+    needed = sum(int(np.prod((*shape, *value.shape[2:]))) * value.dtype.itemsize for value in columns.values())
     if needed > 0.8 * available:
         raise MemoryError(
             f"keeping {shape[0]} x {shape[1]} draws takes {needed / 2**30:.1f} GiB, and this machine has "
-            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws."
+            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws; or stream them to a disk "
+            'with store="run.zarr".'
         )

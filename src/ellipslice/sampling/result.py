@@ -7,29 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.sampling.record import Record
+from ellipslice.sampling.keep import Kept
+from ellipslice.sampling.record import STATISTICS
 
 if TYPE_CHECKING:
     import xarray
 
 
-def check_names(record: Record, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
-    """Refuse dims and coords that do not fit, before the run rather than after it."""
+def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
+    """Refuse dims and coords that do not fit what is kept of a draw, before the run rather than after it."""
     dims, coords = dims or {}, coords or {}
     for name, given in (("dims", dims), ("coords", coords)):
         if not isinstance(given, Mapping):
             raise TypeError(f"{name} must be a mapping, such as dims={{'f': ['year']}}, but it is {given!r}.")
     lengths: dict[str, tuple[str, int]] = {}
     for name, labels in dims.items():
-        if name not in record.latents:
-            raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(record.latents)}.")
-        shape = record.latents[name].shape[2:]
+        if name not in kept:
+            raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(kept)}.")
+        shape = kept[name].shape[1:]
         if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or len(labels) != len(shape):
             raise ValueError(
                 f"dims[{name!r}] is {labels!r}; {name} has shape {shape}, so give a list of {len(shape)} names."
             )
         for label, length in zip(labels, shape, strict=True):
-            _check_dimension(name, label, record)
+            _check_dimension(name, label, kept)
             owner, known = lengths.setdefault(label, (name, length))
             if length != known:
                 raise ValueError(
@@ -40,12 +41,12 @@ def check_names(record: Record, dims: Mapping[str, Sequence[str]] | None, coords
         _check_coordinate(label, values, lengths)
 
 
-def _check_dimension(name: str, label: Any, record: Record) -> None:
+def _check_dimension(name: str, label: Any, kept: Kept) -> None:
     if not isinstance(label, str):
         raise TypeError(f"dims[{name!r}] holds {label!r}, but a dimension's name is a string.")
     if label in ("chain", "draw"):
         raise ValueError(f"dims[{name!r}] uses {label!r}, which every variable has already. Choose another name.")
-    if label in record.latents:
+    if label in kept:
         raise ValueError(f"dims[{name!r}] uses {label!r}, which is the name of a variable. Choose another name.")
 
 
@@ -63,16 +64,18 @@ def _check_coordinate(label: str, values: Any, lengths: dict[str, tuple[str, int
 
 
 def build_tree(
-    record: Record,
+    latents: Kept,
+    statistics: Kept,
+    draws: int,
     chains: Sequence[int],
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Any] | None,
     attrs: Mapping[str, Any],
 ) -> xarray.DataTree:
-    """Groups `posterior` and `sample_stats`, with `attrs` on the root."""
+    """Groups `posterior` and `sample_stats`, with the first `draws` of arrays (chains, draws, ...); `attrs` on top."""
     import xarray
 
-    draws, labels = record.draws, {"chain": np.asarray(chains), "draw": np.arange(record.draws)}
+    labels = {"chain": np.asarray(chains), "draw": np.arange(draws)}
 
     def dataset(variables: Mapping[str, np.ndarray]) -> xarray.Dataset:
         shaped, used = {}, dict(labels)
@@ -85,7 +88,21 @@ def build_tree(
         return xarray.Dataset(shaped, used, {"created_at": attrs["created_at"], **library})
 
     tree = xarray.DataTree.from_dict(
-        {"posterior": dataset(record.latents), "sample_stats": dataset(record.statistics)}, name="ellipslice"
+        {"posterior": dataset(latents), "sample_stats": dataset(statistics)}, name="ellipslice"
     )
     tree.attrs.update(attrs)
     return tree
+
+
+def empty_tree(
+    kept: Kept,
+    chains: Sequence[int],
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Any] | None,
+    attrs: Mapping[str, Any],
+) -> xarray.DataTree:
+    """The same with one draw of zeros: what a store is laid out after."""
+    shape = (len(chains), 1)
+    latents = {name: np.zeros((*shape, *value.shape[1:]), value.dtype) for name, value in kept.items()}
+    statistics = {name: np.zeros(shape, dtype) for name, dtype in STATISTICS.items()}
+    return build_tree(latents, statistics, 1, chains, dims, coords, attrs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
+import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from ellipslice.engines.base import Engine, Run
+from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
 from ellipslice.moves.recentred import Beside, Recentred
@@ -21,13 +22,16 @@ from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import Fitted, fit_reference
-from ellipslice.sampling.interrupt import deferred
-from ellipslice.sampling.progress import progress_bar
-from ellipslice.sampling.record import Record
-from ellipslice.sampling.result import build_tree, check_names
+from ellipslice.sampling.arguments import as_path, chain_numbers, count, how_many
+from ellipslice.sampling.keep import Keep
+from ellipslice.sampling.record import Checkpoint, Memory, Record
+from ellipslice.sampling.result import check_names, empty_tree
+from ellipslice.sampling.session import Session
+from ellipslice.sampling.setup import Setup
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
+from ellipslice.sampling.store import check_free, create
 from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
-from ellipslice.sampling.warn import warn
+from ellipslice.sampling.until import Judge, Until
 from ellipslice.settings import jax_settings
 from ellipslice.truncated_posterior import TruncatedPosterior
 
@@ -40,7 +44,7 @@ def sample(
     prior: Prior | TruncatedGaussian,
     *,
     move: Move | None = None,
-    draws: int = 1000,
+    draws: int | None = None,
     warmup: int = 500,
     chains: int | Sequence[int] = 4,
     seed: int | None = None,
@@ -53,6 +57,8 @@ def sample(
     concave: bool | None = None,
     look_ahead: int | None = None,
     reference: Any = None,
+    store: str | os.PathLike[str] | None = None,
+    until: Until | None = None,
     progress: bool = True,
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
@@ -72,7 +78,7 @@ def sample(
         One from `ellipslice.moves`; `EllipticalSlice()` unless given, and for a `TruncatedGaussian`
         `ConstrainedSlice()`.
     draws, warmup : int
-        Draws kept and updates discarded before them, per chain. Nothing is tuned during warm-up.
+        Draws kept, 1000 unless given, and updates discarded before them, per chain. Nothing is tuned during warm-up.
     chains : int or sequence of int
         How many chains, or the numbers of the chains to run: chain 3 has the same bits alone, `chains=[3]`, or among
         many.
@@ -108,6 +114,12 @@ def sample(
         log-likelihood that is a sum over the values of f, written with `jax.numpy`; "pilot" takes any, by a short run;
         "auto" takes the best that can be. Or a Gaussian of your own, such as `Dense(covariance, mean)`. The draws are
         from the posterior whatever the reference; the result's attributes say how good it was.
+    store : path, optional
+        A folder to make, such as "run.zarr", to which draws are streamed: memory stays bounded however many they are,
+        and a run that is killed can be gone on with, by `resume`. The result is then read from there when it is asked
+        for. Needs `ellipslice[store]`.
+    until : Until, optional
+        Goals and budgets in place of a number of draws: `Until(effective_size=400, rhat=1.01, seconds=3600)`.
     progress : bool
         Show a progress bar when there is a terminal or notebook to show it in.
     dims, coords : mapping, optional
@@ -119,8 +131,8 @@ def sample(
     xarray.DataTree
         Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
         `log_likelihood`, `proposals` (angles tried, the paper's count), `evaluations` of the likelihood, `angle`,
-        `nans` and `stuck` of the update that made each draw. The attributes say what was run. Ctrl-C stops the run and
-        returns what was drawn so far.
+        `nans` and `stuck` of the update that made each draw. The attributes say what was run, and by what it ended
+        (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
 
     Examples
     --------
@@ -139,10 +151,13 @@ def sample(
     Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
     """
     began = time.perf_counter()
-    draws, warmup, thin = _count("draws", draws, 1), _count("warmup", warmup, 0), _count("thin", thin, 1)
-    look_ahead = None if look_ahead is None else _count("look_ahead", look_ahead, 1)
-    numbers = _chain_numbers(chains)
-    seed = secrets.randbits(32) if seed is None else _count("seed", seed, 0)
+    draws, warmup, thin = how_many(draws, until), count("warmup", warmup, 0), count("thin", thin, 1)
+    path = None if store is None else as_path(store)
+    if path is not None:
+        check_free(path)
+    look_ahead = None if look_ahead is None else count("look_ahead", look_ahead, 1)
+    numbers = chain_numbers(chains)
+    seed = secrets.randbits(32) if seed is None else count("seed", seed, 0)
     given_move = move
     if move is None:
         move = ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()
@@ -156,7 +171,7 @@ def sample(
         )
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
-    posterior = _posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
+    posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings():
         fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
         move = move if fitted is None else Recentred(fitted.reference)
@@ -164,48 +179,51 @@ def sample(
         around = None if fitted is None else move.prepare(posterior.prior)
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
         runner.check_look_ahead(move, look_ahead)
-        record = Record(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype), numbers, draws, warmup, thin)
-        check_names(record, dims, coords)
+        kept = Keep(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
+        check_names(kept.example, dims, coords)
+        judge = None if until is None else Judge(until, kept.example, len(numbers))
+        look = None if judge is None else judge.first_look()
+        memory = Memory(kept.example, len(numbers), (look or draws) if path is None else 0)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
         if concave:
             check_concave(runner)
-        run = runner.run(move, seed, numbers, starts, warmup + draws * thin, look_ahead, warmup, thin)
-        with progress_bar(progress, runner.name, len(numbers), draws, warmup, thin) as show:
-            interrupted = _drive(run, record, show)
-        if interrupted and not record.draws:
-            raise KeyboardInterrupt(f"stopped during warm-up, after {record.updates:,} updates: no draw to return")
-        _warn_of_trouble(record, runner, interrupted, draws)
+        setup = Setup(
+            *(prior, move, numbers, seed, warmup, thin),
+            *(runner.name, precision, vectorized, concave, look_ahead, keep),
+        )
+        attributes = _attributes(setup, log_likelihood, why, None if fitted is None else fitted.how)
+        begin = [Checkpoint(0, state) for state in starts]
+        record = Record(kept, begin, [0] * len(numbers), warmup, thin)
+        session = Session(runner, setup, draws, record, memory, judge, look, attributes, began, dims, coords)
+        if path is not None:
+            skeleton = empty_tree(kept.example, numbers, dims, coords, attributes)
+            session.home = create(path, *setup.write(), skeleton, record, session.told, session.plans)
+        return session.go(progress)
 
-    attrs = {
+
+def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
+    """What the result says of a run, and is known before it."""
+    return {
         "ellipslice_version": importlib.metadata.version("ellipslice"),
         "jax_version": jax.__version__,
         "numpy_version": np.__version__,
-        "seed": seed if seed < 2**63 else str(seed),  # a file holds 64-bit integers
-        "prior": repr(prior),
-        "likelihood": _name(log_likelihood),
-        "move": repr(move),
-        **({} if fitted is None else _told(fitted, record)),
-        "engine": runner.name,
+        "seed": setup.seed if setup.seed < 2**63 else str(setup.seed),  # a file holds 64-bit integers
+        "prior": repr(setup.prior),
+        "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
+        "move": repr(setup.move),
+        **({} if reference is None else {"reference": reference}),
+        "engine": setup.engine,
         "engine_reason": why,
-        "precision": precision,
-        "draws": record.draws,
-        "warmup": warmup,
-        "thin": thin,
-        "chains": len(numbers),
-        "updates": record.updates,
-        "evaluations": record.evaluations,
-        "proposals": record.proposals,
-        "nan_evaluations": record.nans,
-        "stuck_updates": record.stuck,
-        "interrupted": int(interrupted),
-        "sampling_time": time.perf_counter() - began,
+        "precision": setup.precision,
+        "warmup": setup.warmup,
+        "thin": setup.thin,
+        "chains": len(setup.chains),
         "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
-    return build_tree(record, numbers, dims, coords, attrs)
 
 
-def _posterior(
+def make_posterior(
     prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, concave: bool | None
 ) -> Posterior:
     """Prior times likelihood; refused if the prior is truncated and the move would not know."""
@@ -253,78 +271,3 @@ def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, mo
     trial = first_draw(posterior, start_generator(own, 0))
     runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
     return fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
-
-
-def _told(fitted: Fitted, record: Record) -> dict[str, Any]:
-    """How good a reference was: with the posterior itself, first proposals are nearly always accepted."""
-    first = float((record.statistics["proposals"][:, : record.draws] == 1).mean())
-    return {"reference": fitted.how, "reference_first_accepted": first}
-
-
-def _drive(run: Run, record: Record, show: Callable[[int, int, int, int], None]) -> bool:
-    """Advance the run to its end, or until Ctrl-C; whether it was interrupted."""
-
-    def collect() -> None:
-        for piece in run.take():
-            record.add(piece)
-        show(record.total, record.updates, record.evaluations, record.nans)
-
-    try:
-        while not run.finished:
-            run.advance()
-            with deferred():
-                collect()
-    except KeyboardInterrupt:
-        run.close()
-        collect()
-        return True
-    finally:
-        run.close()
-    return False
-
-
-def _warn_of_trouble(record: Record, engine: Engine, interrupted: bool, draws: int) -> None:
-    """Say at the end what a user must know before using the draws."""
-    if interrupted:
-        warn(f"stopped by Ctrl-C: returning {record.draws:,} of {draws:,} draws per chain.")
-    if record.nans:
-        warn(
-            f"{record.nans:,} of {record.evaluations:,} log-likelihood evaluations gave NaN. Those points "
-            "were rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
-            "number or inf - inf."
-        )
-    if record.stuck:
-        warn(
-            f"{record.stuck:,} of {record.updates:,} updates found no acceptable point and stayed where they "
-            "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
-            "isolated spikes."
-        )
-    try:
-        rounding = 1e-7 if engine.dtype == np.float64 else 1e-3
-        again = engine.evaluate_all([f for f, _ in record.last])
-        for (_, before), after in zip(record.last, again, strict=True):
-            if warn_if_random(before, after, "at the end of the run", rounding):
-                break
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
-        warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
-
-
-def _count(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, but it is {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
-    return int(value)
-
-
-def _chain_numbers(chains: int | Sequence[int]) -> list[int]:
-    if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
-        numbers = [_count("a chain's number", chain, 0) for chain in chains]
-        if not numbers or len(set(numbers)) < len(numbers):
-            raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
-        return numbers
-    return list(range(_count("chains", chains, 1)))
-
-
-def _name(function: Callable[..., Any] | None) -> str:
-    return getattr(function, "__qualname__", None) or repr(function)

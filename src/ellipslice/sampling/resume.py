@@ -1,0 +1,203 @@
+"""`resume`: go on with a run that a store holds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+from ellipslice.engines.base import Engine
+from ellipslice.engines.choose import choose_engine
+from ellipslice.moves import Move
+from ellipslice.priors import Prior, TruncatedGaussian
+from ellipslice.sampling.arguments import as_path, count, how_many
+from ellipslice.sampling.keep import Keep
+from ellipslice.sampling.record import Record
+from ellipslice.sampling.sample import make_posterior
+from ellipslice.sampling.session import Session
+from ellipslice.sampling.setup import Setup, read_setup
+from ellipslice.sampling.store import Store, open_store
+from ellipslice.sampling.until import Judge, Until
+from ellipslice.sampling.warn import warn
+from ellipslice.settings import jax_settings
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def resume(
+    store: str | os.PathLike[str],
+    log_likelihood: Callable[..., Any] | None,
+    *,
+    draws: int | None = None,
+    until: Until | None = None,
+    prior: Prior | TruncatedGaussian | None = None,
+    move: Move | None = None,
+    keep: Callable[..., Any] | Literal[False] | None = None,
+    seed: int | None = None,
+    progress: bool = True,
+) -> xarray.DataTree:
+    """Go on with a run that `sample(..., store=...)` began: after a kill, a power cut, a full disk; or for more draws.
+
+    The finished store is bit for bit the one that an uninterrupted run gives, however often it was killed: all draws
+    and statistics, and all metadata but the times. (On the same machine with the same versions of NumPy and JAX: others
+    may round otherwise.) The store is checked first: everything in it against its checksums, the log-likelihood against
+    the values it gave before.
+
+    Parameters
+    ----------
+    store : path
+        As it was given to `sample`.
+    log_likelihood : callable
+        The same function, with the same data. Code is never stored.
+    draws : int, optional
+        Draws of each chain, those that are there included: to have more than were asked for at first.
+    until : Until, optional
+        Other goals than those of the run so far.
+    prior, move, seed : optional
+        Only if the store could not hold them, and says so: a `FromDraws`, a class of your own. Otherwise they are
+        known; given all the same they are checked, and others than the store's refused.
+    keep : callable, optional
+        Again, if `sample` was given a function.
+    progress : bool
+        Show a progress bar when there is a terminal or notebook to show it in.
+
+    Returns
+    -------
+    xarray.DataTree
+        What `sample` returns, read from the store when it is asked for.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, jax.numpy as jnp
+    >>> import ellipslice as es
+    >>> path = tempfile.mkdtemp() + "/run.zarr"
+    >>> prior = es.Diagonal(np.ones(3))
+    >>> def log_likelihood(f):
+    ...     return -jnp.sum((f - 1.0) ** 2)
+    >>> tree = es.sample(log_likelihood, prior, draws=100, seed=1, store=path)
+    >>> more = es.resume(path, log_likelihood, draws=150)
+    >>> more.posterior.f.shape
+    (4, 150, 3)
+    """
+    began = time.perf_counter()
+    path = as_path(store)
+    draws = None if draws is None else count("draws", draws, 1)
+    if until is not None:
+        draws = how_many(draws, until)
+    opened = open_store(path)
+    try:
+        session = _session(opened, log_likelihood, draws, until, read_setup(opened, prior, move, seed, keep), began)
+    except BaseException:
+        opened.close(tidy=False)
+        raise
+    with jax_settings():
+        return session.go(progress)
+
+
+def _session(
+    store: Store, log_likelihood: Any, draws: int | None, until: Until | None, setup: Setup, began: float
+) -> Session:
+    """The run as it was left, refused if it cannot be the same."""
+    plans, attributes = store.journal["plans"], store.setup["attributes"]
+    if until is None and draws is None and plans["until"] is not None:
+        until = Until(**plans["until"])
+    draws = int(plans["draws"]) if draws is None else draws
+    if draws < max(store.complete):
+        raise ValueError(
+            f"{store.path} has {max(store.complete):,} draws of each chain already, but {draws:,} were asked for. "
+            "(They are counted from the start.)"
+        )
+    _warn_of_versions(attributes)
+    checkpoints = store.checkpoints
+    posterior = make_posterior(
+        setup.prior, log_likelihood, setup.move, vectorized=setup.vectorized, concave=setup.concave
+    )
+    posterior.look_around(checkpoints[0].state.f)
+    with jax_settings():
+        first = checkpoints[0].state.f.astype(np.float64)
+        if first.shape != (posterior.prior.size,):
+            raise ValueError(
+                f"{store.path} was made with states of {len(first)} values, but this log-likelihood and the prior have "
+                f"{posterior.prior.size}. Give the log-likelihood that it was made with."
+            )
+        double = setup.precision == "double"
+        runner, _ = choose_engine(posterior, setup.engine, first, setup.move, double)
+        _check_likelihood(store, runner)
+        kept = Keep(posterior.log_likelihood, setup.keep, checkpoints[0].state.f)
+        _check_kept(store, kept, setup)
+        judge, look = None, None
+        if until is not None:
+            judge = Judge(until, kept.example, len(setup.chains))
+            look = plans["look"] if plans["until"] is not None else None
+            look = min(until.most, max(look or judge.first_look(), min(store.complete)))
+            if until.has_goals:
+                store.replay(judge)
+    record = Record(kept, checkpoints, store.complete, setup.warmup, setup.thin)
+    spent = store.journal["attributes"]["sampling_time"]
+    return Session(runner, setup, draws, record, store, judge, look, attributes, began, spent=spent)
+
+
+def _warn_of_versions(attributes: dict[str, Any]) -> None:
+    now = {
+        "ellipslice_version": importlib.metadata.version("ellipslice"),
+        "jax_version": jax.__version__,
+        "numpy_version": np.__version__,
+    }
+    others = [
+        f"{name.removesuffix('_version')} {attributes[name]} (now {version})"
+        for name, version in now.items()
+        if attributes[name] != version
+    ]
+    if others:
+        warn(
+            f"the store was made with {', '.join(others)}. The run goes on, and its draws are right; but they may not "
+            "be those of an uninterrupted run to the last bit."
+        )
+
+
+def _check_likelihood(store: Store, engine: Engine) -> None:
+    """Refuse a log-likelihood that is not the one the store was made with: where chains are it gives other values."""
+    states = [checkpoint.state for checkpoint in store.checkpoints]
+    rounding = 1e-7 if engine.dtype == np.float64 else 1e-3
+    values = engine.evaluate_all([state.f for state in states])
+    for chain, (state, value) in enumerate(zip(states, values, strict=True)):
+        before = state.log_likelihood
+        if not abs(before - value) <= rounding * (1 + abs(before)):
+            raise ValueError(
+                f"this log-likelihood is not the one that {store.path} was made with: where chain {chain} (counted "
+                f"from 0) is, it gives {value:.10g}, and gave {before:.10g}. Give the same function with the same data."
+            )
+
+
+def _check_kept(store: Store, kept: Keep, setup: Setup) -> None:
+    """Refuse a `keep` that makes something else of the draws."""
+    columns = store.columns["posterior"]
+    for name in columns.keys() | kept.example.keys():
+        had = columns[name].form if name in columns else None
+        has = (kept.example[name].dtype, kept.example[name].shape[1:]) if name in kept.example else None
+        if had != has:
+            raise ValueError(
+                f"{store.path} keeps {_form(name, had)}, but this keep returns {_form(name, has)}. Give the function "
+                "that it was made with."
+            )
+    for chain, checkpoint in enumerate(store.checkpoints):
+        number, left = divmod(checkpoint.updates - setup.warmup, setup.thin)
+        if left or number < 1:
+            continue
+        for name, values in kept(checkpoint.state.f[None]).items():
+            stored = columns[name].read(chain, number - 1, number)
+            if not np.allclose(values, stored, rtol=1e-6, atol=1e-9, equal_nan=True):
+                raise ValueError(
+                    f"{store.path} keeps another {name} than this keep returns for the same state: draw {number - 1} "
+                    f"of chain {chain} (both counted from 0). Give the function that it was made with."
+                )
+
+
+def _form(name: str, form: tuple[Any, tuple[int, ...]] | None) -> str:
+    return f"no {name}" if form is None else f"{name} as {form[0]} of shape {form[1]}"

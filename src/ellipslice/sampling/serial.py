@@ -1,0 +1,190 @@
+"""Priors and moves as plain data: JSON and arrays, in which there is nothing to run.
+
+What is written: numbers, strings, arrays, tuples, and instances of the library's own classes, by name and field. What
+is read: the same, and a class only if it is in the list below; it is filled field by field, and its `__init__` is not
+called. A user's function or class cannot be written so. It leaves its name, and must be handed over again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.sparse
+
+NUMBERS = "fiub"
+"""Kinds of arrays that are written."""
+
+
+@cache
+def known_classes() -> dict[str, type]:
+    """The classes that can be written, and read again, by name."""
+    from ellipslice import moves, priors
+    from ellipslice.moves import blocks, control_variables, coordinate_slice, gibbs
+    from ellipslice.priors.intrinsic import Constraints
+    from ellipslice.references.gaussian import WhiteGaussian
+    from ellipslice.references.sites import Sites
+
+    own = [
+        *(priors.Dense, priors.Diagonal, priors.LowRank, priors.Stationary, priors.Kronecker, priors.SparsePrecision),
+        *(priors.Markov, priors.Stack, priors.Sum, priors.FromDraws, priors.TruncatedGaussian),
+        *(Constraints, Sites, WhiteGaussian),
+        *(moves.EllipticalSlice, moves.AuxiliaryEllipse, moves.ConstrainedSlice, moves.Cycle, moves.Local),
+        *(moves.NealMetropolis, moves.RandomWalk, moves.LineSlice, moves.CoordinateSlice, moves.Gibbs),
+        *(moves.Hamiltonian, moves.Recentred, blocks.Given, blocks.Names, blocks.Contiguous, blocks.Random),
+        *(coordinate_slice.SliceAlongAxis, gibbs.ParabolaAlongAxis),
+        *(moves.ControlVariables, control_variables._AtValues),
+    ]
+    return {cls.__name__: cls for cls in own}
+
+
+@dataclasses.dataclass
+class Written:
+    """An object as plain data."""
+
+    tree: Any
+    """What JSON can hold; arrays by their number."""
+    arrays: list[np.ndarray]
+    missing: list[str]
+    """What could not be written."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the object can be made again from this."""
+        return not self.missing
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same numbers in the same structure, and for nothing else that was ever seen."""
+        digest = hashlib.sha256(json.dumps(self.tree, sort_keys=True).encode())
+        for array in self.arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+
+def write(item: Any) -> Written:
+    """An object as plain data, as far as it can be."""
+    written = Written(None, [], [])
+    written.tree = _write(item, written)
+    return written
+
+
+def _write(item: Any, into: Written) -> Any:
+    if item is None or isinstance(item, bool | str):
+        return item
+    if isinstance(item, int) and not isinstance(item, np.generic):
+        return item
+    if isinstance(item, float) and not isinstance(item, np.generic):
+        return {"float": item.hex()}
+    if isinstance(item, np.generic | np.ndarray | jax.Array):
+        return _write_array(item, into)
+    if type(item) in (tuple, list):
+        return {type(item).__name__: [_write(part, into) for part in item]}
+    if scipy.sparse.issparse(item):
+        return _write_sparse(item, into)
+    if type(item) is known_classes().get(type(item).__name__):
+        return {"class": type(item).__name__, "fields": {name: _write(x, into) for name, x in _fields(item).items()}}
+    if type(item).__name__ == "SparseCholesky" and type(item).__module__ == "ellipslice.priors.sparse_cholesky":
+        return {"cholesky": _write(item.matrix, into), "package": item.package}
+    name = getattr(item, "__qualname__", None) or type(item).__qualname__
+    into.missing.append(name)
+    leaves = [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)  # a user's class: its numbers count, too
+    return {"missing": name, "leaves": [_write(leaf, into) for leaf in leaves]}
+
+
+def _fields(item: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(item):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return {name: value for name, value in vars(item).items() if not _is_cached(item, name)}
+
+
+def _is_cached(item: Any, name: str) -> bool:
+    return name in dir(type(item)) and hasattr(getattr(type(item), name), "attrname")
+
+
+def _write_array(item: Any, into: Written) -> Any:
+    array = np.asarray(item)
+    if array.dtype.kind not in NUMBERS:
+        into.missing.append(f"an array of {array.dtype}")
+        return {"missing": str(array.dtype)}
+    into.arrays.append(array)
+    kind = "scalar" if isinstance(item, np.generic) else "array"
+    return {kind: len(into.arrays) - 1}
+
+
+def _write_sparse(item: Any, into: Written) -> Any:
+    form = item if item.format in ("csr", "csc") else item.tocsr()
+    parts = [_write(part, into) for part in (form.data, form.indices, form.indptr)]
+    return {
+        "sparse": form.format,
+        "matrix": isinstance(item, scipy.sparse.spmatrix),
+        "shape": list(form.shape),
+        "parts": parts,
+    }
+
+
+def read(tree: Any, arrays: list[np.ndarray]) -> Any:
+    """The object again. Raises ValueError over anything that `write` did not write."""
+    try:
+        return _read(tree, arrays)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"what is written there is not what ellipslice writes ({error!r})") from None
+
+
+def _read(tree: Any, arrays: list[np.ndarray]) -> Any:
+    if tree is None or isinstance(tree, bool | str | int):
+        return tree
+    if not isinstance(tree, dict):
+        raise ValueError(f"a {type(tree).__name__} is written there, which ellipslice does not write")
+    match tree:
+        case {"float": text}:
+            return float.fromhex(text)
+        case {"array": number}:
+            return arrays[number]
+        case {"scalar": number}:
+            return arrays[number][()]
+        case {"tuple": parts}:
+            return tuple(_read(part, arrays) for part in parts)
+        case {"list": parts}:
+            return [_read(part, arrays) for part in parts]
+        case {"sparse": _}:
+            return _read_sparse(tree, arrays)
+        case {"cholesky": matrix, "package": package}:
+            from ellipslice.priors.sparse_cholesky import SparseCholesky
+
+            return SparseCholesky(_read(matrix, arrays), package)
+        case {"class": name, "fields": fields}:
+            return _read_instance(name, fields, arrays)
+    raise ValueError(f"{sorted(map(str, tree))} is written there, which ellipslice does not write")
+
+
+def _read_sparse(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
+    makers = {
+        ("csr", False): scipy.sparse.csr_array,
+        ("csc", False): scipy.sparse.csc_array,
+        ("csr", True): scipy.sparse.csr_matrix,
+        ("csc", True): scipy.sparse.csc_matrix,
+    }
+    matrix = makers[tree["sparse"], tree["matrix"]](
+        tuple(_read(part, arrays) for part in tree["parts"]), shape=tuple(tree["shape"])
+    )
+    matrix.check_format(full_check=True)  # indices beyond its shape would be read as they are
+    return matrix
+
+
+def _read_instance(name: str, fields: dict[str, Any], arrays: list[np.ndarray]) -> Any:
+    cls = known_classes().get(name)
+    if cls is None:
+        raise ValueError(f"a {name!r} is written there, which is no class of ellipslice that can be")
+    if dataclasses.is_dataclass(cls) and {field.name for field in dataclasses.fields(cls)} != set(fields):
+        raise ValueError(f"a {name} is written there with the fields {sorted(fields)}, which are not its own")
+    item = object.__new__(cls)
+    for field, value in fields.items():
+        object.__setattr__(item, field, _read(value, arrays))
+    return item

@@ -1,0 +1,106 @@
+"""What a run is besides its log-likelihood: as it was asked for, and as a store holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ellipslice.moves import Move
+from ellipslice.priors import Prior, TruncatedGaussian
+from ellipslice.sampling import serial
+from ellipslice.sampling.store import Store, load_arrays
+
+PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
+"""Fields that JSON holds as they are."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that, with the log-likelihood and where chains start, decides the draws."""
+
+    prior: Prior | TruncatedGaussian
+    move: Move
+    chains: tuple[int, ...]
+    """Their numbers."""
+    seed: int
+    warmup: int
+    thin: int
+    engine: str
+    precision: str
+    vectorized: bool | None
+    concave: bool | None
+    look_ahead: int | None
+    keep: Callable[..., Any] | Literal[False] | None
+
+    def write(self) -> tuple[dict[str, Any], list[np.ndarray]]:
+        """As JSON and arrays."""
+        entries: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
+        entries["chains"] = list(self.chains)
+        entries["keep"] = kind_of(self.keep)
+        arrays: list[np.ndarray] = []
+        for name, item in (("prior", self.prior), ("move", self.move)):
+            written = serial.write(item)
+            entries[name] = {
+                "says": repr(item),
+                "tree": written.tree,
+                "first": len(arrays),
+                "missing": written.missing,
+                "fingerprint": written.fingerprint,
+            }
+            arrays += written.arrays
+        return entries, arrays
+
+
+def kind_of(keep: Callable[..., Any] | Literal[False] | None) -> str:
+    """What is kept of a draw, in a word."""
+    return "everything" if keep is None else "nothing" if keep is False else "a function"
+
+
+def read_setup(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Setup:
+    """What a store says a run is, with what it could not hold given again; refused if it was something else."""
+    entries = store.setup
+    if seed is not None and seed != entries["seed"]:
+        raise ValueError(
+            f"{store.path} was made with seed={entries['seed']}, but seed={seed!r} was given. Leave it out."
+        )
+    arrays = load_arrays(store)
+    found = {
+        "prior": _same(store, "prior", prior, arrays, (Prior, TruncatedGaussian)),
+        "move": _same(store, "move", move, arrays, (Move,)),
+    }
+    if keep is None and entries["keep"] == "a function":
+        raise ValueError(f"{store.path} keeps what a function made of each draw. Give it again: resume(..., keep=...).")
+    if keep is None and entries["keep"] == "nothing":
+        keep = False
+    if kind_of(keep) != entries["keep"]:
+        raise ValueError(f"{store.path} keeps {entries['keep']} of each draw, but keep={keep!r} was given.")
+    plain = {name: entries[name] for name in PLAIN if name != "chains"}
+    return Setup(**found, **plain, chains=tuple(entries["chains"]), keep=keep)
+
+
+def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:
+    """The prior or the move: from the store, or as given if it is the one that the store was made with."""
+    entry = store.setup[name]
+    if given is None and entry["missing"]:
+        raise ValueError(
+            f"{store.path} does not hold the {name}, {entry['says']}, for code is never stored "
+            f"({', '.join(entry['missing'])}). Give it again: resume(..., {name}=...)."
+        )
+    if given is None:
+        try:
+            item = serial.read(entry["tree"], arrays[entry["first"] :])
+        except ValueError as error:
+            raise ValueError(f"the {name} in {store.path} cannot be read: {error}.") from None
+        if not isinstance(item, classes):
+            raise ValueError(f"the {name} in {store.path} cannot be read: it is a {type(item).__name__}.")
+        return item
+    if not isinstance(given, classes):
+        raise TypeError(f"{name} must be one of ellipslice's, but it is a {type(given).__name__}.")
+    if serial.write(given).fingerprint != entry["fingerprint"]:
+        says = repr(given)
+        differs = f"{says} was given" if says != entry["says"] else "one with other numbers in it was given"
+        raise ValueError(f"{store.path} was made with the {name} {entry['says']}, but {differs}. Give the same.")
+    return given

@@ -1,0 +1,195 @@
+"""Goals: run until the answer is good enough, or the budget is gone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ellipslice.sampling.keep import Kept
+
+FIRST_LOOK = 100
+"""Draws of each chain after which goals are looked at for the first time."""
+
+MOST_DRAWS = 100_000
+"""Draws of each chain after which a run without another budget ends."""
+
+WATCHED = 16
+"""Latent values whose traces are judged, beside that of the log-likelihood."""
+
+LENGTH = 4000
+"""Draws of each chain in such a trace, at most; from longer ones every second is left out, again and again."""
+
+
+@dataclass(frozen=True)
+class Until:
+    """What a run should reach, and what it may take: `sample(..., until=Until(effective_size=400, seconds=3600))`.
+
+    The run ends when every goal is reached, or the first budget is gone; the result's attribute `stopped_by` says
+    which: "goals", "draws" or "seconds". Goals are looked at when the number of draws has grown by a fifth or more,
+    at numbers that depend on the draws alone: but for `seconds`, the same seed gives the same draws, and as many.
+
+    Parameters
+    ----------
+    effective_size : float, optional
+        A goal: effective draws of all chains together, the smaller of ArviZ's bulk and tail sizes.
+    rhat : float, optional
+        A goal: the largest R-hat (rank-normalised). Needs two chains or more.
+    seconds : float, optional
+        A budget: from the call of `sample` on, and counted anew when a store is resumed.
+    draws : int, optional
+        A budget: draws of each chain; 100,000 unless given.
+
+    Notes
+    -----
+    Judged are the log-likelihood and 16 of the latent values that are kept, evenly spaced: the worst of them counts. A
+    run that ends at the first look that pleases is slightly too pleased: effective sizes are estimates, and it stops
+    where one happens to be high. Ask for a little more than you need, and see `diagnostics.verdict` for all values.
+
+    Examples
+    --------
+    >>> import numpy as np, jax.numpy as jnp
+    >>> import ellipslice as es
+    >>> goals = es.Until(effective_size=400, rhat=1.05)
+    >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), until=goals, seed=1)
+    >>> tree.attrs["stopped_by"], tree.attrs["effective_size"] >= 400
+    ('goals', True)
+    """
+
+    effective_size: float | None = None
+    rhat: float | None = None
+    seconds: float | None = None
+    draws: int | None = None
+
+    def __post_init__(self) -> None:
+        if all(value is None for value in asdict(self).values()):
+            raise ValueError("Until was given no goal and no budget. Give one, such as Until(effective_size=400).")
+        for name, least in (("effective_size", 0), ("rhat", 1), ("seconds", 0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise TypeError(f"{name} must be a number, but it is {value!r}.")
+            if not least < value < math.inf:
+                raise ValueError(f"{name} must be finite and above {least}, but it is {value}.")
+            object.__setattr__(self, name, float(value))
+        if self.draws is not None:
+            if isinstance(self.draws, bool) or not isinstance(self.draws, int | np.integer):
+                raise TypeError(f"draws must be a whole number, but it is {self.draws!r}.")
+            if self.draws < 1:
+                raise ValueError(f"draws must be at least 1, but it is {self.draws}.")
+            object.__setattr__(self, "draws", int(self.draws))
+
+    @property
+    def most(self) -> int:
+        """Draws of each chain, at most."""
+        return MOST_DRAWS if self.draws is None else self.draws
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether there is something to look at."""
+        return self.effective_size is not None or self.rhat is not None
+
+
+class Found(NamedTuple):
+    """What a look at the draws found: the worst of the values that are watched."""
+
+    effective_size: float = math.nan
+    rhat: float = math.nan
+
+    def reaches(self, until: Until) -> bool:
+        """Whether every goal is reached."""
+        enough = until.effective_size is None or self.effective_size >= until.effective_size
+        return until.has_goals and enough and (until.rhat is None or self.rhat <= until.rhat)
+
+    def says(self, until: Until) -> str:
+        """Beside the goals, in words."""
+        parts = []
+        if until.effective_size is not None:
+            parts.append(f"effective size {self.effective_size:,.0f} of {until.effective_size:,.0f}")
+        if until.rhat is not None:
+            parts.append(f"R-hat {self.rhat:.3f}, which should be at most {until.rhat:g}")
+        return " and ".join(parts)
+
+
+class Judge:
+    """Watches some traces in bounded memory, and says when to look at them.
+
+    Parameters
+    ----------
+    until : Until
+    example : dict of arrays
+        What is kept of one draw, with a leading axis.
+    chains : int
+    """
+
+    def __init__(self, until: Until, example: Kept, chains: int):
+        if until.rhat is not None and chains < 2:
+            raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
+        self.until, self._chains = until, chains
+        self._spans = list(example)
+        sizes = [value[0].size for value in example.values()]
+        among = (
+            np.unique(np.linspace(0, max(0, sum(sizes) - 1), WATCHED).astype(int)) if sum(sizes) else np.array([], int)
+        )
+        bounds = np.cumsum([0, *sizes])
+        self._picks = [among[(among >= a) & (among < b)] - a for a, b in itertools.pairwise(bounds)]
+        wanted = int(4 * (until.effective_size or 0) / chains)
+        self._every, self._length = 1, max(LENGTH, wanted)
+        self._traces = np.empty((chains, self._length, 1 + len(among)))
+        self.found = Found()
+
+    def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        """Take what is watched of some draws."""
+        if not self.until.has_goals:
+            return
+        count = statistics["log_likelihood"].shape[1]
+        while first + count > self._every * self._length:
+            half = self._traces[:, ::2].copy()
+            self._traces[:, : half.shape[1]] = half
+            self._every *= 2
+        skip = -first % self._every
+        if skip >= count:
+            return
+        columns = [statistics["log_likelihood"][:, skip :: self._every, None]]
+        for name, pick in zip(self._spans, self._picks, strict=True):
+            rows = latents[name][:, skip :: self._every]
+            columns.append(rows.reshape(*rows.shape[:2], -1)[:, :, pick])
+        start = (first + skip) // self._every
+        self._traces[chains, start : start + columns[0].shape[1]] = np.concatenate(columns, axis=2)
+
+    def first_look(self) -> int:
+        """Draws of each chain at the first look."""
+        return min(FIRST_LOOK, self.until.most)
+
+    def look(self, draws: int) -> bool:
+        """Whether the first `draws` of every chain reach the goals."""
+        if self.until.has_goals and draws >= 4:
+            self.found = _measure(self._traces[:, : -(-draws // self._every)])
+        return self.found.reaches(self.until)
+
+    def next_look(self, draws: int) -> int:
+        """Draws of each chain at the look after one that was not enough: where it should be, if all goes on so."""
+        goal, size = self.until.effective_size, self.found.effective_size
+        hoped = draws * goal / size if goal is not None and size > 0 else math.inf
+        return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))
+
+
+def _measure(traces: np.ndarray) -> Found:
+    """The worst of traces (chains, draws, values); those that never change, or are not finite, are not judged."""
+    import xarray
+    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
+
+    judged = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
+    if not judged.any():
+        return Found()
+    values = xarray.DataArray(traces[:, :, judged], dims=("chain", "draw", "value"))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of chains that have not moved yet
+        size = min(float(ess(values, method=method).min(skipna=False)) for method in ("bulk", "tail"))
+        worst = float(rhat(values).max(skipna=False)) if len(traces) > 1 else math.nan
+    return Found(size, worst)

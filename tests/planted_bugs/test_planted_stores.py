@@ -1,0 +1,124 @@
+"""Mistakes that a store could make, planted: a run that is cut and goes on must notice each of them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.sampling import columns, record, session, store
+from stores import assert_same_stores
+
+pytest.importorskip("zarr")
+
+PRIOR = es.Diagonal(np.ones(2))
+OPTIONS = {"warmup": 5, "thin": 2, "chains": 2, "seed": 1, "progress": False}
+
+
+def log_likelihood(f):
+    return float(-2 * np.square(np.asarray(f) - 0.7).sum())
+
+
+def cut_and_go_on(folder):
+    """A run of 30 draws, and one that is cut after 12, with something left over that was not committed."""
+    es.sample(log_likelihood, PRIOR, draws=30, store=folder / "whole.zarr", **OPTIONS)
+    path = folder / "run.zarr"
+    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    chunk = path / "posterior/f/c/0/1/0"
+    chunk.parent.mkdir()
+    chunk.write_bytes(b"left over")
+    es.resume(path, log_likelihood, draws=30, progress=False)
+    assert_same_stores(folder / "whole.zarr", path)
+
+
+def test_without_a_mistake(tmp_path):
+    cut_and_go_on(tmp_path)
+
+
+def begins_at_the_wrong_update(monkeypatch):
+    before = session.Session.go
+
+    def go(self, progress):
+        own = self.record
+        own.checkpoints = [one._replace(updates=max(0, one.updates - 1)) for one in own.checkpoints]
+        return before(self, progress)
+
+    monkeypatch.setattr(session.Session, "go", go)
+
+
+def begins_at_another_state(monkeypatch):
+    before = store.Store.checkpoints.fget
+
+    def checkpoints(self):
+        return [one._replace(state=one.state._replace(f=one.state.f * (1 + 1e-15))) for one in before(self)]
+
+    monkeypatch.setattr(store.Store, "checkpoints", property(checkpoints))
+
+
+def leaves_what_was_not_committed(monkeypatch):
+    monkeypatch.setattr(columns.Column, "trim", lambda self, complete: None)
+
+
+def counts_an_update_twice(monkeypatch):
+    before = record.Record.__init__
+
+    def begin(self, keep, starts, complete, warmup, thin):
+        starts = [one._replace(counts=one.counts.plus([0, 0, 0, 0, 0, int(one.updates > 0)])) for one in starts]
+        before(self, keep, starts, complete, warmup, thin)
+
+    monkeypatch.setattr(record.Record, "__init__", begin)
+
+
+def writes_draws_again(monkeypatch):
+    resume = sys.modules["ellipslice.sampling.resume"]  # its name in the package is the function's
+    before = resume.Record
+
+    def forgetful(keep, starts, complete, warmup, thin):
+        return before(keep, starts, [max(0, one - 1) for one in complete], warmup, thin)
+
+    monkeypatch.setattr(resume, "Record", forgetful)
+
+
+def forgets_the_checksums(monkeypatch):
+    before = columns.Column.check
+
+    def check(self, complete, checksums):
+        before(self, complete, checksums)
+        self.checksums = [0] * len(self.checksums)
+
+    monkeypatch.setattr(columns.Column, "check", check)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        begins_at_the_wrong_update,
+        begins_at_another_state,
+        leaves_what_was_not_committed,
+        counts_an_update_twice,
+        writes_draws_again,
+        forgets_the_checksums,
+    ],
+)
+def test_a_mistake_is_noticed(plant, tmp_path, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, ValueError, OSError)):
+        cut_and_go_on(tmp_path)
+
+
+def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
+    """If the order of a commit were the other way round, a kill would leave draws that are counted and not there."""
+    path = tmp_path / "run.zarr"
+    before = store.Store.commit
+
+    def commit(self, own, attributes, plans):
+        before(self, own, attributes, plans)
+        for chunk in path.glob("posterior/f/c/*/*/*"):  # as a power cut does, to what was not synced
+            chunk.write_bytes(bytes(chunk.stat().st_size))
+
+    monkeypatch.setattr(store.Store, "commit", commit)
+    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    with pytest.raises(ValueError, match="the draws of chain 0"):
+        es.resume(path, log_likelihood, draws=30, progress=False)
