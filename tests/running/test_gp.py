@@ -126,6 +126,12 @@ def test_the_same_seed_gives_the_same_draws():
     np.testing.assert_array_equal(one.tree.posterior.scale, two.tree.posterior.scale)
 
 
+def test_a_fit_may_have_a_goal():
+    model = LatentGP(kernels.ExpSquared(1.0), lambda y: Gaussian(y, 0.5))
+    fit = model.fit(X, np.sin(X), chains=2, seed=1, until=es.Until(effective_size=50), progress=False)
+    assert fit.tree.attrs["stopped_by"] == "goals"
+
+
 def test_parameters_may_be_arrays_and_come_in_a_mapping():
     inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
     model = LatentGP(

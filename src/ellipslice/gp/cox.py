@@ -11,6 +11,7 @@ from ellipslice.gp.fit import Fit
 from ellipslice.gp.model import LatentGP
 from ellipslice.likelihoods import Poisson
 from ellipslice.priors.base import as_numbers
+from ellipslice.sampling import Until
 
 
 class CoxProcess:
@@ -87,8 +88,17 @@ class CoxProcess:
             raise ValueError(f"events[{first}] = {points[first]} is outside the window, as {outside.sum()} events are.")
         return np.histogramdd(points, self.cells, self.window.tolist())[0].ravel()
 
-    def fit(self, events: Any, *, draws: int = 1000, warmup: int = 500, chains: int = 4, seed: int | None = None,
-            progress: bool = True) -> Fit:  # fmt: skip
+    def fit(
+        self,
+        events: Any,
+        *,
+        draws: int | None = None,
+        warmup: int = 500,
+        chains: int = 4,
+        seed: int | None = None,
+        until: Until | None = None,
+        progress: bool = True,
+    ) -> Fit:
         """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
 
         The options are those of `sample`.
@@ -97,7 +107,9 @@ class CoxProcess:
         volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
         mean = np.log(max(counts.sum(), 0.5) / (volume * len(counts))) if self._mean is None else self._mean
         model = LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters)
-        fit = model.fit(self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, progress=progress)
+        fit = model.fit(
+            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until, progress=progress
+        )
         return RateFit(model, fit.X, fit.y, fit.tree, volume)
 
 

@@ -20,7 +20,7 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import comes_from
-from ellipslice.sampling import sample
+from ellipslice.sampling import Until, sample
 
 
 class LatentGP:
@@ -103,11 +103,12 @@ class LatentGP:
         X: Any,
         y: Any,
         *,
-        draws: int = 1000,
+        draws: int | None = None,
         warmup: int = 500,
         chains: int = 4,
         seed: int | None = None,
         thin: int = 1,
+        until: Until | None = None,
         engine: str | None = None,
         reference: Any = None,
         ways: tuple[str, ...] | None = None,
@@ -122,7 +123,7 @@ class LatentGP:
             Inputs.
         y : array
             Data, as the likelihood takes them.
-        draws, warmup, chains, seed, thin, engine, progress
+        draws, warmup, chains, seed, thin, until, engine, progress
             As for `sample`.
         reference : optional
             As for `sample`, for strong likelihoods; where all parameters are known.
@@ -135,7 +136,8 @@ class LatentGP:
         """
         inputs = as_inputs(X, "X")
         seed = secrets.randbits(32) if seed is None else seed
-        options = {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "progress": progress}
+        options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "until": until}
+        options["progress"] = progress
         if not self.parameters.size:
             if ways is not None:
                 raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
