@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ellipslice.gp import integrated
+from ellipslice.gp import ensemble
 from ellipslice.gp.near import Near
 from statistical.test_estimators import SEEN, check_places
 
@@ -20,29 +20,40 @@ def forget_the_sites(self, away):
     return RATIO(self._replace(linear=0 * self.linear, precision=0 * self.precision), away)
 
 
-def forget_the_weights(gaussians, log_weights, *rest):
-    return RUN(gaussians, 0 * log_weights, *rest)
+def forget_the_weights(fresh, *rest):
+    return RUN(lambda rng: fresh(rng)._replace(log_weight=0.0), *rest)
 
 
-RATIO, RUN = Near.log_ratio, integrated._run
+def forget_its_own(heights, rng):
+    """The place where the chain is has no chance: always another one."""
+    return 1 + CHOOSE(heights[1:], rng)
+
+
+RATIO, RUN, CHOOSE = Near.log_ratio, ensemble._run, ensemble._choose
 
 
 @pytest.mark.parametrize("planted", [forget_the_evidence, forget_the_sites])
 def test_a_wrong_ratio(planted, monkeypatch):
     monkeypatch.setattr(Near, "log_ratio", planted)
     with pytest.raises(AssertionError, match="standard errors off"):
-        check_places(SEEN["Logistic"]())
+        check_places(SEEN["StudentT, an outlier"]())  # under whose three kernels the data are not equally likely
 
 
 def test_places_without_their_weights(monkeypatch):
-    monkeypatch.setattr(integrated, "_run", forget_the_weights)
+    monkeypatch.setattr(ensemble, "_run", forget_the_weights)
     with pytest.raises(AssertionError, match=r"places.*standard errors off"):
+        check_places(SEEN["Logistic"]())
+
+
+def test_always_another_place(monkeypatch):
+    monkeypatch.setattr(ensemble, "_choose", forget_its_own)
+    with pytest.raises(AssertionError, match="standard errors off"):
         check_places(SEEN["Logistic"]())
 
 
 def test_white_noise_without_its_mean(monkeypatch):
     monkeypatch.setattr(Near, "white", lambda self, eta: WHITE(self._replace(white_mean=np.zeros(2)), eta))
-    with pytest.raises(AssertionError, match=r"latent values.*standard errors off"):
+    with pytest.raises(AssertionError, match="standard errors off"):
         check_places(SEEN["Logistic"]())
 
 

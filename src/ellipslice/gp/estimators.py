@@ -17,8 +17,9 @@ except ImportError as error:
     raise ImportError('the estimators need scikit-learn 1.6 or later: pip install "ellipslice[sklearn]".') from error
 
 from ellipslice.gp.calling import Called
-from ellipslice.gp.integrated import Draws, LogNormals, Together, at_new_inputs, draw
+from ellipslice.gp.ensemble import Draws, at_new_inputs, draw
 from ellipslice.gp.parameters import Parameters
+from ellipslice.gp.unknown import LogNormals, Together
 from ellipslice.likelihoods import Gaussian, Likelihood, Logistic, Poisson, Probit, StudentT
 from ellipslice.priors.kernels import comes_from
 
@@ -38,9 +39,10 @@ class _EllipticalGP(BaseEstimator):
     warmup: int
     chains: int
     places: int
+    rounds: int
 
     def _check_settings(self) -> None:
-        for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("places", 1)):
+        for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("places", 2), ("rounds", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} must be a whole number, {least} or more, but it is {value!r}.")
@@ -78,13 +80,13 @@ class _EllipticalGP(BaseEstimator):
     def _unknown(self, amplitude: float, others: LogNormals) -> Together:
         if self.kernel is None:
             scale = np.sqrt(self._inputs.shape[1])  # inputs of deviation 1 are about as far apart
-            return Together(LogNormals({"amplitude": (amplitude, 1.0), "scale": (scale, 1.0)}), others)
+            return Together(LogNormals({"amplitude": (amplitude, 0.7), "scale": (scale, 0.7)}), others)
         return Together(Parameters(self.parameters), others) if self.parameters else Together(others)
 
     def _draw(self, likelihood: Any, unknown: Together, rng: np.random.Generator) -> Draws:
         return draw(
             self._kernel(), likelihood, unknown, self._inputs,
-            places=self.places, draws=self.draws, warmup=self.warmup, chains=self.chains, rng=rng,
+            places=self.places, rounds=self.rounds, draws=self.draws, warmup=self.warmup, chains=self.chains, rng=rng,
         )  # fmt: skip
 
     def _generator(self, random_state: Any) -> np.random.Generator:
@@ -125,9 +127,9 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
     draws, warmup, chains : int
         Draws that are kept of each chain; updates of each before them; chains. Chains start near the posterior and
         hardly remember: a few hundred draws are many.
-    places : int
-        Unknown parameters take as many values, spread over their posterior and weighted; more are more exact. The
-        fit needs 8 places n^2 bytes.
+    places, rounds : int
+        Each chain has as many values of the unknown parameters at hand to choose from, and so many times in its run
+        all but its own are drawn anew. Values cost O(n^3) each: they are most of the time of a fit.
     random_state : int, RandomState or None
 
     Attributes
@@ -140,7 +142,8 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
 
     Notes
     -----
-    For any other likelihood, for pictures, for unknown parameters drawn at any value, use `LatentGP`.
+    Nothing is compiled, so that fits to folds of ever new sizes are quick. For other likelihoods and for pictures use
+    `LatentGP`.
 
     Examples
     --------
@@ -164,7 +167,8 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
         draws: int = 200,
         warmup: int = 50,
         chains: int = 2,
-        places: int = 16,
+        places: int = 8,
+        rounds: int = 10,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -174,6 +178,7 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
         self.warmup = warmup
         self.chains = chains
         self.places = places
+        self.rounds = rounds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> EllipticalGPClassifier:
@@ -217,7 +222,7 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
 
     Parameters
     ----------
-    kernel, parameters, draws, warmup, chains, places, random_state
+    kernel, parameters, draws, warmup, chains, places, rounds, random_state
         As for `EllipticalGPClassifier`.
     noise : {"gaussian", "student", "poisson"}
         "student" has heavy tails (Student's t with 4 degrees), so that outliers are left aside. "poisson" is for
@@ -256,7 +261,8 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
         draws: int = 200,
         warmup: int = 50,
         chains: int = 2,
-        places: int = 32,
+        places: int = 8,
+        rounds: int = 10,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -268,6 +274,7 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
         self.warmup = warmup
         self.chains = chains
         self.places = places
+        self.rounds = rounds
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> EllipticalGPRegressor:

@@ -13,11 +13,19 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.gp.triangular import factorise
-from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods import Gaussian, Likelihood
 from ellipslice.priors.kernels import covariance_function, variance_function
+from ellipslice.references.propagation import propagate
+from ellipslice.references.sites import Sites, white_root
 
 STEPS, HALVINGS = 50, 20
 """Most of Newton's, and of the halvings of one."""
+
+ENOUGH = 1e-3
+"""A smaller gain of the log-posterior ends the search."""
+
+SWEEPS = 4
+"""Of expectation propagation. Laplace's sites alone are bad where latent values are large, and chains got stuck."""
 
 APART = 1e-3
 """Of the three latent values that slope and bend of a term are read from. Sites need not be exact."""
@@ -39,6 +47,8 @@ class Near(NamedTuple):
     So the posterior is a standard Gaussian of eta times exp(log_constant) L(f) / sites(f), whatever the sites are.
     """
 
+    lower: np.ndarray
+    """C."""
     mean: np.ndarray
     root: np.ndarray
     white_mean: np.ndarray
@@ -56,8 +66,12 @@ class Near(NamedTuple):
         return float(self.likelihood(f) - log_sites) + self.log_constant
 
     def white(self, eta: np.ndarray) -> np.ndarray:
-        """The z of each of some eta, (count, n): f is C z."""
-        return self.white_mean + solve_triangular(self.inner, eta.T, lower=True, trans=1).T
+        """The prior's white noise z: f is C z."""
+        return self.white_mean + solve_triangular(self.inner, eta, lower=True, trans=1)
+
+    def eta(self, z: np.ndarray) -> np.ndarray:
+        """The eta of a z."""
+        return self.inner.T @ (z - self.white_mean)
 
 
 def covariance(kernel: Any, inputs: np.ndarray) -> np.ndarray:
@@ -105,7 +119,7 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
         if not gain > 0:
             break
         weights, f, height = new, f_new, height + gain
-        if gain < 1e-5:
+        if gain < ENOUGH:
             break
     slope, precision = _slopes(likelihood.terms, f)
     linear = slope + precision * f
@@ -113,16 +127,28 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
     return Mode(weights, linear, precision, float(height - half_log_determinant))
 
 
-def near(matrix: np.ndarray, likelihood: Likelihood, mode: Mode) -> Near:
-    """The Gaussian, from the prior's covariance and the mode."""
+def find_sites(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | None = None) -> Sites:
+    """Sites by a few sweeps of expectation propagation, from Laplace's; a function of its arguments alone."""
+    lower, mode = lower_factor(matrix), find_mode(matrix, likelihood, weights)
+    sites = Sites(mode.linear, mode.precision)
+    if isinstance(likelihood, Gaussian):  # for which these are exact
+        return sites
+    try:
+        return propagate(lower.T, likelihood.terms, sites, sweeps=SWEEPS)
+    except np.linalg.LinAlgError:  # it may break down where terms are not concave
+        return sites
+
+
+def near(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> Near:
+    """The Gaussian, from the prior's covariance and sites."""
     lower = lower_factor(matrix)
-    linear, precision = mode.linear, mode.precision
-    inner = cholesky(np.eye(len(lower)) + lower.T @ (precision[:, None] * lower), lower=True)
+    linear, precision = sites.linear, sites.precision
+    inner = white_root(lower.T, precision)
     toward = solve_triangular(inner, lower.T @ linear, lower=True)
     white_mean = solve_triangular(inner, toward, lower=True, trans=1)
     root = solve_triangular(inner, lower.T, lower=True).T
     log_constant = 0.5 * toward @ toward - np.log(inner.diagonal()).sum()
-    return Near(lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood)
+    return Near(lower, lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood)
 
 
 def _solve(matrix: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, float]:
