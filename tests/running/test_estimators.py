@@ -105,6 +105,21 @@ def test_what_is_wrong_is_said_before_any_work():
         es.gp.EllipticalGPRegressor(noise_scale=-1.0).fit(X, X[:, 0])
 
 
+def test_a_kernel_that_is_no_covariance_is_named():
+    class Wrong(RBF):
+        def __call__(self, X, Y=None, eval_gradient=False):
+            return 2.0 - 3.0 * super().__call__(X, Y)
+
+        def diag(self, X):
+            return np.ones(len(X))
+
+    X, y = circle(20)
+    with pytest.raises(ValueError, match="no positive definite covariance"):
+        es.gp.EllipticalGPClassifier(Wrong(), **SMALL).fit(X, y)
+    with pytest.raises(ValueError, match="no positive definite covariance"):
+        es.gp.EllipticalGPRegressor(Wrong(), **SMALL).fit(X, X[:, 0])
+
+
 def test_scikit_learn_is_needed_only_for_them():
     script = """
 import sys

@@ -133,6 +133,7 @@ class _Spread(NamedTuple):
 def _look(kernel: Any, likelihood: Any, unknown: Together, inputs: np.ndarray) -> tuple[_Spread, np.ndarray]:
     """Where the posterior of the parameters is, by Laplace's approximation; and where to begin to look for f's mode."""
     centre, deviation = unknown.gaussian()
+    lower_factor(covariance(kernel(unknown.constrained(centre)), inputs))  # says so if the kernel is none
     weights = None
 
     def height(t: np.ndarray) -> float:
