@@ -64,6 +64,11 @@ def test_places_and_latent_values(name):
     check_places(SEEN[name]())
 
 
+def test_what_is_not_a_number_is_never_chosen():
+    rng = np.random.default_rng(SEED)
+    assert {ensemble._choose([np.nan, 0.0, -np.inf, 1.0], rng) for _ in range(200)} == {1, 3}
+
+
 def test_evidence_is_exact_for_gaussian_noise():
     rng = np.random.default_rng(SEED + 2)
     X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)

@@ -3,9 +3,9 @@
 A value of the parameters costs a factorisation and a Gaussian near the posterior of the latent values, in whose
 coordinates eta these are nearly a standard Gaussian whatever the parameters are. So a chain has an ensemble of values
 at hand: with eta fixed it chooses among them, then with the prior's white noise z fixed (which is better where the
-Gaussians fit badly), and only now and then are all but its own drawn anew. With weights
-p(u) / q(u) for values u drawn from q this samples the posterior exactly (Neal 2011, MCMC using ensembles of states for
-problems with fast and slow variables): nothing is approximated by the Gaussians, nor by there being few values.
+Gaussians fit badly), and only now and then are all but its own drawn anew. With weights p(u) / q(u) for values u drawn
+from q this samples the posterior exactly (Neal 2011, MCMC using ensembles of states for problems with fast and slow
+variables): nothing is approximated by the Gaussians, nor by there being few values.
 """
 
 from __future__ import annotations
@@ -181,11 +181,8 @@ def _run(
     """One chain: the values of the parameters that it was at, the number of each draw's, and its white noise."""
     here = fresh(rng)
     ensemble, values = [here], []
-    eta, where, z = (
-        rng.standard_normal(len(here.near.mean)),
-        np.zeros(draws, int),
-        np.zeros((draws, len(here.near.mean))),
-    )
+    n = len(here.near.mean)
+    eta, where, z = rng.standard_normal(n), np.zeros(draws, int), np.zeros((draws, n))
     anew = {round(number) for number in np.linspace(-warmup, draws, rounds, endpoint=False)}
     for update in range(-warmup, draws):
         if places > 1:
@@ -208,8 +205,9 @@ def _run(
 
 
 def _choose(heights: list[float], rng: np.random.Generator) -> int:
-    """A number, with probabilities in proportion to exp(heights)."""
-    return int(np.argmax(np.array(heights) + rng.gumbel(size=len(heights))))
+    """A number, with probabilities in proportion to exp(heights); one that is not a number is never chosen."""
+    sound = np.where(np.isnan(heights), -np.inf, heights)
+    return int(np.argmax(sound + rng.gumbel(size=len(heights))))
 
 
 def _latent(gaussian: Near, eta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
