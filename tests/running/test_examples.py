@@ -25,6 +25,7 @@ def test_every_example_is_run():
         "million_rows",
         "offset",
         "predict",
+        "scikit_learn",
         "strong_likelihood",
         "truncated_gaussian",
         "unknown_scale",
@@ -103,4 +104,15 @@ def test_a_curve_that_rises(tmp_path, capsys):
     free, rising, _ = capsys.readouterr().out.splitlines()[-3:]
     assert float(free.split()[3].rstrip(",")) > 0.01
     assert float(rising.split()[3].rstrip(",")) < 1e-9
+    assert path.stat().st_size > 10_000
+
+
+def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "estimators.png"
+    load("scikit_learn").main(digits=60, draws=30, picture=str(path))
+    said = capsys.readouterr().out
+    rows = {line.split("  ")[0]: float(line.split()[-1]) for line in said.splitlines() if line[0] in "EG"}
+    assert rows["EllipticalGPRegressor, student"] < rows["GaussianProcessRegressor"]
+    assert rows["EllipticalGPClassifier"] < 0.6
     assert path.stat().st_size > 10_000

@@ -1,7 +1,21 @@
-"""Gaussian-process models: from data to draws, predictions and pictures."""
+"""Gaussian-process models: from data to draws, predictions and pictures; and estimators for scikit-learn."""
+
+from typing import TYPE_CHECKING, Any
 
 from ellipslice.gp.cox import CoxProcess
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.model import LatentGP
 
-__all__ = ["CoxProcess", "Fit", "LatentGP"]
+if TYPE_CHECKING:
+    from ellipslice.gp.estimators import EllipticalGPClassifier, EllipticalGPRegressor
+
+__all__ = ["CoxProcess", "EllipticalGPClassifier", "EllipticalGPRegressor", "Fit", "LatentGP"]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, which need scikit-learn, when they are asked for."""
+    if name in ("EllipticalGPClassifier", "EllipticalGPRegressor"):
+        from ellipslice.gp import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,9 @@ WIDER = 1.5
 """Times the variance under Q: where the likelihood of a value is looked at."""
 
 
-def propagate(rows: np.ndarray, terms: Callable[[np.ndarray], np.ndarray], start: Sites) -> Sites:
+def propagate(
+    rows: np.ndarray, terms: Callable[[np.ndarray], np.ndarray], start: Sites, *, sweeps: int = SWEEPS
+) -> Sites:
     """Sites by expectation propagation (Minka 2001), all of them updated at once, from where Laplace's are.
 
     Parameters
@@ -30,10 +32,12 @@ def propagate(rows: np.ndarray, terms: Callable[[np.ndarray], np.ndarray], start
     terms : callable
         The log-likelihood of each value: batches of centred flat vectors (count, size) to (count, size).
     start : Sites
+    sweeps : int
+        At most; fewer than it takes to converge give sites that fit less well.
     """
     sites = start
     mean, variance = _moments(rows, sites)
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         cavity_precision = 1 / variance - sites.precision
         sound = cavity_precision > 1e-10 / variance  # where Q without the site is a Gaussian at all
         cavity = 1 / np.where(sound, cavity_precision, 1 / variance)

@@ -1,0 +1,76 @@
+"""The estimators beside scikit-learn's own Gaussian processes: handwritten digits, and a curve with outliers.
+
+python examples/scikit_learn.py                          # cross-validation takes about a minute
+python examples/scikit_learn.py --picture estimators.png
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ellipslice as es
+
+
+def classify(count: int, draws: int) -> None:
+    """Log-loss on held-out digits, 3 against 5, by cross-validation in a pipeline."""
+    data = es.data.usps_3v5()
+    some = np.random.default_rng(0).permutation(len(data.y_train))[:count]
+    X, y = data.x_train[some], data.y_train[some]
+    print("log-loss on held-out digits")
+    for model in (
+        GaussianProcessClassifier(1.0 * RBF(10.0)),
+        es.gp.EllipticalGPClassifier(draws=draws, random_state=1),
+    ):
+        loss = -cross_val_score(make_pipeline(StandardScaler(), model), X, y, cv=3, scoring="neg_log_loss")
+        print(f"{type(model).__name__:32s}{loss.mean():.3f}")
+
+
+def curve(draws: int, picture: str | None) -> None:
+    """Root of the mean squared error of a curve, of whose 60 measurements ten are outliers."""
+    rng = np.random.default_rng(1)
+    X, new = rng.uniform(0, 6, (60, 1)), np.linspace(0, 6, 200)[:, None]
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(60)
+    y[:10] += rng.uniform(1, 4, 10)
+    models = {
+        "GaussianProcessRegressor": GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(), normalize_y=True),
+        "EllipticalGPRegressor, gaussian": es.gp.EllipticalGPRegressor(draws=draws, random_state=1),
+        "EllipticalGPRegressor, student": es.gp.EllipticalGPRegressor(noise="student", draws=draws, random_state=1),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
+    print("error of a curve with outliers")
+    for axis, (name, model) in zip(axes, models.items(), strict=True):
+        mean, deviation = model.fit(X, y).predict(new, return_std=True)
+        if isinstance(model, GaussianProcessRegressor):  # whose deviation holds the white noise of its kernel
+            noise = model.kernel_.k2.noise_level * y.var()
+            deviation = np.sqrt(np.maximum(deviation**2 - noise, 0.0))
+        error = np.sqrt(np.mean((mean - np.sin(new[:, 0])) ** 2))
+        print(f"{name:32s}{error:.3f}")
+        axis.fill_between(new[:, 0], mean - 2 * deviation, mean + 2 * deviation, alpha=0.25, label="2 deviations")
+        axis.plot(new[:, 0], mean, label="mean")
+        axis.plot(new[:, 0], np.sin(new[:, 0]), "k--", linewidth=1, label="truth")
+        axis.plot(X[:, 0], y, "k.", markersize=4)
+        axis.set(title=name, xlabel="x")
+    axes[0].legend(frameon=False)
+    if picture is not None:
+        figure.savefig(picture, dpi=110)
+    plt.close(figure)
+
+
+def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> None:
+    """Both comparisons."""
+    classify(digits, draws)
+    curve(draws, picture)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--picture", help="where to save one of the curve")
+    main(picture=parser.parse_args().picture)
