@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ellipslice.cli import ALL_METHODS, ALL_PROBLEMS, app
 from ellipslice.data import published_figure6
 from ellipslice.paper import PROBLEMS, agreement, experiment
-from ellipslice.paper.figures import ellipse, figure4, figure5, figure6
+from ellipslice.paper.figures import beyond, ellipse, figure4, figure5, figure6
 from ellipslice.paper.folder import Folder
 from ellipslice.paper.methods import METHODS, set_up
 from ellipslice.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
@@ -55,6 +55,18 @@ def test_one_folder_has_everything(finished):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
         assert f"]({name})" in (out / "report.md").read_text(encoding="utf8")
     assert not (out / "figure5.png").exists()  # R10 was not run
+
+
+def test_other_methods_have_a_figure_of_their_own(finished, tmp_path):
+    _, out = finished
+    assert not (out / "beyond.png").exists()
+    outcomes = [Outcome("R01", method, 0, 50.0, 2000, 2000, 1.0, 1.0, -50.0, None, "", []) for method in METHODS]
+    assert beyond(summarise(outcomes, SHORT)) is None
+    more = [*outcomes, replace(outcomes[0], method="recentred", effective=500.0)]
+    drawn = beyond(summarise(more, SHORT))
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} > {"Elliptical slice, recentred"}
+    paper_s = figure6(summarise(more, SHORT))
+    assert "Elliptical slice, recentred" not in {text.get_text() for text in paper_s.legends[0].get_texts()}
 
 
 def test_results_are_means_over_runs_with_standard_errors(finished):

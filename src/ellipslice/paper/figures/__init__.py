@@ -6,14 +6,14 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from ellipslice.paper.figures.bars import figure6
+from ellipslice.paper.figures.bars import beyond, figure6
 from ellipslice.paper.figures.ellipse import figure3
 from ellipslice.paper.figures.style import styled
 from ellipslice.paper.figures.traces import figure4, figure5
 from ellipslice.paper.protocol import Outcome
 from ellipslice.paper.results import Results
 
-__all__ = ["can_draw", "draw_figures", "figure3", "figure4", "figure5", "figure6"]
+__all__ = ["beyond", "can_draw", "draw_figures", "figure3", "figure4", "figure5", "figure6"]
 
 
 def can_draw() -> bool:
@@ -29,6 +29,7 @@ def draw_figures(folder: Path, results: Results, outcomes: Sequence[Outcome]) ->
             "figure4.png": figure4(outcomes),
             "figure5.png": figure5(outcomes),
             "figure6.png": figure6(results),
+            "beyond.png": beyond(results),
         }
         drawn = {name: figure for name, figure in figures.items() if figure is not None}
         for name, figure in drawn.items():
