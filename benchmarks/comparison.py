@@ -29,7 +29,8 @@ def page() -> str:
     results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
     parts = [HEAD]
     for name in sorted(results):
-        parts.append(_part(results[name]))
+        if results[name].keys() & {"settings", "sizes", "results"}:  # others have pages of their own
+            parts.append(_part(results[name]))
     return "\n".join(parts)
 
 

@@ -26,6 +26,9 @@ from ellipslice.machine import machine
 
 DRAWS, WARMUP = 1000, 500
 
+JITTER = 1e-9
+"""On the diagonal of NUTS's correlation matrix. (1e-6 made it 2.2 effective draws a second where this made 2.4.)"""
+
 
 def data(bins: int) -> tuple[np.ndarray, np.ndarray]:
     """Times in years and counts."""
@@ -73,7 +76,7 @@ def nuts(bins: int) -> dict[str, np.ndarray]:
         amplitude = numpyro.sample("amplitude", dist.LogNormal(0.0, 1.0))
         scale = numpyro.sample("scale", dist.LogNormal(np.log(20.0), 1.0))
         z = numpyro.sample("z", dist.Normal(jnp.zeros(len(x)), 1.0))
-        covariance = kernels.ExpSquared(scale)(x, x) + 1e-9 * jnp.eye(len(x))
+        covariance = kernels.ExpSquared(scale)(x, x) + JITTER * jnp.eye(len(x))
         f = np.log(191 / len(x)) + amplitude * jnp.linalg.cholesky(covariance) @ z
         numpyro.sample("y", dist.Poisson(jnp.exp(f)), obs=y)
 

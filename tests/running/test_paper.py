@@ -335,7 +335,8 @@ def test_bars_are_ours_beside_the_paper_s():
 def test_nuts_has_bars_of_its_own_and_no_verdict():
     nuts = [replace(one, method="nuts") for one in made_up() if one.method == "neal"]
     results = summarise([*made_up(), *nuts], SHORT)
-    assert len(figure6(results).axes[0].patches) == 2 * 47 + 12
+    assert len(figure6(results).axes[0].patches) == 2 * 47
+    assert len(beyond(results).axes[0].patches) == 2 * 47 + 12
     assert agreement.effective(Cell("Mine", "nuts"), results).words == "not in the paper"
     assert "| Mine | nuts |" in report(results, SHORT, ["here"], [])
 
