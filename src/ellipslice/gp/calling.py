@@ -28,7 +28,7 @@ class Called:
     def __init__(
         self, what: str, function: Callable[..., Any], names: Any, first: tuple[str, ...] = (), extra: Any = ()
     ):
-        self.function, self._first = function, first
+        self.function = function
         self._by_name: list[str] = []
         self._extra: list[str] = []
         self._all_in: str | None = None
@@ -52,7 +52,6 @@ class Called:
                         "it in parameters, with its prior, or give it a default value."
                     )
                 self._all_in = argument.name
-        self._names = names
 
     @property
     def takes_all(self) -> bool:

@@ -10,15 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.calling import Called
+from ellipslice.gp.structure import LIMIT
 from ellipslice.gp.triangular import ROUNDING
 from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
 from ellipslice.settings import on_cpu
 
 if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
-
-LIMIT = 5000
-"""Most points, old or new, of the dense matrices in here."""
 
 
 class Conditional:

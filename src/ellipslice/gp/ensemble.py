@@ -17,11 +17,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from ellipslice.gp.near import Near, covariance, find_mode, find_sites, lower_factor, near
+from ellipslice.gp.near import Near, find_mode, find_sites, lower_factor, near
 from ellipslice.gp.unknown import Together
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import step
-from ellipslice.priors.kernels import covariance_function, variance_function
+from ellipslice.priors.kernels import covariance_function, covariance_matrix, variance_function
 
 WIDER = 1.5
 """Values are drawn from a Gaussian wider than Laplace's approximation of their posterior, which is often too narrow."""
@@ -80,7 +80,7 @@ def draw(
     def fresh(rng: np.random.Generator) -> Place:
         u = np.zeros(0) if spread is None else spread.draw(rng)
         values = unknown.constrained(u)
-        matrix, seen = covariance(kernel(values), inputs), likelihood(values)
+        matrix, seen = covariance_matrix(kernel(values), inputs), likelihood(values)
         log_weight = 0.0 if spread is None else unknown.log_density(u) - spread.log_density(u)
         return Place(values, log_weight, near(matrix, seen, find_sites(matrix, seen, weights)))
 
@@ -105,7 +105,9 @@ def at_new_inputs(
     where, z = drawn.where.ravel(), drawn.z.reshape(-1, len(old))
     for number in np.unique(where):
         built = kernel(drawn.places[number])
-        half = solve_triangular(lower_factor(covariance(built, old)), covariance_function(built)(old, new), lower=True)
+        half = solve_triangular(
+            lower_factor(covariance_matrix(built, old)), covariance_function(built)(old, new), lower=True
+        )
         left = variance_function(built)(new) - np.einsum("ij,ij->j", half, half)
         found.append((z[where == number] @ half, np.maximum(left, 0.0)))
     return found
@@ -133,14 +135,14 @@ class _Spread(NamedTuple):
 def _look(kernel: Any, likelihood: Any, unknown: Together, inputs: np.ndarray) -> tuple[_Spread, np.ndarray]:
     """Where the posterior of the parameters is, by Laplace's approximation; and where to begin to look for f's mode."""
     centre, deviation = unknown.gaussian()
-    lower_factor(covariance(kernel(unknown.constrained(centre)), inputs))  # says so if the kernel is none
+    lower_factor(covariance_matrix(kernel(unknown.constrained(centre)), inputs))  # says so if the kernel is none
     weights = None
 
     def height(t: np.ndarray) -> float:
         nonlocal weights
         u = centre + deviation * t
         values = unknown.constrained(u)
-        mode = find_mode(covariance(kernel(values), inputs), likelihood(values), weights)
+        mode = find_mode(covariance_matrix(kernel(values), inputs), likelihood(values), weights)
         weights = mode.weights
         return mode.log_evidence + unknown.log_density(u)
 

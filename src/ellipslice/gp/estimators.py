@@ -21,7 +21,7 @@ from ellipslice.gp.ensemble import Draws, at_new_inputs, draw
 from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.unknown import LogNormals, Together
 from ellipslice.likelihoods import Gaussian, Likelihood, Logistic, Poisson, Probit, StudentT
-from ellipslice.priors.kernels import comes_from
+from ellipslice.priors.kernels import is_kernel
 
 LINKS = {"logistic": Logistic, "probit": Probit}
 NOISES = ("gaussian", "student", "poisson")
@@ -46,7 +46,7 @@ class _EllipticalGP(BaseEstimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} must be a whole number, {least} or more, but it is {value!r}.")
-        if self.parameters and (self.kernel is None or _is_kernel(self.kernel)):
+        if self.parameters and (self.kernel is None or is_kernel(self.kernel)):
             raise ValueError(
                 "parameters are unknown parameters of a kernel that is a function of them: kernel=lambda scale: "
                 "RBF(scale). Leave them out, or give such a function."
@@ -68,7 +68,7 @@ class _EllipticalGP(BaseEstimator):
         """The kernel as a function of a mapping of parameters."""
         if self.kernel is None:
             return _default_kernel
-        if _is_kernel(self.kernel):
+        if is_kernel(self.kernel):
             return lambda _: self.kernel
         if isinstance(self.kernel, type) or not callable(self.kernel):
             raise TypeError(
@@ -332,10 +332,6 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.noise == "poisson"
         return tags
-
-
-def _is_kernel(given: Any) -> bool:
-    return comes_from(given, "sklearn") or comes_from(given, "tinygp")
 
 
 def _default_kernel(values: Mapping[str, Any]) -> Any:

@@ -67,11 +67,10 @@ class Fit:
             raise ValueError(f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}.")
         rng = np.random.default_rng(seed)
         posterior = self._thinned(draws)
-        values = {name: posterior[name].values for name in self.model.parameters.priors}
+        parameters = self._parameters(posterior)
         latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
-        parameters = {name: value.reshape(chains * kept, *value.shape[2:]) for name, value in values.items()}
         drawn = Conditional(self.model, self.X, inputs).draw(parameters, flat, rng)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
@@ -92,9 +91,7 @@ class Fit:
         if "latent" not in predicted:
             raise TypeError("log_predictive is for models of one latent function.")
         f = predicted.latent.values.reshape(-1, predicted.sizes["point"])
-        posterior = self._thinned(draws)
-        values = {name: posterior[name].values.reshape(len(f), *posterior[name].shape[2:]) for name in
-                  self.model.parameters.priors}  # fmt: skip
+        values = self._parameters(self._thinned(draws))
         terms = np.stack([self._built(values, i, y).terms(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
 
@@ -132,6 +129,11 @@ class Fit:
         posterior = self.tree["posterior"].to_dataset()
         each = min(posterior.sizes["draw"], max(1, -(-draws // posterior.sizes["chain"])))
         return posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, each).astype(int))
+
+    def _parameters(self, posterior: xarray.Dataset) -> dict[str, np.ndarray]:
+        """The unknown parameters of each draw, chain after chain."""
+        found = {name: posterior[name].values for name in self.model.parameters.priors}
+        return {name: value.reshape(-1, *value.shape[2:]) for name, value in found.items()}
 
     def _built(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
         built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)

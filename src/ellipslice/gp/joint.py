@@ -18,7 +18,7 @@ from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import DISTANCE
 from ellipslice.gp.triangular import factorise, multiply
 from ellipslice.priors.base import Layout, Prior
-from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+from ellipslice.priors.kernels import comes_from, covariance_matrix
 from ellipslice.settings import on_cpu
 
 
@@ -88,7 +88,7 @@ class Joint:
             return np.asarray(lower), np.asarray(mean)
         values = self.parameters.constrained(u)
         kernels = [self.kernels[name](values) for name in self.latents]
-        return factorise(np.stack([_covariance(kernel, inputs) for kernel in kernels])), np.stack(
+        return factorise(np.stack([covariance_matrix(kernel, inputs) for kernel in kernels])), np.stack(
             [np.asarray(self._mean(name, values, inputs)) for name in self.latents]
         )
 
@@ -158,12 +158,6 @@ class JointPrior(Prior):
 
 
 jax.tree_util.register_static(JointPrior)
-
-
-def _covariance(kernel: Any, inputs: np.ndarray) -> np.ndarray:
-    matrix = np.array(covariance_function(kernel)(inputs, inputs))
-    np.fill_diagonal(matrix, variance_function(kernel)(inputs))
-    return matrix
 
 
 def _shown(values: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from ellipslice.gp.sweep import WAYS
 from ellipslice.likelihoods import Likelihood
 from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import comes_from
+from ellipslice.priors.kernels import is_kernel
 from ellipslice.sampling import Until, sample
 
 
@@ -244,7 +244,7 @@ def _as_called(what: str, kernel: Any, names: list[str]) -> Called:
         raise TypeError(
             f"{what} must be a kernel of tinygp or scikit-learn, or a function that returns one; not {given}."
         )
-    if comes_from(kernel, "tinygp") or comes_from(kernel, "sklearn"):
+    if is_kernel(kernel):
         return Called(what, lambda: kernel, names)
     return Called(what, kernel, names)
 

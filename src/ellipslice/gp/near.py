@@ -14,7 +14,6 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.gp.triangular import factorise
 from ellipslice.likelihoods import Gaussian, Likelihood
-from ellipslice.priors.kernels import covariance_function, variance_function
 from ellipslice.references.propagation import propagate
 from ellipslice.references.sites import Sites, white_root
 
@@ -72,13 +71,6 @@ class Near(NamedTuple):
     def eta(self, z: np.ndarray) -> np.ndarray:
         """The eta of a z."""
         return self.inner.T @ (z - self.white_mean)
-
-
-def covariance(kernel: Any, inputs: np.ndarray) -> np.ndarray:
-    """The covariance of the values at the inputs."""
-    matrix = np.array(covariance_function(kernel)(inputs, inputs))
-    np.fill_diagonal(matrix, variance_function(kernel)(inputs))
-    return matrix
 
 
 def lower_factor(matrix: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.priors import Dense, Markov, Prior, Stationary
-from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+from ellipslice.priors.kernels import comes_from, covariance_matrix
 
 DENSE = 1000
 """Up to so many values a dense factor is quicker than anything else."""
@@ -58,8 +58,7 @@ def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
             "tinygp.kernels.quasisep; for a grid leave no point out; or make a prior with es.LowRank.inducing_points "
             "and use es.sample."
         )
-    matrix = np.array(covariance_function(kernel)(inputs, inputs))
-    np.fill_diagonal(matrix, variance_function(kernel)(inputs))
+    matrix = covariance_matrix(kernel, inputs)
     try:
         prior = Dense(matrix, mean)
     except ValueError as error:

@@ -16,7 +16,7 @@ from ellipslice.priors import Prior
 from ellipslice.priors.base import aligned_empty
 from ellipslice.priors.conditional import as_block
 from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import covariance_function, variance_function
+from ellipslice.priors.kernels import covariance_function, covariance_matrix
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
 
@@ -202,8 +202,7 @@ class _AtInputs:
                 f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} values; "
                 "expected an input for each."
             )
-        said = np.array(self._between(self._inputs, self._inputs))
-        np.fill_diagonal(said, variance_function(self._kernel)(self._inputs))
+        said = covariance_matrix(self._kernel, self._inputs)
         off = float(np.abs(said - covariance).max())
         if off > 1e-4 * float(np.abs(covariance).max()):
             raise ValueError(

@@ -45,9 +45,16 @@ def variance_function(kernel: Any) -> Callable[[np.ndarray], np.ndarray]:
     return variance
 
 
+def covariance_matrix(kernel: Any, x: np.ndarray) -> np.ndarray:
+    """The covariance of a function's values at some inputs, white noise included."""
+    matrix = np.array(covariance_function(kernel)(x, x))
+    np.fill_diagonal(matrix, variance_function(kernel)(x))
+    return matrix
+
+
 def lag_function(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray]:
     """The kernel as a function of lags (..., axes), returning (...)."""
-    if comes_from(kernel, "tinygp") or comes_from(kernel, "sklearn"):
+    if is_kernel(kernel):
         return _of_two_inputs(kernel, axes)
     _check_callable(kernel, "a function of the lag vector")
 
@@ -97,6 +104,11 @@ def _of_two_inputs(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray]
 def comes_from(kernel: Any, package: str) -> bool:
     """Whether the kernel's class, or one that it derives from, is the package's."""
     return any(cls.__module__.split(".")[0] == package for cls in type(kernel).__mro__)
+
+
+def is_kernel(given: Any) -> bool:
+    """Whether it is a kernel of tinygp or of scikit-learn."""
+    return comes_from(given, "tinygp") or comes_from(given, "sklearn")
 
 
 def _check_callable(kernel: Any, what: str) -> None:
