@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 import ellipslice as es
 from ellipslice.gp import ensemble
-from ellipslice.gp.near import covariance, find_mode, find_sites, near
+from ellipslice.gp.near import find_mode, find_sites, near
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit, StudentT
+from ellipslice.priors.kernels import covariance_matrix
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -28,7 +29,7 @@ SEEN = {
 
 def check_places(likelihood):
     """Two latent values and three kernels: how often each is visited, and f there, beside sums over a fine grid."""
-    matrices = [covariance(a**2 * RBF(s), PAIR) for a, s in ((0.7, 2.0), (1.5, 1.0), (3.0, 0.5))]
+    matrices = [covariance_matrix(a**2 * RBF(s), PAIR) for a, s in ((0.7, 2.0), (1.5, 1.0), (3.0, 0.5))]
     prior = np.array([0.5, 0.3, 0.2])
     gaussians = [near(matrix, likelihood, find_sites(matrix, likelihood)) for matrix in matrices]
 
@@ -72,7 +73,7 @@ def test_what_is_not_a_number_is_never_chosen():
 def test_evidence_is_exact_for_gaussian_noise():
     rng = np.random.default_rng(SEED + 2)
     X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
-    matrix, likelihood = covariance(2.0 * RBF(1.0), X), Gaussian(y, 0.3)
+    matrix, likelihood = covariance_matrix(2.0 * RBF(1.0), X), Gaussian(y, 0.3)
     exact = multivariate_normal(cov=matrix + 0.09 * np.eye(20)).logpdf(y)
     mode = find_mode(matrix, likelihood)
     assert mode.log_evidence == pytest.approx(exact, abs=1e-5)
