@@ -77,9 +77,9 @@ def tuned(turns, poor=False):
 
 
 def run(model, move, draws=4000, chains=4, engine=None, seed=0):
-    prior = JointPrior(model._joint, X)
-    model._joint.look(X)
-    likelihood = PointLikelihood(model.likelihood, model._joint, Y, 5)
+    prior = JointPrior(model.joint, X)
+    model.joint.look(X)
+    likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
     tree = es.sample(likelihood, prior, move=move, draws=draws, warmup=300, chains=chains, seed=SEED + seed,
                      engine=engine, progress=False)  # fmt: skip
     return tree.posterior.f.values
@@ -93,21 +93,21 @@ def check(draws, exact, names=5):
 
 @pytest.mark.parametrize(("way", "poor"), [*((way, False) for way in WAYS), ("sites", True)])
 def test_each_way_alone(way, poor):
-    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor))
+    move = Sweep(KNOWN_NOISE.joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor))
     check(run(KNOWN_NOISE, move), EXACT)
 
 
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_all_ways_in_turn(engine):
     turns = tuple((way, around) for way in range(4) for around in range(2))
-    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    move = Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
     check(run(KNOWN_NOISE, move, *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine), EXACT)
 
 
 def test_f_given_the_parameters():
     """Given the parameters f is Gaussian; its mean and second moments are averaged over the same chain's parameters."""
     turns = ((0, 0), (1, 1), (2, 1))
-    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    move = Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
     x = run(KNOWN_NOISE, move, seed=7)
     f = x[..., 2 + 5 :]
     lag = math.sqrt(3) * np.abs(X[:, None] - X) / np.exp(x[..., 1])[..., None, None]
@@ -121,11 +121,11 @@ def test_f_given_the_parameters():
 
 def test_white_noise_and_f_belong_together():
     turns = tuple((way, 1) for way in range(4))
-    move = Sweep(KNOWN_NOISE._joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
+    move = Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
     x = run(KNOWN_NOISE, move, draws=200, chains=1)[0]
     for row in x[::20]:
-        point = KNOWN_NOISE._joint.split(row, 5)
-        again = KNOWN_NOISE._joint.point(point.u, point.z, X)
+        point = KNOWN_NOISE.joint.split(row, 5)
+        again = KNOWN_NOISE.joint.point(point.u, point.z, X)
         np.testing.assert_allclose(again.f, point.f, rtol=1e-9, atol=1e-9)
 
 
@@ -185,6 +185,6 @@ def without_ratio_of_sites(monkeypatch):
 def test_a_planted_mistake_is_caught(monkeypatch, plant, way):
     plant(monkeypatch)
     model = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
-    move = Sweep(model._joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor=True))
+    move = Sweep(model.joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor=True))
     with pytest.raises(AssertionError, match="standard errors off"):
         check(run(model, move), EXACT)

@@ -44,7 +44,7 @@ def gaussians(count):
 
 
 def test_parameters_and_latent_functions_rank_uniformly():
-    joint, rng = MODEL._joint, np.random.default_rng(SEED + 1)
+    joint, rng = MODEL.joint, np.random.default_rng(SEED + 1)
     joint.look(X)
     prior = JointPrior(joint, X)
     sites = Sites(np.full((1, 4), 0.8), np.full((1, 4), 1.0))

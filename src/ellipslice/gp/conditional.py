@@ -10,19 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.calling import Called
+from ellipslice.gp.pivots import find_pivots
 from ellipslice.gp.structure import LIMIT
 from ellipslice.gp.triangular import ROUNDING
-from ellipslice.priors.kernels import comes_from, covariance_function, variance_function
+from ellipslice.priors.kernels import comes_from, functions
 from ellipslice.settings import on_cpu
 
 if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
+LOOKED_AT = 20
+"""Values of the parameters at which the rank of the covariance is found."""
+
 
 class Conditional:
     """The latent functions of a model at `new` inputs given those at `old` ones.
 
-    It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ.
+    It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ. Where a kernel is so smooth
+    that its values at some of the old inputs say what all of them do (see pivots.py), n is the number of these.
     """
 
     def __init__(self, model: LatentGP, old: np.ndarray, new: np.ndarray):
@@ -43,26 +48,37 @@ class Conditional:
         values = [{name: value[i] for name, value in parameters.items()} for i in range(len(f))]
         traceable = not any(comes_from(kernel(values[0]), "sklearn") for kernel in self._model.kernels.values())
         drawn = []
-        for mine, one, normal in zip(values, f, normals, strict=True):
+        for mine, one, normal, some in zip(values, f, normals, self._needed(parameters, len(f)), strict=True):
+            old = one if some is None else np.take_along_axis(one, some, axis=1)
             if traceable:
                 with on_cpu():
-                    drawn.append(np.asarray(self._on_device(mine, one, normal)))
+                    drawn.append(np.asarray(self._on_device(mine, old, normal, some)))
             else:
-                drawn.append(self._given(*self._maps(mine, np), one, normal, np))
+                drawn.append(self._given(*self._maps(mine, np, some), old, normal, np))
         return np.stack(drawn)
 
-    def _traced(self, values: Mapping[str, Any], f: Any, normals: Any) -> Any:
-        return self._given(*self._maps(values, jnp), f, normals, jnp)
+    def _needed(self, parameters: Mapping[str, np.ndarray], count: int) -> list[np.ndarray | None]:
+        """Which of the old inputs are needed for each draw, (latents, r); None for all."""
+        joint = self._model.joint
+        u = joint.parameters.unconstrain(parameters)
+        pivots = find_pivots(joint, self._old, u[:: max(1, count // LOOKED_AT)])
+        if pivots is None:
+            return [None] * count
+        return [joint.enough(one, self._old, pivots) for one in u]
+
+    def _traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
+        return self._given(*self._maps(values, jnp, some), f, normals, jnp)
 
     def _given(self, mean: Any, weights: Any, root: Any, mean_old: Any, f: Any, normals: Any, xp: Any) -> Any:
         centred = f - mean_old
         return mean + xp.einsum("lnm,...ln->...lm", weights, centred) + xp.einsum("lij,...lj->...li", root, normals)
 
-    def _maps(self, values: Mapping[str, Any], xp: Any) -> tuple[Any, Any, Any, Any]:
+    def _maps(self, values: Mapping[str, Any], xp: Any, some: Any = None) -> tuple[Any, Any, Any, Any]:
         """Of each latent function: its mean, weights of the old values, the factor of what is left, the old mean."""
-        old, new, parts = self._old, self._new, []
-        for name, called in self._model.kernels.items():
-            between, variance = _functions(called(values), xp)
+        new, parts = self._new, []
+        for i, (name, called) in enumerate(self._model.kernels.items()):
+            old = self._old if some is None else xp.asarray(self._old)[some[i]]
+            between, variance = functions(called(values), xp)
             variance_new = variance(new)
             lower = _root(between(old, old), variance(old), xp)
             across = between(old, new)
@@ -77,16 +93,9 @@ class Conditional:
             parts.append((means[0], weights, _root(left, variance_new, xp), means[1]))
         return tuple(xp.stack(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
-    def _mean(self, name: str, values: Mapping[str, Any], inputs: np.ndarray) -> Any:
+    def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self._model.means[name]
         return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
-
-
-def _functions(kernel: Any, xp: Any) -> tuple[Any, Any]:
-    """The kernel's covariances of two sets of inputs, and its variances."""
-    if xp is np:
-        return covariance_function(kernel), variance_function(kernel)
-    return kernel, lambda x: jnp.diagonal(kernel(x, x))
 
 
 def _root(matrix: Any, variance: Any, xp: Any) -> Any:

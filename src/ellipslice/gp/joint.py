@@ -6,7 +6,8 @@ likelihood sees. z and f say the same; both are kept so that no update has to fi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +16,12 @@ import numpy as np
 
 from ellipslice.gp.calling import Called
 from ellipslice.gp.parameters import Parameters
+from ellipslice.gp.pivots import Pivots
 from ellipslice.gp.structure import DISTANCE
-from ellipslice.gp.triangular import factorise, multiply
+from ellipslice.gp.triangular import factorise, factorise_narrow, multiply
+from ellipslice.moves.arithmetic import pick
 from ellipslice.priors.base import Layout, Prior
-from ellipslice.priors.kernels import comes_from, covariance_matrix
+from ellipslice.priors.kernels import comes_from, covariance_matrix, functions
 from ellipslice.settings import on_cpu
 
 
@@ -53,8 +56,7 @@ class Joint:
     def __init__(self, parameters: Parameters, kernels: Mapping[str, Called], means: Mapping[str, Any]):
         self.parameters, self.kernels, self.means = parameters, dict(kernels), dict(means)
         self.latents = list(self.kernels)
-        self._on_host = jax.jit(self._traced)
-        self._colored = jax.jit(self._point)
+        self._compiled = jax.jit(self._traced, static_argnums=0)
 
     def look(self, inputs: np.ndarray) -> set[str]:
         """Try the kernels and means at the middle of the prior; the parameters that they use."""
@@ -78,42 +80,79 @@ class Joint:
             raise error
         return used
 
-    def at(self, u: Any, inputs: Any) -> tuple[Any, Any]:
-        """The factors of the covariances, (latents, n, n), and the means, (latents, n)."""
-        if not isinstance(u, np.ndarray):
-            return self._traced(u, inputs)
-        if self.traceable:
-            with on_cpu():
-                lower, mean = self._on_host(u, inputs)
-            return np.asarray(lower), np.asarray(mean)
-        values = self.parameters.constrained(u)
-        kernels = [self.kernels[name](values) for name in self.latents]
-        return factorise(np.stack([covariance_matrix(kernel, inputs) for kernel in kernels])), np.stack(
-            [np.asarray(self._mean(name, values, inputs)) for name in self.latents]
-        )
+    def at(self, u: Any, inputs: Any, pivots: Pivots | None = None) -> tuple[Any, Any]:
+        """The factors of the covariances, (latents, n, n), and the means, (latents, n).
 
-    def _traced(self, u: Any, inputs: Any) -> tuple[Any, Any]:
-        values = self.parameters.constrain(u)
-        kernels = [self.kernels[name](values) for name in self.latents]
-        lower = factorise(jnp.stack([kernel(inputs, inputs) for kernel in kernels]))
-        return lower, jnp.stack([jnp.asarray(self._mean(name, values, inputs)) for name in self.latents])
+        A factor is triangular; if there are pivots, with the rows in their order.
+        """
+        return self._run(Joint._whole, u, inputs, pivots)
+
+    def with_factors(self, u: Any, inputs: Any, pivots: Pivots | None, then: Callable[[Any, Any], Any]) -> Any:
+        """then(factors, means), with the first columns of the factors, (latents, n, r), where these are enough."""
+
+        def whole() -> Any:
+            return then(*self.at(u, inputs, pivots))
+
+        def narrow(first: Any, otherwise: Callable[[], Any]) -> Any:
+            lower, mean, enough = self._run(Joint._narrow, u, inputs, first)
+            return pick(enough * 1.0, [otherwise, lambda: then(lower, mean)])
+
+        for first in reversed(pivots.firsts if pivots else ()):
+            whole = partial(narrow, first, whole)
+        return whole()
+
+    def enough(self, u: np.ndarray, inputs: np.ndarray, pivots: Pivots) -> Any:
+        """The fewest pivots whose columns are enough, (latents, r); None if none are."""
+        return next((first for first in pivots.firsts if self._run(Joint._narrow, u, inputs, first)[2]), None)
+
+    def covariances(self, u: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """On the host, (latents, n, n)."""
+        values = self.parameters.constrained(u)
+        return np.stack([covariance_matrix(self.kernels[name](values), inputs) for name in self.latents])
+
+    def _run(self, factors: Callable[..., Any], u: Any, inputs: Any, pivots: Any) -> Any:
+        """Traced, compiled for the host, or by NumPy for kernels that JAX cannot trace."""
+        if not isinstance(u, np.ndarray):
+            return self._traced(factors, u, inputs, pivots)
+        if not self.traceable:
+            return factors(self, self.parameters.constrained(u), inputs, pivots, np)
+        with on_cpu():
+            return jax.tree.map(np.asarray, self._compiled(factors, u, inputs, pivots))
+
+    def _traced(self, factors: Callable[..., Any], u: Any, inputs: Any, pivots: Any) -> Any:
+        return factors(self, self.parameters.constrain(u), inputs, pivots, jnp)
+
+    def _whole(self, values: Mapping[str, Any], inputs: Any, pivots: Pivots | None, xp: Any) -> tuple[Any, Any]:
+        parts = []
+        for i, name in enumerate(self.latents):
+            ordered = inputs if pivots is None else inputs[pivots.order[i]]
+            kernel = self.kernels[name](values)
+            parts.append(covariance_matrix(kernel, ordered) if xp is np else kernel(ordered, ordered))
+        lower = factorise(xp.stack(parts))
+        if pivots is not None:
+            lower = xp.take_along_axis(lower, pivots.place[:, :, None], axis=1)
+        return lower, self._means(values, inputs, xp)
+
+    def _narrow(self, values: Mapping[str, Any], inputs: Any, first: Any, xp: Any) -> tuple[Any, Any, Any]:
+        across, variance = [], []
+        for i, name in enumerate(self.latents):
+            between, alone = functions(self.kernels[name](values), xp)
+            across.append(between(inputs, inputs[first[i]]))
+            variance.append(alone(inputs))
+        lower, enough = factorise_narrow(xp.stack(across), xp.stack(variance), first)
+        return lower, self._means(values, inputs, xp), enough
+
+    def _means(self, values: Mapping[str, Any], inputs: Any, xp: Any) -> Any:
+        return xp.stack([xp.asarray(self._mean(name, values, inputs)) for name in self.latents])
 
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self.means[name]
         number = mean(values, X=inputs) if isinstance(mean, Called) else mean
         return number + np.zeros(len(inputs))
 
-    def _point(self, u: Any, z: Any, inputs: Any) -> Any:
-        lower, mean = self._traced(u, inputs)
-        return mean + multiply(lower, z)
-
-    def point(self, u: np.ndarray, z: np.ndarray, inputs: np.ndarray) -> Point:
+    def point(self, u: np.ndarray, z: np.ndarray, inputs: np.ndarray, pivots: Pivots | None = None) -> Point:
         """The point with these parameters and this white noise, on the host."""
-        if self.traceable:
-            with on_cpu():
-                return Point(u, z, np.asarray(self._colored(u, z, inputs)))
-        lower, mean = self.at(u, inputs)
-        return Point(u, z, mean + multiply(lower, z))
+        return self.with_factors(u, inputs, pivots, lambda lower, mean: Point(u, z, mean + multiply(lower, z)))
 
     def split(self, x: Any, n: int) -> Point:
         """The parts of a flat point with n inputs."""
@@ -126,8 +165,8 @@ class JointPrior(Prior):
 
     instead = "it is the prior of parameters and latent functions together. Leave move out."
 
-    def __init__(self, joint: Joint, inputs: np.ndarray):
-        self.joint, self.inputs = joint, inputs
+    def __init__(self, joint: Joint, inputs: np.ndarray, pivots: Pivots | None = None):
+        self.joint, self.inputs, self.pivots = joint, inputs, pivots
         size = len(joint.latents) * len(inputs)
         self.mean, self.shape = None, (joint.parameters.size + 2 * size,)
 
@@ -150,7 +189,7 @@ class JointPrior(Prior):
         """Points, shape (count, size)."""
         u = self.joint.parameters.draw(rng, count)
         z = rng.standard_normal((count, len(self.joint.latents), len(self.inputs)))
-        return np.stack([self.joint.point(u[i], z[i], self.inputs).flat for i in range(count)])
+        return np.stack([self.joint.point(u[i], z[i], self.inputs, self.pivots).flat for i in range(count)])
 
     def __repr__(self) -> str:
         names = ", ".join(self.joint.parameters.priors)

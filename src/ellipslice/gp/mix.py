@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from ellipslice.diagnostics import effective_size
-from ellipslice.gp.joint import JointPrior
+from ellipslice.gp.joint import Joint, JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.pivots import find_pivots
 from ellipslice.gp.stand_ins import fit_sites
 from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
 from ellipslice.sampling import sample
@@ -23,16 +24,21 @@ INFLATE = 1.4
 
 CHAINS, WARMUP, DRAWS = 2, 100, 150
 
+LOOKED_AT = 40
+"""Values of the parameters at which the rank of the covariance is found."""
+
 
 class Chosen(NamedTuple):
     """The move for a run, and why."""
 
+    prior: JointPrior
     move: Sweep
     report: dict[str, Any]
 
 
 def choose(
-    prior: JointPrior,
+    joint: Joint,
+    inputs: np.ndarray,
     log_likelihood: PointLikelihood,
     of_kernel: tuple[int, ...],
     of_likelihood: tuple[int, ...],
@@ -44,21 +50,27 @@ def choose(
 ) -> Chosen:
     """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
     seeds = iter(np.random.SeedSequence(seed).generate_state(8).tolist())
-    centre, deviation = prior.joint.parameters.gaussian()
+    centre, deviation = joint.parameters.gaussian()
     wide = _Gaussian(centre, np.diag(deviation))
-    shape = (len(prior.joint.latents), len(prior.inputs))
+    shape = (len(joint.latents), len(inputs))
 
+    pivots = None
+    if of_kernel and "fixed" not in (ways or ()):  # with f fixed the inverse of a whole factor is needed
+        pivots = find_pivots(joint, inputs, joint.parameters.draw(np.random.default_rng(seed), LOOKED_AT))
+    prior = JointPrior(joint, inputs, pivots)
     sites = fit_sites(prior, log_likelihood, centre)
     if ways is not None and "sites" in ways and isinstance(sites, str):
         raise ValueError(
             f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
         )
     found = None if isinstance(sites, str) else sites
-    tried = ways or (("white", "sites") if found else ("white", "surrogate", "fixed"))
+    tried = ways or (
+        ("white", "sites") if found else ("white", "surrogate") if pivots else ("white", "surrogate", "fixed")
+    )
 
     def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: tuple[tuple[int, int], ...]) -> Sweep:
         tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns)
-        return Sweep(prior.joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
+        return Sweep(joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
         tree = sample(
@@ -78,7 +90,7 @@ def choose(
     near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
-        return Chosen(sweep(near, noise, found, turns), {"ways": list(tried) if of_kernel else []})
+        return Chosen(prior, sweep(near, noise, found, turns), {"ways": list(tried) if of_kernel else []})
     rates, best, after = {}, "", seen
     for number, way in enumerate(tried):
         run = pilot(sweep(near, noise, found, ((number, 1),)), seen.ends, WARMUP // 4)
@@ -90,7 +102,7 @@ def choose(
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
     top, (near, found) = max(rates.values()), refit(after)
     report = {"ways": [best, second], "rates": {way: rate / top for way, rate in rates.items()}}
-    return Chosen(sweep(near, noise, found, turns), report)
+    return Chosen(prior, sweep(near, noise, found, turns), report)
 
 
 class _Gaussian(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.gp import mix
 from ellipslice.gp.calling import Called
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.joint import Joint, JointPrior
+from ellipslice.gp.joint import Joint
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import LIMIT, Structured, structured
@@ -46,8 +46,9 @@ class LatentGP:
     With parameters that are known, the prior has the structure of kernel and inputs: Markov in time for kernels of
     `tinygp.kernels.quasisep`, a regular grid if there are more than 1,000 inputs, and dense otherwise.
 
-    Unknown parameters of the kernel cost a factorisation, O(n^3), for each value that is tried; pilot runs at the
-    start find which way of moving them is best (see `Fit.moves`).
+    Unknown parameters of the kernel cost a factorisation for each value that is tried: O(n^3), or O(n r^2) where the
+    kernel is so smooth that r columns are all but rounding. Pilot runs at the start find which way of moving them is
+    best (see `Fit.moves`).
 
     Examples
     --------
@@ -91,7 +92,7 @@ class LatentGP:
             for name, given in ((name, means.get(name, 0.0)) for name in kernels)
         }
         self.likelihood = Called("likelihood", likelihood, names, first=("y",))
-        self._joint = Joint(self.parameters, self.kernels, self.means)
+        self.joint = Joint(self.parameters, self.kernels, self.means)
 
     @property
     def latents(self) -> list[str]:
@@ -189,7 +190,7 @@ class LatentGP:
             raise ValueError(
                 f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {LIMIT} are taken."
             )
-        joint, prior = self._joint, JointPrior(self._joint, inputs)
+        joint = self.joint
         of_kernel = joint.look(inputs)
         log_likelihood = PointLikelihood(self.likelihood, joint, y, len(inputs))
         self._check_used(of_kernel | log_likelihood.used)
@@ -197,13 +198,15 @@ class LatentGP:
         rest = tuple(joint.parameters.where(set(joint.parameters.priors) - of_kernel).tolist())
         engine = engine if joint.traceable or engine is not None else "host"
         own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for pilots
-        chosen = mix.choose(prior, log_likelihood, where, rest, ways=ways, latent=latent, seed=own, engine=engine)
+        chosen = mix.choose(
+            joint, inputs, log_likelihood, where, rest, ways=ways, latent=latent, seed=own, engine=engine
+        )
         d, size = joint.parameters.size, len(self.latents) * len(inputs)
 
         def keep(x: Any) -> dict[str, Any]:
             return {"u": x[:d], "f": x[d + size :]}
 
-        tree = sample(log_likelihood, prior, move=chosen.move, keep=keep, seed=seed, engine=engine, **options)
+        tree = sample(log_likelihood, chosen.prior, move=chosen.move, keep=keep, seed=seed, engine=engine, **options)
         return Fit(self, inputs, y, self._named(tree, inputs, chosen))
 
     def _check_used(self, used: set[str]) -> None:
@@ -226,7 +229,11 @@ class LatentGP:
         named = xarray.Dataset(variables, {"chain": posterior.chain, "draw": posterior.draw, **coords}, posterior.attrs)
         statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
         whole = xarray.DataTree.from_dict({"/": tree.to_dataset(), "posterior": named, "sample_stats": statistics})
-        whole.attrs["structure"] = f"dense, {len(inputs)} values, factorised for each value of the parameters"
+        pivots = chosen.prior.pivots
+        columns = (
+            "" if pivots is None else f" with {' or '.join(map(str, pivots.widths))} columns where these are enough,"
+        )
+        whole.attrs["structure"] = f"dense, {len(inputs)} values, factorised{columns} for each value of the parameters"
         whole.attrs["parameter_moves"] = " and ".join(chosen.report["ways"]) or "f fixed"
         for way, rate in chosen.report.get("rates", {}).items():
             whole.attrs[f"rate_of_{way}"] = rate

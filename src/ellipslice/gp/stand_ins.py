@@ -20,7 +20,7 @@ def fit_sites(prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray)
     joint = prior.joint
     if len(joint.latents) > 1:
         return "there are several latent functions"
-    lower, mean = joint.at(u, prior.inputs)
+    lower, mean = joint.with_factors(u, prior.inputs, prior.pivots, lambda *both: both)
     given = log_likelihood.given(u)
     with on_cpu():
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.joint import Joint, JointPrior, Point
+from ellipslice.gp.pivots import Pivots
 from ellipslice.gp.triangular import inner_root, log_determinant, multiply, solve, solve_many
 from ellipslice.moves import EllipticalSlice, Info, Move, State
 from ellipslice.moves.arithmetic import fold, pick, put
@@ -68,22 +70,13 @@ class Tuned(NamedTuple):
 
 class _Prepared(NamedTuple):
     inputs: Any
+    pivots: Pivots | None
     fixed: Any
     """Factors and means, if no parameter enters them."""
     kernel: Around
     likelihood: Around
     noise: Any
     sites: Sites | None
-
-
-class _Moved(NamedTuple):
-    """Where the kernel's parameters have gone, and what the latent functions have there."""
-
-    u: Any
-    z: Any
-    lower: Any
-    """Factors of the covariances, (latents, n, n)."""
-    mean: Any
 
 
 @dataclass(frozen=True)
@@ -134,7 +127,7 @@ class Sweep(Move):
             raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
         fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
         tuned = self.tuned
-        return _Prepared(prior.inputs, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
+        return _Prepared(prior.inputs, prior.pivots, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
 
     def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
         size = prepared.noise.size
@@ -155,39 +148,46 @@ class Sweep(Move):
         if self.of_kernel:
             own = Noise(known.kernel.factor @ to_kernel, noise.level[0], noise.uniforms[0])
             ways = [partial(_MOVES[way], self, target, own, surrogate.reshape(shape)) for way in self.ways]
-            moved, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
-            state = target.at(Point(moved.u, moved.z, moved.mean + multiply(moved.lower, moved.z)).flat)
-        else:
-            point = self.split(state.f, target)
-            moved = _Moved(point.u, point.z, *known.fixed)
-        factorised, normals = total.evaluations, rest.reshape(self.latent, *shape)
-        around = 0 if known.sites is None else self.latent - 1  # the last one does not depend on sites
-        for rows, sites in ((slice(0, around), known.sites), (slice(around, self.latent), None)):
-            if rows.stop > rows.start:
-                lots = Noise(normals[rows], noise.level[1:-1][rows], noise.uniforms[1:-1][rows])
-                state, info = self._latent(target, lots, state, moved, sites)
-                total = total.then(info)
+            point, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
+            state = target.at(point.flat)
+        factorised = total.evaluations
+        lots = Noise(rest.reshape(self.latent, *shape), noise.level[1:-1], noise.uniforms[1:-1])
+        state, info = self._latents(target, lots, state)
+        total = total.then(info)
         if self.of_likelihood:
             own = Noise(known.likelihood.factor @ to_likelihood, noise.level[-1], noise.uniforms[-1])
             state, info = self._of_likelihood(target, own, state)
             total = total.then(info)
         return state, total._replace(angle=factorised * 1.0)
 
-    def _latent(
-        self, target: Target, noise: Noise, state: State, moved: _Moved, sites: Sites | None
-    ) -> tuple[State, Info]:
+    def _latents(self, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
+        """All updates of the latent functions. The last one does not depend on sites."""
+        known: _Prepared = target.prepared
+        u, _, _ = self.split(state.f, target)
+        around = 0 if known.sites is None else self.latent - 1
+
+        def move(lower: Any, mean: Any) -> tuple[State, Info]:
+            now, total = state, Info(0, 0, False, 0.0)
+            for rows, sites in ((slice(0, around), known.sites), (slice(around, self.latent), None)):
+                if rows.stop > rows.start:
+                    lots = Noise(noise.nu[rows], noise.level[rows], noise.uniforms[rows])
+                    now, info = self._latent(target, lots, now, _Given(lower, mean, sites))
+                    total = total.then(info)
+            return now, total
+
+        if not self.of_kernel:
+            return move(*known.fixed)
+        return self.joint.with_factors(u, known.inputs, known.pivots, move)
+
+    def _latent(self, target: Target, noise: Noise, state: State, given: _Given) -> tuple[State, Info]:
         """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
-        (u, _, lower, mean), normals = moved, noise.nu
+        normals, sites, centre, offset = given.spread(noise.nu), given.sites, given.centre, given.offset
         xp = np if isinstance(normals, np.ndarray) else jnp
-        centre = xp.zeros_like(mean)
-        if sites is not None:
-            given = _Given(lower, mean, sites)
-            centre, normals = given.centre, given.spread(normals)
-        draws, offset = multiply(lower, normals), mean + multiply(lower, centre)
+        now = self.split(state.f, target)
 
         def point_at(y: Any) -> Point:
             z, f = xp.split(y, 2)
-            return Point(u, z.reshape(mean.shape) + centre, f.reshape(mean.shape) + offset)
+            return Point(now.u, z.reshape(centre.shape) + centre, f.reshape(centre.shape) + offset)
 
         def log_sites(f: Any) -> Any:
             return 0.0 if sites is None else sites.log_value(f)
@@ -203,8 +203,8 @@ class Sweep(Move):
             new, info = on.search(ELLIPSE, Noise(nu, level, Uniforms(first, key)), state)
             return new, tuple(info)
 
-        count, now = len(normals), self.split(state.f, target)
-        nu = xp.concatenate([normals.reshape(count, -1), draws.reshape(count, -1)], axis=1)
+        count = len(normals)
+        nu = xp.concatenate([normals.reshape(count, -1), multiply(given.lower, normals).reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
         found, infos = fold(one, State(start, state.log_likelihood - log_sites(now.f)), rows)
@@ -240,123 +240,134 @@ class Sweep(Move):
 # --- four ways to move the kernel's parameters ----------------------------------------------------------------------
 
 
-def _white(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+def _white(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """The white noise stays."""
-    now, at, residual = _here(sweep, target, state)
+    here = _Here(sweep, target, state)
 
-    def moved(away: Any) -> tuple[_Moved, Any]:
-        u, lower, mean = at(away)
-        return _Moved(u, now.z, lower, mean), residual(u, away)
+    def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
+        return Point(u, here.now.z, mean + multiply(lower, here.now.z)), 0.0
 
-    return _search(sweep, target, noise, state, moved)
+    return here.search(noise, moved)
 
 
-def _fixed(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+def _fixed(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """The latent functions stay, and their prior's density changes."""
-    now, at, residual = _here(sweep, target, state)
+    here = _Here(sweep, target, state)
 
-    def moved(away: Any) -> tuple[_Moved, Any]:
-        u, lower, mean = at(away)
-        z = solve(lower, now.f - mean)
-        return _Moved(u, z, lower, mean), residual(u, away) - 0.5 * (z * z).sum() - log_determinant(lower)
+    def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
+        z = solve(lower, here.now.f - mean)
+        return Point(u, z, mean + multiply(lower, z)), -0.5 * (z * z).sum() - log_determinant(lower)
 
-    return _search(sweep, target, noise, state, moved)
+    return here.search(noise, moved)
 
 
-def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """Surrogate data g = f - m + noise stay, and the white noise of f given them."""
-    known: _Prepared = target.prepared
-    now, at, residual = _here(sweep, target, state)
-    _, lower, mean = at(now.u[np.array(sweep.of_kernel)] - known.kernel.centre)
-    data = now.f - mean + known.noise**0.5 * normals
-    sites = Sites(data / known.noise, 1.0 / known.noise)  # of f - m
-    eta = _Given(lower, 0.0, sites).whiten(now.z)
+    here, variance = _Here(sweep, target, state), target.prepared.noise
 
-    def moved(away: Any) -> tuple[_Moved, Any]:
-        u, lower, mean = at(away)
-        given = _Given(lower, 0.0, sites)
-        return _Moved(u, given.color(eta), lower, mean), residual(u, away) + given.log_evidence
+    def begin(u: Any, lower: Any, mean: Any) -> tuple[Sites, Any]:
+        data = here.now.f - mean + variance**0.5 * normals
+        sites = Sites(data / variance, 1.0 / variance)  # of f - m
+        return sites, _Given(lower, 0.0 * mean, sites).whiten(here.now.z)
 
-    return _search(sweep, target, noise, state, moved)
+    sites, eta = here.at(here.away, begin)
+
+    def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
+        given = _Given(lower, 0.0 * mean, sites)
+        z = given.color(eta)
+        return Point(u, z, mean + multiply(lower, z)), given.log_evidence
+
+    return here.search(noise, moved)
 
 
-def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[_Moved, Info]:
+def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """The white noise of f given the sites stays."""
-    known: _Prepared = target.prepared
-    now, at, residual = _here(sweep, target, state)
-    sites = known.sites
-    assert sites is not None  # noqa: S101  a sweep with this way has them
-    _, lower, mean = at(now.u[np.array(sweep.of_kernel)] - known.kernel.centre)
-    eta = _Given(lower, mean, sites).whiten(now.z)
+    here, sites = _Here(sweep, target, state), target.prepared.sites
+    eta = here.at(here.away, lambda u, lower, mean: _Given(lower, mean, sites).whiten(here.now.z))
 
-    def moved(away: Any) -> tuple[_Moved, Any]:
-        u, lower, mean = at(away)
+    def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
         given = _Given(lower, mean, sites)
         z = given.color(eta)
-        log_ratio = given.log_evidence - sites.log_value(mean + multiply(lower, z))
-        return _Moved(u, z, lower, mean), residual(u, away) + log_ratio
+        f = mean + multiply(lower, z)
+        return Point(u, z, f), given.log_evidence - sites.log_value(f)
 
-    return _search(sweep, target, noise, state, moved)
-
-
-def _here(sweep: Sweep, target: Target, state: State) -> tuple[Point, Any, Any]:
-    """The point where the chain is; the prior at parameters some way from the centre; and log p(u) / q(u) there."""
-    known: _Prepared = target.prepared
-    now, where = sweep.split(state.f, target), np.array(sweep.of_kernel)
-
-    def at(away: Any) -> tuple[Any, Any, Any]:
-        u = put(now.u, where, known.kernel.centre + away)
-        return u, *sweep.joint.at(u, known.inputs)
-
-    return now, at, lambda u, away: sweep.residual(u, known.kernel, away)
+    return here.search(noise, moved)
 
 
-def _search(sweep: Sweep, target: Target, noise: Noise, state: State, moved: Any) -> tuple[_Moved, Info]:
-    """Slice sample the kernel's parameters; `moved` says where all goes, and what multiplies the likelihood there."""
+class _Here:
+    """Where the chain is, and the search for other parameters of the kernel from there."""
 
-    def value(away: Any) -> Any:
-        there, log_factor = moved(away)
-        point = Point(there.u, there.z, there.mean + multiply(there.lower, there.z))
-        return target.log_likelihood(point.flat) + log_factor
+    def __init__(self, sweep: Sweep, target: Target, state: State):
+        self._sweep, self._target, self._where = sweep, target, np.array(sweep.of_kernel)
+        self._around: Around = target.prepared.kernel
+        self.now = sweep.split(state.f, target)
+        self.away = self.now.u[self._where] - self._around.centre
+        """Of the parameters, from the centre of the Gaussian that they move around."""
 
-    here = state.f[np.array(sweep.of_kernel)] - target.prepared.kernel.centre
-    found, info = target.within(value, None).search(ELLIPSE, noise, State(here, value(here)))
-    return moved(found.f)[0], info
+    def at(self, away: Any, then: Callable[..., Any]) -> Any:
+        """then(u, factors, means), for parameters some way from the centre."""
+        known: _Prepared = self._target.prepared
+        u = put(self.now.u, self._where, self._around.centre + away)
+        return self._sweep.joint.with_factors(u, known.inputs, known.pivots, partial(then, u))
+
+    def search(self, noise: Noise, moved: Callable[..., Any]) -> tuple[Point, Info]:
+        """Slice sample the parameters; `moved` says where all goes, and what multiplies the likelihood there."""
+
+        def value(away: Any) -> Any:
+            point, log_factor = self.at(away, moved)
+            residual = self._sweep.residual(point.u, self._around, away)
+            return self._target.log_likelihood(point.flat) + residual + log_factor
+
+        start = State(self.away, value(self.away))
+        found, info = self._target.within(value, None).search(ELLIPSE, noise, start)
+        return self.at(found.f, moved)[0], info
 
 
 class _Given:
-    """The white noise z given sites: N(centre, inv(P)) for P = I + L' diag(precision) L.
+    """The white noise z given sites: N(centre, inv(P)) for P = I + L' diag(precision) L; or N(0, I) without sites.
 
-    With P = R R', eta = R' (z - centre) is white.
+    With P = R R', eta = R' (z - centre) is white. A narrow L leaves the rest of z as it is.
 
     Parameters
     ----------
-    lower : array, shape (latents, n, n)
+    lower : array, shape (latents, n, r)
         L.
     mean : array, shape (latents, n)
-    sites : Sites
+    sites : Sites, optional
         Of f = mean + L z.
     """
 
-    def __init__(self, lower: Any, mean: Any, sites: Sites):
+    def __init__(self, lower: Any, mean: Any, sites: Sites | None):
+        self.lower, self.sites = lower, sites
+        self.centre, self.offset = 0.0 * mean, mean
+        """Where z and f are when eta is 0."""
+        if sites is None:
+            return
         self._root = inner_root(lower, sites.precision)
         linear = sites.linear - sites.precision * mean
         toward = solve(self._root, multiply(lower.swapaxes(-1, -2), linear))
-        self.centre = solve(self._root, toward, transposed=True)
+        self.centre = self._first(lambda zeros: zeros + solve(self._root, toward, transposed=True), self.centre)
+        self.offset = mean + multiply(lower, self.centre)
         self.log_evidence = 0.5 * (toward * toward).sum() - log_determinant(self._root) + sites.log_value(mean)
         """Of the sites: the logarithm of what their product integrates to."""
 
     def whiten(self, z: Any) -> Any:
         """The eta of a z."""
-        return multiply(self._root.swapaxes(-1, -2), z - self.centre)
+        return self._first(lambda z: multiply(self._root.swapaxes(-1, -2), z), z - self.centre)
 
     def color(self, eta: Any) -> Any:
         """The z of an eta."""
-        return self.centre + solve(self._root, eta, transposed=True)
+        return self.centre + self._first(lambda eta: solve(self._root, eta, transposed=True), eta)
 
     def spread(self, normals: Any) -> Any:
         """Draws from N(0, inv(P)), one for each of (count, latents, n)."""
-        return solve_many(self._root, normals)
+        return normals if self.sites is None else self._first(lambda normals: solve_many(self._root, normals), normals)
+
+    def _first(self, change: Callable[[Any], Any], z: Any) -> Any:
+        """Change the part of z that L takes."""
+        xp, width = (np if isinstance(z, np.ndarray) else jnp), self.lower.shape[-1]
+        changed = change(z[..., :width])
+        return changed if width == z.shape[-1] else xp.concatenate([changed, z[..., width:]], axis=-1)
 
 
 _MOVES = {"white": _white, "sites": _sites, "surrogate": _surrogate, "fixed": _fixed}

@@ -18,6 +18,9 @@ ROUNDING = 100 * float(np.finfo(float).eps)
 A covariance that is known is factorised with pivots and needs none of it (`priors.Dense`). Here there is a new one for
 every proposal, in compiled code, and one that fails would be a region that chains never enter."""
 
+NEGLIGIBLE = 1e-10
+"""The part of a variance that a narrow factor may leave out."""
+
 
 def factorise(covariance: Any) -> Any:
     """Lower triangular factors of covariances (latents, n, n), which may be singular to rounding."""
@@ -36,10 +39,34 @@ def factorise(covariance: Any) -> Any:
     return lower * deviation[:, :, None]
 
 
+def factorise_narrow(across: Any, variance: Any, pivots: Any) -> tuple[Any, Any]:
+    """Factors (latents, n, r) of covariances that are of rank r to rounding, and whether all of them are.
+
+    Parameters
+    ----------
+    across : array, shape (latents, n, r)
+        The columns of the covariances that belong to the pivots.
+    variance : array, shape (latents, n)
+        Their diagonals.
+    pivots : array of int, shape (latents, r)
+    """
+    xp = np if isinstance(across, np.ndarray) else jnp
+    inner = factorise(xp.take_along_axis(across, pivots[:, :, None], axis=1))
+    if xp is np:
+        if not np.isfinite(inner).all():
+            return np.full_like(across, np.nan), np.bool_(False)
+        pairs = zip(inner, across, strict=True)
+        lower = np.stack([solve_triangular(one, columns.T, lower=True).T for one, columns in pairs])
+    else:
+        lower = jax.lax.linalg.triangular_solve(inner, across, left_side=False, lower=True, transpose_a=True)
+    left = variance - (lower * lower).sum(-1)
+    return lower, (left <= NEGLIGIBLE * variance).all()
+
+
 def multiply(lower: Any, z: Any) -> Any:
-    """Factors (latents, n, n) times vectors (..., latents, n)."""
+    """Factors (latents, n, r) times the first r of vectors (..., latents, n)."""
     xp = np if isinstance(lower, np.ndarray) else jnp
-    return xp.einsum("lij,...lj->...li", lower, z)
+    return xp.einsum("lij,...lj->...li", lower, z[..., : lower.shape[-1]])
 
 
 def solve(lower: Any, b: Any, *, transposed: bool = False) -> Any:
@@ -73,7 +100,7 @@ def log_determinant(lower: Any) -> Any:
 
 
 def inner_root(lower: Any, precision: Any) -> Any:
-    """The lower factor of I + L' diag(precision) L, for precisions (latents, n)."""
+    """The lower factor of I + L' diag(precision) L, for L (latents, n, r) and precisions (latents, n)."""
     xp = np if isinstance(lower, np.ndarray) else jnp
     inner = xp.einsum("lki,lk,lkj->lij", lower, precision, lower) + xp.eye(lower.shape[-1])
     if xp is np:

@@ -52,6 +52,13 @@ def covariance_matrix(kernel: Any, x: np.ndarray) -> np.ndarray:
     return matrix
 
 
+def functions(kernel: Any, xp: Any) -> tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]:
+    """The kernel's covariances of two sets of inputs, and its variances: by NumPy, or as JAX traces them."""
+    if xp is np:
+        return covariance_function(kernel), variance_function(kernel)
+    return kernel, kernel if comes_from(kernel, "tinygp") else lambda x: kernel(x, x).diagonal()
+
+
 def lag_function(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray]:
     """The kernel as a function of lags (..., axes), returning (...)."""
     if is_kernel(kernel):

@@ -1,0 +1,165 @@
+"""Factors with few columns, where a kernel is smooth: the same draws of f, and the same posterior of the parameters."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF
+from tinygp import kernels
+
+import ellipslice as es
+from ellipslice.gp import pivots as pivots_module
+from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.joint import JointPrior
+from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.pivots import Pivots, find_pivots
+from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
+from statistical.monte_carlo import SEED, compare
+
+X = np.linspace(0.0, 2.0, 14)
+Y = np.sin(2 * X)
+SIGMA = 0.4
+LOG_AMPLITUDE, LOG_SCALE = (-0.2, 0.6), (0.3, 0.6)
+PRIORS = {"amplitude": dist.LogNormal(*LOG_AMPLITUDE), "scale": dist.LogNormal(*LOG_SCALE)}
+TINYGP = es.gp.LatentGP(
+    lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
+    lambda y: es.likelihoods.Gaussian(y, SIGMA),
+    parameters=PRIORS,
+)
+SKLEARN = es.gp.LatentGP(
+    lambda amplitude, scale: amplitude**2 * RBF(scale), lambda y: es.likelihoods.Gaussian(y, SIGMA), parameters=PRIORS
+)
+
+
+def ordered(first, *widths):
+    """Pivots in this order, with the inputs that it leaves out at the end."""
+    order = np.concatenate([first, np.setdiff1d(np.arange(len(X)), first)])[None]
+    return Pivots(tuple(order[:, :width] for width in widths), order, np.argsort(order, axis=1))
+
+
+SPREAD = ordered([0, 13, 7, 3, 10, 1, 12, 5, 8, 2, 11], 7, 9)
+
+
+def functions(a, s):
+    return [a, s, a * a, s * s, a * s]
+
+
+def exact(x, y):
+    """Means of the functions, on a grid: f integrates out."""
+    a, logs, points = np.linspace(-3, 3, 121), [], []
+    for s in np.linspace(-3.0, 2.5, 221):
+        values, vectors = np.linalg.eigh(np.exp(-((x[:, None] - x) ** 2) / 2 / math.exp(2 * s)))
+        variance = np.exp(2 * a)[:, None] * np.maximum(values, 0) + SIGMA**2
+        log_l = -0.5 * ((y @ vectors) ** 2 / variance + np.log(variance)).sum(1)
+        logs.append(log_l + stats.norm.logpdf(a, *LOG_AMPLITUDE) + stats.norm.logpdf(s, *LOG_SCALE))
+        points.append(np.stack([a, np.full_like(a, s)], 1))
+    weights = np.exp(np.concatenate(logs) - np.max(logs))
+    return weights @ np.stack(functions(*np.concatenate(points).T), 1) / weights.sum()
+
+
+def sampled(model, ways, turns, pivots, draws=4000, chains=4, engine=None):
+    joint = model.joint
+    joint.look(X)
+    gaussian = Around(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
+    none = Around(np.zeros((2, 0)), np.zeros((2, 0, 0)))
+    sites = Sites((Y / SIGMA**2)[None], np.full((1, len(X)), 1 / SIGMA**2))
+    move = Sweep(joint, (0, 1), (), ways, 2, tuned=Tuned(gaussian, none, np.full((1, len(X)), SIGMA**2), sites, turns))
+    likelihood = PointLikelihood(model.likelihood, joint, Y, len(X))
+    tree = es.sample(likelihood, JointPrior(joint, X, pivots), move=move, draws=draws, warmup=300, chains=chains,
+                     seed=SEED, engine=engine, progress=False)  # fmt: skip
+    return tree.posterior.f.values
+
+
+def check(x):
+    compare(np.stack(functions(x[..., 0], x[..., 1]), -1), exact(X, Y), "log amplitude, log scale, squares, product")
+
+
+def widths_used(model, x):
+    """How many columns each of some points took."""
+    widths = []
+    for u in x[:, ::100, :2].reshape(-1, 2):
+        model.joint.with_factors(u, X, SPREAD, lambda lower, mean: widths.append(lower.shape[-1]))
+    return widths
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("way", ["white", "sites", "surrogate"])
+def test_the_posterior_is_the_same(way):
+    x = sampled(TINYGP, (way,), ((0, 0), (0, 1)), SPREAD)
+    assert set(widths_used(TINYGP, x)) == {7, 9, 14}  # chains go to and fro between narrow factors and whole ones
+    check(x)
+
+
+@pytest.mark.statistical
+def test_kernels_that_jax_cannot_trace():
+    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 500, 2, engine="host")
+    check(x)
+
+
+@pytest.mark.statistical
+def test_too_few_columns_would_be_seen(monkeypatch):
+    monkeypatch.setattr("ellipslice.gp.triangular.NEGLIGIBLE", math.inf)
+    jax.clear_caches()
+    x = sampled(TINYGP, ("sites",), ((0, 0), (0, 1)), ordered([0, 13, 7], 3))
+    jax.clear_caches()
+    with pytest.raises(AssertionError):
+        check(x)
+
+
+@pytest.mark.parametrize("model", [TINYGP, SKLEARN], ids=["tinygp", "scikit-learn"])
+@pytest.mark.parametrize(("scale", "width"), [(3.0, 7), (1.5, 9), (0.1, 14)])
+def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
+    joint, u = model.joint, np.log([1.3, scale])
+    joint.look(X)
+    whole, _ = joint.at(u, X, SPREAD)
+    covariance = 1.3**2 * np.exp(-((X[:, None] - X) ** 2) / 2 / scale**2)
+    np.testing.assert_allclose(whole[0] @ whole[0].T, covariance, atol=1e-9)
+    narrow = joint.with_factors(u, X, SPREAD, lambda lower, mean: lower)
+    assert narrow.shape == (1, 14, width)
+    np.testing.assert_allclose(narrow[0] @ narrow[0].T, covariance, atol=1e-9)
+    np.testing.assert_allclose(narrow[0], whole[0][:, :width], atol=1e-4)  # the last columns are near rounding
+    z = np.random.default_rng(1).standard_normal((1, 14))
+    np.testing.assert_allclose(joint.point(u, z, X, SPREAD).f, (whole @ z[0]), atol=1e-4)
+
+
+def test_so_many_columns_as_cost_least():
+    joint = TINYGP.joint
+    x = np.linspace(0, 10, 300)
+    joint.look(x)
+    found = find_pivots(joint, x, np.log([[1.0, scale] for scale in (5.0, 5.0, 5.0, 5.0, 0.5)]))
+    assert found is not None
+    few, many = found.widths
+    assert few < 20 < many < 100
+    assert sorted(found.order[0]) == list(range(300))
+    np.testing.assert_array_equal(found.order[0][found.place[0]], np.arange(300))
+    assert find_pivots(joint, x, np.log([[1.0, 0.01]])) is None  # nothing is left out
+    assert find_pivots(joint, x[: pivots_module.FEWEST - 1], np.log([[1.0, 5.0]])) is None
+
+
+@pytest.mark.statistical
+def test_from_data_to_draws():
+    """`fit` finds pivots, says so, and its posterior is exact; predictions too."""
+    x = np.linspace(0.0, 4.0, 210)
+    y = np.sin(2 * x) + SIGMA * np.random.default_rng(5).standard_normal(210)
+    fit = TINYGP.fit(x, y, draws=2000, chains=2, seed=SEED, progress=False)
+    assert "columns where these are enough" in fit.tree.attrs["structure"]
+    p = fit.tree["posterior"]
+    values = np.stack(functions(np.log(p.amplitude.values), np.log(p.scale.values)), -1)
+    compare(values, exact(x, y), "logs of the parameters, from data to draws")
+
+
+def test_predictions_are_the_same(monkeypatch):
+    x = np.linspace(0.0, 4.0, 210)
+    y = np.sin(2 * x) + SIGMA * np.random.default_rng(5).standard_normal(210)
+    fit = TINYGP.fit(x, y, draws=20, chains=1, warmup=20, seed=1, progress=False)
+    new = np.array([-0.3, 0.011, 1.234, 4.1])
+    some = Conditional(TINYGP, x, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
+    assert all(one is not None and one.shape[1] < 60 for one in some)
+    narrow = fit.predict(new, seed=2).latent.values
+    monkeypatch.setattr(pivots_module, "FEWEST", 1000)
+    np.testing.assert_allclose(narrow, fit.predict(new, seed=2).latent.values, atol=1e-3)
