@@ -22,7 +22,7 @@ from ellipslice.engines.device_noise import (
     source_of,
     split_terms,
 )
-from ellipslice.engines.elementwise import NotElementwise, elementwise, padded_size
+from ellipslice.engines.elementwise import KERNEL, NotElementwise, elementwise, padded_size
 from ellipslice.engines.fused import fused_angles, fused_block
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.moves.search import search
@@ -151,7 +151,7 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype):
         wanted = Wanted(jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
-            angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype))
+            angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype), KERNEL)
             return angles, fused_block(MOVES[0], 4, likelihood, state, noise, jnp.int32(5), wanted, LENGTH)
 
         with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
@@ -269,8 +269,8 @@ OTHERS = {
 def test_sums_over_sites_are_recognised(name, dtype):
     with jax_settings(dtype == "float64"):
         f = jnp.asarray(3 * np.random.default_rng(0).normal(size=SIZE), dtype)
-        program = elementwise(SUMS[name], SIZE, np.dtype(dtype))
-        a, m = program.parts(f, program.data, program.scalars)
+        program = elementwise(SUMS[name], SIZE, np.dtype(dtype), KERNEL)
+        a, m = program.parts(f, program.data, program.scalars, KERNEL)
         total = a.sum() + program.constant - (0 if m is None else jnp.log(m).sum())
         np.testing.assert_allclose(total, SUMS[name](f), rtol=1e-12 if dtype == "float64" else 1e-5)
         assert (m is not None) == (name in ("logaddexp", "softplus", "Logistic"))
@@ -281,7 +281,7 @@ def test_sums_over_sites_are_recognised(name, dtype):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_likelihoods_say_why_they_are_none(name):
     with jax_settings(), pytest.raises(NotElementwise, match=name):
-        elementwise(OTHERS[name], SIZE, np.dtype("float64"))
+        elementwise(OTHERS[name], SIZE, np.dtype("float64"), KERNEL)
 
 
 # --- sample -----------------------------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def test_a_start_that_overflows_in_single_precision_is_refused():
 )
 def test_any_traceable_prior_draws_on_the_device(prior):
     with jax_settings():
-        source = source_of(prior, 8, np.dtype("float64"))
+        source = source_of(prior, 8, np.dtype("float64"), KERNEL)
         keys = jnp.stack(threefry(jnp.arange(20_000, dtype=np.uint32), jnp.uint32(1), jnp.uint32(2), jnp.uint32(3)))
         nu = np.asarray(source.draw(keys))
     assert not nu[:, prior.size :].any()

@@ -26,7 +26,7 @@ from ellipslice.engines.device_noise import (
     source_of,
     update_keys,
 )
-from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
+from ellipslice.engines.elementwise import KERNEL, LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Search, State
@@ -155,7 +155,7 @@ def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
         return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
     try:
         with jax_settings(engine.double):
-            elementwise(engine.likelihood, size, engine.dtype)
+            elementwise(engine.likelihood, size, engine.dtype, KERNEL)
             _try_to_lower(engine, move)
     except NotElementwise as reason:
         return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"

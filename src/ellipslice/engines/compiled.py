@@ -14,6 +14,7 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
@@ -136,6 +137,12 @@ class CompiledEngine(Engine):
         with on_cpu():
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size)
 
+    @cached_property
+    def _quick(self) -> Any:
+        """The same, arranged for a CPU."""
+        with on_cpu():
+            return in_lanes(self._likelihood, self.posterior.prior.size)
+
     @property
     def operations(self) -> set[str]:
         """The names of the operations in the log-likelihood, as far as we have traced it."""
@@ -143,12 +150,12 @@ class CompiledEngine(Engine):
 
     def evaluate(self, f: np.ndarray) -> float:
         with on_cpu():
-            return float(loops.evaluate(self._likelihood, f))
+            return float(loops.evaluate(self._quick, f))
 
     def evaluate_together(self, f: np.ndarray) -> np.ndarray:
         """The log-likelihoods of many, shape (count, size), to rounding."""
         with on_cpu():
-            return np.asarray(loops.evaluate_together(self._likelihood, f))
+            return np.asarray(loops.evaluate_together(self._quick, f))
 
     def run(
         self,
@@ -176,12 +183,12 @@ class CompiledEngine(Engine):
             if not isinstance(move, Search):
                 on_device = jax.tree.map(jnp.asarray, prepared)
                 in_one = in_one and (prepared is None or move.elementwise)
-                updater = Steps(in_one, longest, move, self._likelihood, on_device)
+                updater = Steps(in_one, longest, move, self._quick, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
-                updater = BoundedSearches(in_one, longest, move, self._likelihood, self._curvature())
+                updater = BoundedSearches(in_one, longest, move, self._quick, self._curvature())
             else:
                 in_one = in_one and look_ahead in (None, 1)
-                updater = Searches(in_one, longest, move, look_ahead or 1, self._likelihood)
+                updater = Searches(in_one, longest, move, look_ahead or 1, self._quick)
             return CompiledRun(
                 [
                     _Chain(i, number, state, made, updates, prior.size, lots, updater, seed)

@@ -64,7 +64,7 @@ class Elementwise(NamedTuple):
     totals: list[tuple[Any, Slot]]
     constant: Any
 
-    def parts(self, f: Any, data: Sequence[Any], scalars: Sequence[Any]) -> tuple[Any, Any]:
+    def parts(self, f: Any, data: Sequence[Any], scalars: Sequence[Any], device: Device) -> tuple[Any, Any]:
         """Of some sites (a, m): their part of the sum is that of a - log m. m lies in [1, 2], or is None for 1.
 
         Sums of logarithms are products' logarithms: a site costs a multiplication instead of a logarithm.
@@ -82,7 +82,7 @@ class Elementwise(NamedTuple):
 
         for step in self.steps:
             inputs = [value(reference) for reference in step.inputs]
-            slots.append(_apply(step, inputs))
+            slots.append(_apply(step, inputs, device))
         total: _LogSum = _LogSum(None, None)
         for coefficient, slot in self.totals:
             part = slots[slot]
@@ -137,7 +137,7 @@ def _join(operation: Callable[[Any, Any], Any], one: Any, two: Any) -> Any:
     return operation(one, two)
 
 
-def _apply(step: Step, inputs: list[Any]) -> Any:
+def _apply(step: Step, inputs: list[Any], device: Device) -> Any:
     """What a step makes of its inputs, logarithms of products kept apart as long as that is simple."""
     special = [isinstance(value, _LogSum | _MinusLogSum) for value in inputs]
     if step.name == "log1p of exp(-|x|)":
@@ -152,8 +152,10 @@ def _apply(step: Step, inputs: list[Any]) -> Any:
         if step.name == "select_n" and len(inputs) == 3 and special.count(True) == 1 and not special[0]:
             return _select(*inputs)
         inputs = [_plain(value) for value in inputs]
-    if step.name in REPLACED:
-        return REPLACED[step.name](*inputs, **step.params)
+    if step.name == "is not 0":
+        return inputs[0] != 0.0
+    if step.name in device.replaced:
+        return device.replaced[step.name](*inputs, **step.params)
     return step.primitive.bind(*inputs, **step.params)
 
 
@@ -181,27 +183,50 @@ def _expm1(x: Any, **_: Any) -> Any:
     return jnp.where(jnp.abs(x) < 1e-2, x * (1.0 + x * (0.5 + x * (1 / 6 + x * (1 / 24 + x / 120)))), jnp.exp(x) - 1.0)
 
 
-REPLACED: dict[str, Callable[..., Any]] = {
+def _pow(x: Any, y: Any, **_: Any) -> Any:
+    """By logarithms, which negative numbers have not: their whole powers are those of |x|, or minus these."""
+    whole, odd = y == jnp.round(y), jnp.round(0.5 * y) != 0.5 * y
+    size = jnp.where(y == 0.0, 1.0, jnp.exp(y * jnp.log(jnp.abs(x))))
+    return jnp.where(x < 0.0, jnp.where(whole, jnp.where(odd, -size, size), jnp.nan), size)
+
+
+class Device(NamedTuple):
+    """What a program for a site may do there."""
+
+    operations: frozenset[str]
+    """Those on each value by itself that its compiler knows."""
+    replaced: dict[str, Callable[..., Any]]
+    """Operations that are done by others."""
+
+
+_REPLACED: dict[str, Callable[..., Any]] = {
     "log1p": _log1p,
     "expm1": _expm1,
     "sqrt": lambda x, **_: jnp.where(x == 0.0, 0.0, x * jax.lax.rsqrt(x)),
     "is_finite": lambda x, **_: jnp.abs(x) < jnp.inf,
-    "pow": lambda x, y, **_: jnp.exp(y * jnp.log(x)),
-    "is not 0": lambda x: x != 0.0,
+    "pow": _pow,
     "copy": lambda x, **_: x,
     "stop_gradient": lambda x, **_: x,
 }
-"""Operations that the GPU's compiler does not know, by those that it does."""
-
-OPERATIONS = frozenset(
+_COMMON = frozenset(
     [
         *("abs", "add", "add_any", "and", "atan2", "clamp", "convert_element_type", "cos", "div", "eq", "erf", "exp"),
         *("exp2", "ge", "gt", "integer_pow", "le", "log", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not"),
         *("or", "rem", "round", "rsqrt", "select_n", "sign", "sin", "square", "sub", "tanh", "xor"),
-        *REPLACED,
+        *_REPLACED,
     ]
 )
-"""Operations on each value by itself, as far as the kernel can do them."""
+KERNEL = Device(_COMMON, _REPLACED)
+"""The fused kernel on a GPU."""
+
+CPU = Device(
+    _COMMON.union(
+        ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cosh"),
+        ("digamma", "erf_inv", "erfc", "floor", "lgamma", "sinh", "tan"),
+    ),
+    {},
+)
+"""XLA on a CPU."""
 
 _INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
 _RESHAPES = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim")
@@ -234,14 +259,14 @@ class _Everywhere(NamedTuple):
     number: Any
 
 
-def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any) -> Elementwise:
+def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any, device: Device) -> Elementwise:
     """Read a log-likelihood of a vector with `size` values; `NotElementwise` if it is not a sum over them.
 
     May be called while JAX traces: the likelihood's data are then tracers, and what is known becomes part of the trace.
     """
     # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
     traced = jax.make_jaxpr(lambda f: likelihood(f))(jax.ShapeDtypeStruct((size,), dtype))
-    reader = _Reader(size)
+    reader = _Reader(size, device)
     (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
     if isinstance(result, _Site) and size == 1:
         result = _Total(((1.0, result.slot),), 0.0)
@@ -253,8 +278,8 @@ def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any) -> Elem
 class _Reader:
     """Walks through a program, and sorts what it meets into known numbers, sites and totals."""
 
-    def __init__(self, size: int):
-        self._size = size
+    def __init__(self, size: int, device: Device):
+        self._size, self._device = size, device
         self.data: list[Any] = []
         self.scalars: list[Any] = []
         self.steps: list[Step] = []
@@ -289,8 +314,9 @@ class _Reader:
             return [inputs[0]]
         if name == "reduce_sum" and shape == ():
             return [_Total(((1.0, inputs[0].slot),), 0.0)]
-        if name not in OPERATIONS:
-            raise NotElementwise(f"it has the operation {name}, which the fused kernel does not know on single values")
+        if name not in self._device.operations:
+            where = "the fused kernel" if self._device is KERNEL else "a sum over single values"
+            raise NotElementwise(f"it has the operation {name}, which {where} does not know on single values")
         return [self._step(equation, inputs)]
 
     def _known(self, equation: Any, inputs: list[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 from ellipslice.engines.angles import WIDTH, next_angle
 from ellipslice.engines.barrier_free import Counts, Draws, Wanted
 from ellipslice.engines.device_noise import DeviceNoise
-from ellipslice.engines.elementwise import LANES, Elementwise, elementwise, padded_size
+from ellipslice.engines.elementwise import KERNEL, LANES, Elementwise, elementwise, padded_size
 from ellipslice.moves import Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import as_uniform, threefry
@@ -46,7 +46,7 @@ def fused_block(
     """As `barrier_free.barrier_free_block`, for a likelihood that is a sum over sites."""
     (chains, size), dtype = state.f.shape, state.f.dtype
     padded = padded_size(size)
-    program = elementwise(likelihood, size, dtype)
+    program = elementwise(likelihood, size, dtype, KERNEL)
     data = [jnp.pad(part.astype(dtype), (0, padded - size), mode="edge") for part in program.data]
     scalars = [jnp.asarray(part, dtype) for part in (*program.scalars, program.constant)]
     w_a, w_b = move.weights(noise.theta)
@@ -287,7 +287,7 @@ class _Chain:
         total: Any = None
         product: Any = None
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            part, factor = self.program.parts(x * w_a + y * w_b, [data[i] for data in self.data], self.scalars)
+            part, factor = self.program.parts(x * w_a + y * w_b, [data[i] for data in self.data], self.scalars, KERNEL)
             if i == self.pieces - 1 and self.size % LANES:
                 part = jnp.where(self.is_real > 0, part, self.dtype(0))
                 factor = None if factor is None else jnp.where(self.is_real > 0, factor, self.dtype(1))

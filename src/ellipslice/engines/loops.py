@@ -114,7 +114,7 @@ def search_block(
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
 
         def point_at(theta: Any) -> Any:
-            w_a, w_b = lax.optimization_barrier(move.weights(theta))
+            w_a, w_b = lax.optimization_barrier(move.weights(theta))  # once, not for each value
             return a * w_a + b * w_b
 
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -223,7 +223,7 @@ class CompiledTarget:
 
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             tried, nans, _, _, _, theta, theta_min, theta_max = carry
-            w_a, w_b = move.weights(theta)
+            w_a, w_b = lax.optimization_barrier(move.weights(theta))  # once, not for each value
             f, value = judged(self.log_likelihood, a * w_a + b * w_b)
             bracket = move.shrink(theta, theta_min, theta_max, here)
             accepted = value > log_y - move.log_factor(theta)

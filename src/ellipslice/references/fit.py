@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.base import Engine
-from ellipslice.engines.elementwise import NotElementwise, elementwise
+from ellipslice.engines.elementwise import CPU, NotElementwise, elementwise
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import State
 from ellipslice.moves.recentred import Reference
@@ -24,6 +24,9 @@ from ellipslice.references.propagation import propagate
 from ellipslice.references.sites import Sites, as_rows
 from ellipslice.settings import on_cpu
 
+TRIED = 100
+"""Draws of a reference that show how good it is."""
+
 WAYS = ("auto", "laplace", "ep", "pilot")
 
 
@@ -32,6 +35,24 @@ class Fitted(NamedTuple):
 
     reference: Reference
     how: str
+
+    def accepted(self, engine: Engine, seed: int) -> float:
+        """Of its draws by themselves, how many a chain in equilibrium would accept, about.
+
+        Metropolis and Hastings accept one with probability min(1, w' / w), w being posterior over reference, and the
+        chain is where draws with weights w are.
+        """
+        prior = engine.posterior.prior
+        beside = self.reference.beside(prior)
+        x = beside.draw(np.random.default_rng(seed), TRIED)
+        values = np.array(engine.evaluate_all(list(x + beside.centre)))
+        log_w = np.array([value - beside.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
+        log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+        if not np.isfinite(log_w).any():
+            return 0.0
+        w = np.exp(log_w - log_w.max())
+        ratio = np.minimum(1.0, w / np.where(w > 0, w, 1.0)[:, None])
+        return float(w @ ratio.mean(axis=1) / w.sum())
 
 
 def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:
@@ -119,7 +140,7 @@ def read_terms(posterior: Posterior) -> Terms | str:
             return inner.callable(values if inner.shift is None else values + inner.shift)
 
     try:
-        read = elementwise(function, where.stop - where.start, np.float64)
+        read = elementwise(function, where.stop - where.start, np.float64, CPU)
     except NotElementwise as reason:
         return str(reason)
 
@@ -132,5 +153,5 @@ def read_terms(posterior: Posterior) -> Terms | str:
 
 
 def _terms(read: Any, values: Any) -> tuple[Any, Any]:
-    a, m = read.parts(values, read.data, read.scalars)
+    a, m = read.parts(values, read.data, read.scalars, CPU)
     return a, jnp.ones_like(values) if m is None else m
