@@ -378,6 +378,9 @@ MOVES: dict[str, Callable[[], Move]] = {
     "Recentred, a Gaussian": lambda: Recentred(
         WhiteGaussian(np.array([0.4, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])), plain=4
     ),
+    "Recentred, independent": lambda: Recentred(
+        Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=5, independent=True
+    ),
     "Recentred, too narrow": lambda: Recentred(Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), plain=2),
     "Local": lambda: Local([[1], [0]]),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),

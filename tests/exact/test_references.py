@@ -12,10 +12,13 @@ from scipy.stats import multivariate_normal
 import ellipslice as es
 import ellipslice.references.pilot as pilot_module
 from ellipslice.diagnostics import effective_size
+from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostTarget
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
 from ellipslice.moves import Recentred, State
 from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.posterior import Posterior
+from ellipslice.references import fit_reference
 from ellipslice.references.gaussian import WhiteGaussian
 from ellipslice.references.laplace import laplace
 from ellipslice.references.propagation import propagate
@@ -81,6 +84,48 @@ def test_every_so_many_updates_are_the_prior_s_own():
         theirs, their_info = es.moves.EllipticalSlice().step(plain, state, HostTarget(likelihood))
         np.testing.assert_array_equal(ours.f, theirs.f)
         assert (ours.log_likelihood, info) == (theirs.log_likelihood, their_info)
+
+
+def test_independent_updates_take_a_draw_of_the_reference_or_stay():
+    move = Recentred(SITES, plain=5, independent=True)
+    prepared, likelihood = move.prepare(PRIOR), Poisson(COUNTS)
+    source = move.lots(PRIOR, prepared).source
+    noise = draw_block(source, 0, 0, 0, 200, 1, 1)
+    assert noise.nu[:10, 0, -1].tolist() == [2, 2, 1, 2, 0, 2, 2, 1, 2, 0]
+    (mean, covariance), sigma = gaussian_of(SITES), multivariate_normal(np.zeros(4), SIGMA)
+    q = multivariate_normal(mean, covariance)
+    state, met = State(np.full(4, 0.3), float(likelihood(np.full(4, 0.3)))), set()
+    for t in np.flatnonzero(noise.nu[:, 0, -1] == 2):
+        own = Noise(*(part[t] for part in noise))
+        new, info = move.step(own, state, HostTarget(likelihood, prepared))
+        tried = mean + own.nu[0, :-1]
+        weight = [float(likelihood(f)) + sigma.logpdf(f) - q.logpdf(f) for f in (state.f, tried)]
+        accepted = weight[1] > weight[0] - own.level[0]
+        np.testing.assert_allclose(new.f, tried if accepted else state.f, atol=1e-12)
+        assert info.evaluations == (1 if accepted else 2)
+        met.add(bool(accepted))
+        state = new
+    assert met == {True, False}
+
+
+def test_how_many_draws_of_a_reference_would_be_accepted():
+    """Beside a long run of such updates; and all of them, where the reference is the posterior."""
+    runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
+    fitted = fit_reference("ep", runner, lambda count: [], 0)
+    found = np.mean([fitted.accepted(runner, seed) for seed in range(20)])
+    tree = es.sample(Poisson(COUNTS), PRIOR, move=Recentred(fitted.reference, independent=True), draws=20_000, chains=1,
+                     seed=3, progress=False)  # fmt: skip
+    alone = np.isin(np.arange(20_000 + 500) % block_length(5) % 10, [0, 1, 2, 3, 5, 6, 7, 8])[500:]
+    assert found == pytest.approx((tree.sample_stats.proposals.values[0][alone] == 1).mean(), abs=0.02)
+    exact = CompiledEngine(Posterior(PRIOR, Gaussian(COUNTS * 1.0, 0.1)))
+    assert fit_reference("ep", exact, lambda count: [], 0).accepted(exact, 0) > 0.999
+
+
+def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():
+    options = {"draws": 10, "chains": 1, "seed": 1, "progress": False}
+    assert "independent=True" in es.sample(Poisson(COUNTS), PRIOR, reference="ep", **options).attrs["move"]
+    poor = es.Dense(0.01 * SIGMA, mean=3.0)
+    assert "independent=False" in es.sample(Poisson(COUNTS), PRIOR, reference=poor, **options).attrs["move"]
 
 
 @pytest.mark.parametrize("way", ["laplace", "ep"])

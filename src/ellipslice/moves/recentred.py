@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import pi
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -67,12 +68,17 @@ class Recentred(Move):
     Every `plain`-th update is one of the prior's own ellipses. Any Q gives the right posterior, but one that is too
     narrow leaves the tails only rarely; plain updates do not depend on Q, so it can cost time and no more.
 
+    An ellipse goes through the current state, so that however good Q is, squares of f remember where they were. With
+    `independent`, most updates try a draw of Q itself instead, and stay where they are if it is below the level: the
+    independence sampler of Metropolis and Hastings. `sample` chooses it where most such draws would be accepted.
+
     Parameters
     ----------
     reference : Reference
         As `sample(..., reference=...)` fits it.
     plain : int
         At least 2.
+    independent : bool
 
     References
     ----------
@@ -81,6 +87,7 @@ class Recentred(Move):
 
     reference: Reference = field(compare=False)  # it is handed to compiled code, which does not depend on it
     plain: int = 10
+    independent: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.plain, bool) or not isinstance(self.plain, int | np.integer) or self.plain < 2:
@@ -95,15 +102,17 @@ class Recentred(Move):
         return self.reference.beside(prior)
 
     def lots(self, prior: Prior, prepared: Beside) -> Lots:
-        return Lots(_Turns(prepared, prior, self.plain), 1, 1)
+        return Lots(_Turns(prepared, prior, self.plain, self.independent), 1, 1)
 
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
         """Elliptical slice sampling in coordinates around the reference's mean, or the prior's."""
         reference: Beside = target.prepared
-        nu, around = noise.nu[0, :-1], noise.nu[0, -1]
+        nu, turn = noise.nu[0, :-1], noise.nu[0, -1]
+        around = where(turn == PLAIN, 0.0, 1.0)
         centre = around * reference.centre
         x = state.f - centre
-        ellipse = Ellipse(ratio=Ratio(*(around * part for part in reference.along(x, nu))))
+        ratio = Ratio(*(around * part for part in reference.along(x, nu)))
+        ellipse = Ellipse(ratio=ratio, alone=turn == ALONE if self.independent else False)
         shifted = target.within(lambda x: target.log_likelihood(centre + x), None)
         own = Noise(nu, noise.level[0], noise.uniforms[0])
         new, info = shifted.search(ellipse, own, State(x, state.log_likelihood))
@@ -112,29 +121,47 @@ class Recentred(Move):
 
 @dataclass(frozen=True, kw_only=True)
 class Ellipse(EllipticalSlice):
-    """The search of one update, on whose ellipse Q over the prior is known."""
+    """The search of one update, on whose ellipse Q over the prior is known.
+
+    If it is `alone`, nu is tried, and after that the current state.
+    """
 
     ratio: Ratio
+    alone: Any = False
+
+    def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
+        theta, theta_min, theta_max = super().begin(here, place, u)
+        return where(self.alone, pi / 2, theta), where(self.alone, 0.0, theta_min), where(self.alone, 0.0, theta_max)
+
+    def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
+        theta_min, theta_max = super().shrink(theta, theta_min, theta_max, here)
+        return where(self.alone, 0.0, theta_min), where(self.alone, 0.0, theta_max)
 
     def log_factor(self, theta: Any) -> Any:
         return self.ratio(1.0, 0.0) - self.ratio(*cos_sin(theta))
 
 
+PLAIN, AROUND, ALONE = 0.0, 1.0, 2.0
+"""An update on the prior's ellipse, on the reference's, or one that tries a draw of the reference alone."""
+
+
 class _Turns:
     """What an update's nu is drawn from: the reference, and every so many times the prior. The last number says which.
 
-    (1 for the reference, 0 for the prior.)
+    Even independent updates are on an ellipse now and then, for it moves where a draw of the reference alone will not.
     """
 
-    def __init__(self, reference: Draws, prior: Draws, plain: int):
-        self._reference, self._prior, self._plain = reference, prior, plain
+    def __init__(self, reference: Draws, prior: Draws, plain: int, independent: bool):
+        self._reference, self._prior, self._plain, self._independent = reference, prior, plain, independent
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        plain = np.arange(count) % self._plain == self._plain - 1
+        number = np.arange(count) % self._plain
+        plain = number == self._plain - 1
         around = np.asarray(self._reference.draw(rng, count - int(plain.sum())))
         rows = aligned_empty((count, around.shape[1] + 1))
         rows[~plain, :-1] = around
         if plain.any():
             rows[plain, :-1] = np.asarray(self._prior.draw(rng, int(plain.sum())))
-        rows[:, -1] = ~plain
+        alone = self._independent & (number != (self._plain - 1) // 2)
+        rows[:, -1] = np.where(plain, PLAIN, np.where(alone, ALONE, AROUND))
         return rows

@@ -21,7 +21,7 @@ from ellipslice.moves.recentred import Beside, Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.references import Fitted, fit_reference
+from ellipslice.references import fit_reference
 from ellipslice.sampling.arguments import as_path, chain_numbers, count, how_many
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Checkpoint, Memory, Record
@@ -37,6 +37,9 @@ from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:
     import xarray
+
+INDEPENDENT = 0.75
+"""Of a reference's draws that a chain must accept, for most updates to try these instead of ellipses."""
 
 
 def sample(
@@ -173,10 +176,11 @@ def sample(
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings():
-        fitted = None if reference is None else _fit(reference, posterior, seed, engine, given_move, precision)
-        move = move if fitted is None else Recentred(fitted.reference)
+        how = None
+        if reference is not None:
+            move, how = _around(reference, posterior, seed, engine, given_move, precision)
         choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
-        around = None if fitted is None else move.prepare(posterior.prior)
+        around = None if how is None else move.prepare(posterior.prior)
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
         runner.check_look_ahead(move, look_ahead)
         kept = Keep(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
@@ -192,7 +196,7 @@ def sample(
             *(prior, move, numbers, seed, warmup, thin),
             *(runner.name, precision, vectorized, concave, look_ahead, keep),
         )
-        attributes = _attributes(setup, log_likelihood, why, None if fitted is None else fitted.how)
+        attributes = _attributes(setup, log_likelihood, why, how)
         begin = [Checkpoint(0, state) for state in starts]
         record = Record(kept, begin, [0] * len(numbers), warmup, thin)
         session = Session(runner, setup, draws, record, memory, judge, look, attributes, began, dims, coords)
@@ -259,8 +263,10 @@ def _start(
     return runner, why, given_starts(runner, points, numbers)
 
 
-def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, move: Any, precision: str) -> Fitted:
-    """The reference to sample around."""
+def _around(
+    reference: Any, posterior: Posterior, seed: int, engine: str | None, move: Any, precision: str
+) -> tuple[Recentred, str]:
+    """The move around a fitted reference, and how that was found."""
     if move is not None:
         raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
     if isinstance(posterior, TruncatedPosterior):
@@ -270,4 +276,6 @@ def _fit(reference: Any, posterior: Posterior, seed: int, engine: str | None, mo
     own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
     trial = first_draw(posterior, start_generator(own, 0))
     runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
-    return fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
+    fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
+    good = fitted.accepted(runner, own) > INDEPENDENT
+    return Recentred(fitted.reference, independent=good), fitted.how
