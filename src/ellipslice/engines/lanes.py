@@ -1,8 +1,8 @@
 """A log-likelihood that is a sum over sites, arranged so that a CPU works on eight of them at a time.
 
-XLA keeps the order of a sum, so it goes through the sites one by one, exponentials and all. Eight sums side by side it
-does with vector instructions. And a sum of log(1 + exp(x)) becomes the logarithm of a product, as in the fused kernel.
-Both change the last digits of a value, and nothing else.
+In a loop that is one function (`loops.py`) XLA goes through the sites of a sum one by one, exponentials and all, for it
+keeps the order. Eight sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
+logarithm of a product, as in the fused kernel. Both change the last digits of a value, and nothing else.
 """
 
 from __future__ import annotations
