@@ -76,8 +76,17 @@ def _total(program: Elementwise, f: Any, data: list[Any], scalars: list[Any]) ->
         piece = slice(start, start + count * rows)
         a, m = program.parts(f[piece].reshape(shape), [part[piece].reshape(shape) for part in data], scalars, CPU)
         axis = max(0, len(shape) - 2)
-        total += lax.optimization_barrier(a.sum(axis)).sum()  # or XLA makes one sum of the two, and one lane
+        total += _together(lax.optimization_barrier(a.sum(axis)))  # or XLA makes one sum of the two, and one lane
         if m is not None:
-            total -= jnp.log(lax.optimization_barrier(m.prod(axis))).sum()
+            total -= _together(jnp.log(lax.optimization_barrier(m.prod(axis))))
         start = piece.stop
     return total
+
+
+def _together(lanes: Any) -> Any:
+    """The sum of the lanes, in an order that XLA has no say in: so it has the same bits in any loop."""
+    lanes = lanes.reshape(-1, WIDTH).sum(0) if lanes.size > WIDTH else lanes.reshape(-1)
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = lanes[:half] + lanes[half:]
+    return lanes[0]
