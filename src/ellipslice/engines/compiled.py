@@ -139,7 +139,7 @@ class CompiledEngine(Engine):
 
     @cached_property
     def _quick(self) -> Any:
-        """The same, arranged for a CPU. (XLA by itself does well with what is not small.)"""
+        """The same, arranged for a CPU; if it is small, for XLA does well with what is not."""
         size = self.posterior.prior.size
         with on_cpu():
             return in_lanes(self._likelihood, size) if size <= SMALL else self._likelihood
