@@ -104,6 +104,7 @@ ONE_FUNCTION = frozenset(
         "sin",
         "sinh",
         "slice",
+        "split",
         "sqrt",
         "square",
         "squeeze",
