@@ -10,6 +10,8 @@ from numpyro import distributions as dist
 from numpyro.infer.gibbs import latent_sample_sites, subsample_plate_sizes
 from numpyro.infer.inspect import get_dependencies
 
+from ellipslice.interop.blocks import in_turn
+
 GAUSSIAN = (
     dist.CAR,
     dist.CirculantNormal,
@@ -87,9 +89,4 @@ def in_blocks(
 ) -> tuple[tuple[str, ...], ...]:
     """The sites in blocks that follow each other: the priors of one depend on those before it, and not on its own."""
     upstream: Any = get_dependencies(model, model_args, model_kwargs)["prior_dependencies"]
-    level: dict[str, int] = {}
-    for name in own:  # in the model's order, so what a site depends on comes before it
-        level[name] = 1 + max((level[other] for other in upstream[name] if other in level and other != name), default=0)
-    return tuple(
-        tuple(name for name in own if level[name] == number) for number in range(1, 1 + max(level.values()))
-    )
+    return in_turn(own, upstream)  # they are in the model's order, so what one depends on comes before it
