@@ -219,7 +219,7 @@ def _behind(model: pm.Model, variable: Any, reasons: dict[Any, str | None]) -> A
     """A variable of the model, by itself, by name or by its value, or what a Gaussian process has made of it."""
     variable = model.named_vars.get(variable, variable) if isinstance(variable, str) else variable
     variable = model.values_to_rvs.get(variable, variable)
-    name = getattr(variable, "name", None) or repr(variable)
+    name = str(variable)
     if variable in model.deterministics:
         behind = [each for each in reasons if each.name.startswith(f"{name}_") and each in ancestors([variable])]
         if len(behind) == 1:

@@ -41,11 +41,11 @@ def precision_normal(shape: tuple[int, ...], mean: Any, precision: Any) -> Gauss
     return multivariate_normal(shape, mean, np.linalg.inv(precision))
 
 
-def matrix_normal(shape: tuple[int, ...], mean: Any, row_covariance: Any, column_covariance: Any) -> Gaussian:
-    """Matrices: `pm.MatrixNormal`."""
-    left, right = _rows(row_covariance), _rows(column_covariance)
-    lots = (*shape[:-2], len(left), len(right))
-    return Gaussian(np.broadcast_to(mean, shape), lambda rng: left.T @ rng.standard_normal(lots) @ right)
+def matrix_normal(shape: tuple[int, ...], mean: Any, row_factor: Any, column_factor: Any) -> Gaussian:
+    """Matrices, by the Cholesky factors of their two covariances: `pm.MatrixNormal`."""
+    return Gaussian(
+        np.broadcast_to(mean, shape), lambda rng: row_factor @ rng.standard_normal(shape) @ column_factor.T
+    )
 
 
 def _rows(covariance: Any) -> np.ndarray:
