@@ -338,4 +338,4 @@ def test_the_page_runs():
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     assert names["log_rate"].shape == (4, 1000, 28)
-    assert names["both"].get_samples()["length"].shape == (1000,)
+    assert names["both"].get_samples()["log_rate"].shape == (4000, 28)

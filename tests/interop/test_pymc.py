@@ -332,6 +332,6 @@ def test_the_page_runs():
     assert len(blocks) == 2
     names = {}
     for block in blocks:
-        exec(compile(block.replace("1000, tune=500", "20, tune=20, quiet=True"), str(PAGE), "exec"), names)
+        exec(compile(block.replace("5000, tune=500", "20, tune=20, quiet=True"), str(PAGE), "exec"), names)
     assert names["trace"].posterior["log_rate"].shape == (4, 20, 28)
     assert names["both"].posterior["log_rate"].shape == (4, 20, 28)
