@@ -2,12 +2,12 @@
 
     python examples/gibbs.py
 
-Counts are Poisson with rate r exp(f): f is a function with a Gaussian prior, r an unknown level with a gamma prior. Given r,
-f has a Gaussian prior and any likelihood, so `es.step` updates it. Given f, r is gamma again, and drawn directly. That is the
-whole sampler: a loop of your own, with your own arrays, to which other updates can be added.
+Counts are Poisson with rate r exp(f): f is a function with a Gaussian prior, r an unknown level with a gamma prior.
+Given r, f has a Gaussian prior and any likelihood, so `es.step` updates it. Given f, r is gamma again, and drawn
+directly. That is the whole sampler: a loop of your own, with your own arrays, to which other updates can be added.
 
-Two things to know. nu is a fresh draw of f's prior as it is now: if its covariance had parameters, of the present ones. And
-`es.step` also returns the log-likelihood of the new f. Handing it to the next update (`log_likelihood_f=`) saves an
+Two things to know. nu is a fresh draw of f's prior as it is now: if its covariance had parameters, of the present ones.
+And `es.step` also returns the log-likelihood of the new f. Handing it to the next update (`log_likelihood_f=`) saves an
 evaluation, but only if nothing has changed the likelihood since. Here r has, so it is left out.
 """
 
@@ -50,7 +50,9 @@ def main(updates: int = 20_000) -> None:
     low, high = np.quantile(functions, [0.05, 0.95], axis=0)
     print(f"{updates:,} updates, {evaluations:.1f} evaluations each")
     print(f"r: {levels.mean():.2f} +- {levels.std():.2f}, where the truth is 5")
-    print(f"the truth is between the 5% and 95% quantiles of f at {np.mean((low < truth) & (truth < high)):.0%} of places")
+    print(
+        f"the truth is between the 5% and 95% quantiles of f at {np.mean((low < truth) & (truth < high)):.0%} of places"
+    )
     print(f"effective size of r: {float(es.diagnostics.effective_size(levels)):,.0f} of {len(levels):,} draws")
 
 

@@ -2,10 +2,9 @@
 
     python examples/nested_sampling.py
 
-Nested sampling draws new points from the prior where the likelihood is above that of the worst live point. dynesty does so
-by random walks or slices in the unit cube. If the prior is Gaussian, elliptical slice sampling does it with no scale to
-tune: the likelihood of an update is 1 above the bound and 0 below it, so `es.step` is all that is needed, and every
-point of the ellipse is as probable as any other under the prior.
+Nested sampling draws new points from the prior where the likelihood is above that of the worst live point. dynesty does
+so by random walks or slices in the unit cube. If the prior is Gaussian, elliptical slice sampling does it with no scale
+to tune: the likelihood of an update is 1 above the bound and 0 below it, so `es.step` is all that is needed.
 
 The problem is a Gaussian process with Gaussian noise, whose evidence is known. Printed are log Z by dynesty with
 ellipses and with its own random slices, what each says its error is, and how many evaluations it took.

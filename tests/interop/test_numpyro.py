@@ -140,7 +140,9 @@ def compare_scaled(samples, what):
 def run_with_nuts(kernel, number):
     """Draws, and by how much the value that each update starts from is wrong."""
     field = "block_states.0.log_likelihood"
-    samples, fields = run(with_nuts(kernel), Y, draws=8000, chains=1, method="sequential", number=number, fields=[field])
+    samples, fields = run(
+        with_nuts(kernel), Y, draws=8000, chains=1, method="sequential", number=number, fields=[field]
+    )
     deviation = SIGMA * np.sqrt(samples["scale"])[..., None]
     right = stats.norm(samples["f"], deviation).logpdf(Y).sum(-1) + stats.halfnorm(scale=2.0).logpdf(samples["scale"])
     return samples, np.abs(np.asarray(fields[field]) - right).max()

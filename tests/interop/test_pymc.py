@@ -200,9 +200,7 @@ def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
     for cores in (1, 2):
         with scaled() as model:
             step = EllipticalSlice([model["f"]])
-            traces.append(
-                pm.sample(500, tune=300, chains=2, cores=cores, step=[step], random_seed=SEED + 5, **QUIET)
-            )
+            traces.append(pm.sample(500, tune=300, chains=2, cores=cores, step=[step], random_seed=SEED + 5, **QUIET))
     compare_scaled(traces[0].posterior["scale"], traces[0].posterior["f"], "with NUTS")
     about = traces[0].sample_stats
     assert {"evaluations", "angle", "stuck", "nans", "log_likelihood", "tree_depth"} <= set(about)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from ellipslice.interop.update import update
@@ -74,9 +75,7 @@ def elliptical_slice(
     >>> from blackjax.util import run_inference_algorithm
     >>> from ellipslice.interop.blackjax import elliptical_slice
     >>> algorithm = elliptical_slice(lambda f: -2 * jnp.sum((f - 1) ** 2), mean=0.0, cov=jnp.ones(1))
-    >>> _, (states, info) = run_inference_algorithm(
-    ...     jax.random.key(1), algorithm, 5000, initial_position=jnp.zeros(1)
-    ... )
+    >>> _, (states, info) = run_inference_algorithm(jax.random.key(1), algorithm, 5000, initial_position=jnp.zeros(1))
     >>> bool(abs(states.position.mean() - 0.8) < 0.05), int(info.stuck.sum())
     (True, 0)
     """
@@ -95,7 +94,7 @@ def init(position: Any, logdensity_fn: Callable[[Any], Any]) -> EllipSliceState:
     """The state at a position; `logdensity_fn` is the log-likelihood. For BlackJAX's SMC, as `mcmc_init_fn`."""
     position = jax.tree.map(_real, position)
     value = jnp.asarray(logdensity_fn(position))
-    if not isinstance(value, jax.core.Tracer) and value.shape == () and not jnp.isfinite(value):
+    if not isinstance(value, Tracer) and value.shape == () and not jnp.isfinite(value):
         raise ValueError(
             f"the log-likelihood of the first position is {value}; it must be finite. Start where the likelihood is "
             "not zero."
@@ -149,7 +148,7 @@ class _Gaussian(NamedTuple):
             if not isinstance(mean, int | float) or mean != 0:
                 raise TypeError("mean= goes with cov=; a prior has its own: prior=Dense(covariance, mean).")
             return cls._of_prior(prior)
-        if any(isinstance(part, jax.core.Tracer) for part in (cov, mean)):
+        if any(isinstance(part, Tracer) for part in (cov, mean)):
             return cls._traced(cov, mean)
         dimensions = np.ndim(cov)
         if dimensions not in (1, 2):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from ellipslice.interop.update import update
@@ -36,7 +37,9 @@ class EllipticalSliceState(NamedTuple):
     z: dict[str, Any]
     """The values of the sites."""
     log_likelihood: Any
-    """The model's log-density at z, less the prior of the sites (of those updated last, if there are several blocks)."""
+    """The model's log-density at z, less the prior of the sites (of those updated last, if there are several blocks).
+
+    In `Gibbs` the priors of the sites of other kernels are part of it."""
     evaluations: Any
     """Proposals tried, each one evaluation of the model."""
     nans: Any
@@ -52,10 +55,12 @@ class EllipticalSlice(MCMCKernel):
     """Elliptical slice sampling of the sites of a model whose prior is Gaussian; an `MCMCKernel` for `MCMC`.
 
     Use it for latent functions and weights with Gaussian priors, above all where gradients are slow or do not exist. It
-    has nothing to tune, so a short warm-up is enough. Sites may have any of NumPyro's Gaussian distributions (normal and
-    multivariate normal in all parametrisations, low-rank, matrix normal, random walks, state space, conditional
-    autoregressions, zero-sum), under plates, `expand` and `to_event`, or tinygp's `numpyro_dist`. The likelihood is all
-    else in the model, so the prior cannot count twice.
+    has nothing to tune, so a short warm-up is enough. It is slow where the data are much stronger than the prior.
+
+    Sites may have any of NumPyro's Gaussian distributions (normal and multivariate normal in all parametrisations,
+    low-rank, matrix normal, random walks, state space, conditional autoregressions, zero-sum), under plates, `expand`
+    and `to_event`, or tinygp's `numpyro_dist`. The likelihood is all else in the model, so the prior cannot count
+    twice.
 
     For a model with other latent sites make it a block of NumPyro's `Gibbs`, with NUTS for the rest. Means and
     covariances that depend on other sites follow them.
@@ -122,7 +127,7 @@ class EllipticalSlice(MCMCKernel):
             return self._start(key, params, model_args, kwargs)
 
         state = start(rng_key, init_params) if single else jax.vmap(start)(rng_key, init_params)
-        if not isinstance(state.log_likelihood, jax.core.Tracer) and not jnp.isfinite(state.log_likelihood).all():
+        if not isinstance(state.log_likelihood, Tracer) and not jnp.isfinite(state.log_likelihood).all():
             where = "at init_params" if init_params else f"at any of {TRIES} draws from the prior"
             raise ValueError(
                 f"the log-likelihood is not finite {where}. Start where the likelihood is not zero, with "
@@ -172,14 +177,14 @@ class EllipticalSlice(MCMCKernel):
         self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> EllipticalSliceState:
         key, z, value = state.rng_key, state.z, state.log_likelihood
-        info = None
+        info = Info(jnp.int32(0), jnp.int32(0), jnp.asarray(False), 0.0)
         for block in self._blocks:
             if len(self._blocks) > 1:  # the value at hand is that of another block
                 value = self._log_likelihood(block, z, args, kwargs)
             key, own = jax.random.split(key)
             z, value, this = self._move(own, block, z, value, args, kwargs)
-            info = this if info is None else info.then(this)
-        return EllipticalSliceState(z, value, *info, key)  # pyright: ignore[reportGeneralTypeIssues]
+            info = info.then(this)
+        return EllipticalSliceState(z, value, info.evaluations, info.nans, info.stuck, info.angle, key)
 
     def _move(
         self, key: Any, block: tuple[str, ...], z: dict[str, Any], value: Any, args: tuple[Any, ...], kwargs: dict

@@ -62,7 +62,7 @@ def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
     unknown = [name for name in sites or () if name not in latent]
     if unknown:
         raise ValueError(
-            f"{', '.join(unknown)}: no such latent site. The model's are {', '.join(latent) or 'none'}; observed ones and "
+            f"{', '.join(unknown)}: no such latent site. The model's are {', '.join(latent) or 'none'}; observed and "
             "deterministic ones do not count."
         )
     own = latent if sites is None else tuple(name for name in latent if name in sites)
@@ -75,8 +75,8 @@ def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
         gaussian = [name for name in own if name not in reasons] or ["..."]
         because = f" ({reasons[rest[0]]})" if rest[0] in reasons else ""
         raise ValueError(
-            f"EllipticalSlice updates {', '.join(gaussian)}, but the model has {', '.join(rest)} besides{because}. Give "
-            f"the rest to another kernel: Gibbs([(EllipticalSlice(model), {gaussian}), (NUTS(model), None)]) of "
+            f"EllipticalSlice updates {', '.join(gaussian)}, but the model has {', '.join(rest)} besides{because}. "
+            f"Give the rest to another kernel: Gibbs([(EllipticalSlice(model), {gaussian}), (NUTS(model), None)]) of "
             "numpyro.infer."
         )
     if not own:

@@ -17,7 +17,6 @@ from ellipslice.moves.search import search
 require("pymc")
 
 import pymc as pm  # noqa: E402
-import pytensor.tensor as pt  # noqa: E402
 from pymc.pytensorf import compile as compile_function  # noqa: E402
 from pymc.pytensorf import join_nonshared_inputs, make_shared_replacements  # noqa: E402
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState  # noqa: E402
@@ -25,6 +24,7 @@ from pymc.util import get_random_generator  # noqa: E402
 from pytensor.compile.sharedvalue import SharedVariable  # noqa: E402
 from pytensor.graph.replace import clone_replace  # noqa: E402
 from pytensor.graph.traversal import ancestors, toposort  # noqa: E402
+from pytensor.tensor.basic import zeros  # noqa: E402
 
 __all__ = ["EllipticalSlice"]
 
@@ -101,18 +101,18 @@ class EllipticalSlice(BlockedStep):
         self.vars = [model.rvs_to_values[variable] for variable in variables]
         self.rng = get_random_generator(rng)
         self.tune = False  # there is nothing to tune
-        upstream = {variable.name: {a.name for a in ancestors(variable.owner.inputs)} for variable in variables}
+        upstream = {variable.name: {str(a.name) for a in ancestors(variable.owner.inputs)} for variable in variables}
         by_name = {variable.name: variable for variable in variables}
         self._blocks = [
             _Block(model, [by_name[name] for name in names], point, compile_kwargs or {})
             for names in in_turn(list(by_name), upstream)
         ]
-        self._left: Any = None  # the point we left, and its value if it can be used again
+        self._left: tuple[Any, float] = (None, 0.0)  # the point we left, and its value
 
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """One update of each block."""
         value = None
-        if len(self._blocks) == 1 and self._left is not None and point is self._left[0]:
+        if len(self._blocks) == 1 and point is self._left[0]:
             value = self._left[1]  # nobody has been here since
         info = Info(0, 0, False, 0.0)
         for block in self._blocks:
@@ -136,7 +136,7 @@ class _Block:
         self._names = [value.name for value in values]
         self._shapes = [np.shape(point[name]) for name in self._names]
         self._priors = [PRIORS[type(variable.owner.op).__name__] for variable in variables]
-        shared = make_shared_replacements(point, values, model)
+        shared: dict[Any, Any] = make_shared_replacements(point, values, model)
         self._others = {value.name: ours for value, ours in shared.items()}
 
         parameters = [_parameters(variable) for variable in variables]
@@ -151,7 +151,9 @@ class _Block:
         (log_likelihood,) = clone_replace([log_likelihood], dict(zip(fixed, stand_ins, strict=True)))
         given = [*flat_parameters, *fixed]
         self._given = compile_function([], given, **compile_kwargs)
-        self._log_likelihood = compile_function([flat, *stand_ins], log_likelihood, on_unused_input="ignore", **compile_kwargs)
+        self._log_likelihood = compile_function(
+            [flat, *stand_ins], log_likelihood, on_unused_input="ignore", **compile_kwargs
+        )
         self._dtype = flat.type.dtype
         self._depends_on = [a for a in ancestors(given) if isinstance(a, SharedVariable)]
         self._seen: list[Any] = []
@@ -246,7 +248,7 @@ def _all_but_the_prior(model: pm.Model, variables: list[Any]) -> Any:
         for term in (*model.basic_RVs, *model.potentials)
         if term not in variables and any(variable in ancestors([term]) for variable in variables)
     ]
-    return model.logp(vars=terms) if terms else pt.as_tensor_variable(np.float64(0.0))
+    return model.logp(vars=terms) if terms else zeros(())
 
 
 def _fixed(output: Any, flat: Any) -> list[Any]:

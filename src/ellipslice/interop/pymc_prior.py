@@ -26,9 +26,10 @@ def normal(shape: tuple[int, ...], mean: Any, deviation: Any) -> Gaussian:
 def multivariate_normal(shape: tuple[int, ...], mean: Any, covariance: Any) -> Gaussian:
     """Vectors along the last axis, with one covariance or one for each: `pm.MvNormal`."""
     if np.ndim(covariance) == 2:
-        return Gaussian(np.broadcast_to(mean, shape), lambda rng, rows=_rows(covariance): _times(rng, shape, rows))
+        rows = _rows(covariance)
+        return Gaussian(np.broadcast_to(mean, shape), lambda rng: _times(rng, shape, rows))
     covariances = np.broadcast_to(covariance, (*shape, shape[-1])).reshape(-1, shape[-1], shape[-1])
-    each = [_rows(covariance) for covariance in covariances]
+    each = [_rows(one) for one in covariances]
 
     def draw(rng: np.random.Generator) -> np.ndarray:
         return np.stack([_times(rng, shape[-1:], rows) for rows in each]).reshape(shape)
@@ -43,9 +44,7 @@ def precision_normal(shape: tuple[int, ...], mean: Any, precision: Any) -> Gauss
 
 def matrix_normal(shape: tuple[int, ...], mean: Any, row_factor: Any, column_factor: Any) -> Gaussian:
     """Matrices, by the Cholesky factors of their two covariances: `pm.MatrixNormal`."""
-    return Gaussian(
-        np.broadcast_to(mean, shape), lambda rng: row_factor @ rng.standard_normal(shape) @ column_factor.T
-    )
+    return Gaussian(np.broadcast_to(mean, shape), lambda rng: row_factor @ rng.standard_normal(shape) @ column_factor.T)
 
 
 def _rows(covariance: Any) -> np.ndarray:
