@@ -31,7 +31,7 @@ def log_likelihood(f):
     return -0.5 * jnp.sum((f - Y) ** 2) / SIGMA**2
 
 
-def chains(algorithm, start, updates=4000, count=4, number=0):
+def chains(algorithm, start, updates=3000, count=4, number=0):
     """Draws (chain, draw, ...) of chains run together, and their infos, from the prior's mean."""
 
     @jax.jit

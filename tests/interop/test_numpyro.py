@@ -98,7 +98,7 @@ def test_a_prior_that_depends_on_another_site_of_ours():
         numpyro.sample("y", dist.Normal(jnp.stack([b, a + c]), SIGMA), obs=y)
 
     kernel = EllipticalSlice(model)
-    samples, _ = run(kernel, np.array([2.0, 0.5]), draws=6000, number=1)
+    samples, _ = run(kernel, np.array([2.0, 0.5]), draws=4000, number=1)
     assert kernel._blocks == (("a", "c"), ("b",))
     prior = np.array([[1.0, 1.0, 0.0], [1.0, 1.49, 0.0], [0.0, 0.0, 1.0]])
     mean, covariance = posterior(prior, [2.0, 0.5], SIGMA, [1.0, 1.0, 0.0], rows=[[0, 1, 0], [1, 0, 1]])
@@ -137,22 +137,20 @@ def compare_scaled(samples, what):
     compare(samples["f"], f, f"{what}, f")
 
 
-def run_with_nuts(kernel, number):
-    """Draws, and by how much the value that each update starts from is wrong."""
+def run_with_nuts(kernel):
+    """Draws, and the value that each update starts from."""
     field = "block_states.0.log_likelihood"
-    samples, fields = run(
-        with_nuts(kernel), Y, draws=8000, chains=1, method="sequential", number=number, fields=[field]
-    )
-    deviation = SIGMA * np.sqrt(samples["scale"])[..., None]
-    right = stats.norm(samples["f"], deviation).logpdf(Y).sum(-1) + stats.halfnorm(scale=2.0).logpdf(samples["scale"])
-    return samples, np.abs(np.asarray(fields[field]) - right).max()
+    samples, fields = run(with_nuts(kernel), Y, draws=6000, chains=1, method="sequential", number=2, fields=[field])
+    return samples, np.asarray(fields[field])
 
 
 @pytest.mark.statistical
 def test_mean_covariance_and_likelihood_follow_another_site():
-    samples, wrong = run_with_nuts(EllipticalSlice(scaled), number=2)
+    samples, value = run_with_nuts(EllipticalSlice(scaled))
     compare_scaled(samples, "Gibbs")
-    assert wrong < 1e-3
+    noise = SIGMA * np.sqrt(samples["scale"])[..., None]
+    right = stats.norm(samples["f"], noise).logpdf(Y).sum(-1) + stats.halfnorm(scale=2.0).logpdf(samples["scale"])
+    np.testing.assert_allclose(value, right, atol=1e-3)  # not that of another scale
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # said by NUTS alone, under vmap, too
@@ -260,13 +258,6 @@ class CountsThePriorTwice(EllipticalSlice):
         return super()._log_likelihood((), z, args, kwargs)
 
 
-class ForgetsTheOthers(EllipticalSlice):
-    """Keeps the level of a likelihood that other kernels have changed since."""
-
-    def refresh(self, state, model_args, model_kwargs):
-        return state
-
-
 class KeepsItsFirstCovariance(EllipticalSlice):
     def _move(self, key, block, z, value, args, kwargs):
         kwargs = {**kwargs, "_gibbs_sites": {"scale": jnp.ones(())}} if kwargs else kwargs
@@ -283,11 +274,9 @@ def test_a_prior_counted_twice_is_caught():
 
 @pytest.mark.statistical
 def test_what_does_not_follow_other_sites_is_caught():
-    samples, _ = run_with_nuts(KeepsItsFirstCovariance(scaled), number=2)
+    samples, _ = run_with_nuts(KeepsItsFirstCovariance(scaled))
     with pytest.raises(AssertionError, match="standard errors off"):
         compare_scaled(samples, "planted")
-    _, wrong = run_with_nuts(ForgetsTheOthers(scaled), number=2)
-    assert wrong > 0.1
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -338,6 +327,7 @@ def test_the_page_runs():
     assert len(blocks) == 2
     names = {}
     for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
-    assert names["log_rate"].shape == (4, 1000, 28)
-    assert names["both"].get_samples()["log_rate"].shape == (4000, 28)
+        fewer = re.sub(r"num_samples=\d+", "num_samples=100", block)
+        exec(compile(fewer, str(PAGE), "exec"), names)
+    assert names["log_rate"].shape == (4, 100, 28)
+    assert names["both"].get_samples()["log_rate"].shape == (100, 28)

@@ -37,7 +37,7 @@ def in_python():
         yield
 
 
-def chain(step, names, draws=8000, number=0, point=None):
+def chain(step, names, draws=5000, number=0, point=None):
     """Draws (1, draw, ...) of each of some variables, by the step method alone; and its statistics."""
     step.set_rng(np.random.default_rng(SEED + number))
     point = step_model(step).initial_point() if point is None else point
@@ -124,7 +124,7 @@ def test_a_prior_that_depends_on_another_variable_of_ours():
         pm.Normal("y", pm.math.stack([b, a + c]), SIGMA, observed=[2.0, 0.5])
         step = EllipticalSlice([c, b, a])
     assert [block._names for block in step._blocks] == [["a", "c"], ["b"]]
-    draws, _ = chain(step, ["a", "b", "c"], draws=8000, number=2)
+    draws, _ = chain(step, ["a", "b", "c"], draws=6000, number=2)
     prior = np.array([[1.0, 1.0, 0.0], [1.0, 1.49, 0.0], [0.0, 0.0, 1.0]])
     mean, covariance = posterior(prior, [2.0, 0.5], SIGMA, [1.0, 1.0, 0.0], rows=[[0, 1, 0], [1, 0, 1]])
     compare_gaussian(np.stack([draws[name] for name in "abc"], axis=-1), mean, covariance, "a chain of variables")
@@ -190,17 +190,18 @@ def by_turns(model, draws, number):
 @pytest.mark.statistical
 @pytest.mark.parametrize("whitened", [False, True])
 def test_everything_follows_another_variable(whitened):
-    compare_scaled(*by_turns(scaled(whitened), 3000, number=3), "by turns")
+    compare_scaled(*by_turns(scaled(whitened), 2000, number=3), "by turns")
 
 
 @pytest.mark.statistical
 def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
     """Statistics of both steps are in the trace, and the draws do not depend on the number of processes."""
     traces = []
+    options = {"chains": 2, "random_seed": SEED + 5, "mp_ctx": "spawn"}  # JAX, which other tests use, bears no fork
     for cores in (1, 2):
         with scaled() as model:
             step = EllipticalSlice([model["f"]])
-            traces.append(pm.sample(500, tune=300, chains=2, cores=cores, step=[step], random_seed=SEED + 5, **QUIET))
+            traces.append(pm.sample(400, tune=200, cores=cores, step=[step], **options, **QUIET))
     compare_scaled(traces[0].posterior["scale"], traces[0].posterior["f"], "with NUTS")
     about = traces[0].sample_stats
     assert {"evaluations", "angle", "stuck", "nans", "log_likelihood", "tree_depth"} <= set(about)
@@ -254,7 +255,7 @@ def test_a_covariance_that_does_not_follow_is_caught(monkeypatch):
     real = module._Block._look
     monkeypatch.setattr(module._Block, "_look", lambda self, point: None if self._seen else real(self, point))
     with pytest.raises(AssertionError, match="standard errors off"):
-        compare_scaled(*by_turns(scaled(), 3000, number=3), "planted")
+        compare_scaled(*by_turns(scaled(), 2000, number=3), "planted")
 
 
 def stale(monkeypatch):
