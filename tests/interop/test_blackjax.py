@@ -148,6 +148,14 @@ def test_one_function_or_not_is_the_same_chain(monkeypatch):
     np.testing.assert_allclose(run(), fast, atol=1e-4)
 
 
+def test_keys_of_the_old_kind():
+    step = jax.jit((algorithm := elliptical_slice(log_likelihood, cov=CORRELATED)).step)
+    state = algorithm.init(jnp.zeros(3))
+    np.testing.assert_array_equal(
+        step(jax.random.key(5), state)[0].position, step(jax.random.PRNGKey(5), state)[0].position
+    )
+
+
 def test_double_precision_is_kept():
     with jax.enable_x64(True):
         algorithm = elliptical_slice(log_likelihood, cov=CORRELATED)

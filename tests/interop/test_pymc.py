@@ -166,7 +166,7 @@ def compare_scaled(scale, f, what):
 def by_turns(model, draws, number):
     """`scale` by a Metropolis step of the test's own, f by ours."""
     with model:
-        step = EllipticalSlice(["f"])
+        step = EllipticalSlice(["f" if "f" in model.initial_point() else "f_white"])
     step.set_rng(np.random.default_rng(SEED + number))
     rng = np.random.default_rng(SEED + number + 1)
     log_p, point, rows = model.compile_logp(), model.initial_point(), []
@@ -207,6 +207,27 @@ def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
     assert {"evaluations", "angle", "stuck", "nans", "log_likelihood", "tree_depth"} <= set(about)
     assert about["evaluations"].dtype.kind == "i"
     np.testing.assert_array_equal(traces[0].posterior["f"], traces[1].posterior["f"])
+
+
+@pytest.mark.parametrize("kind", ["Latent", "LatentKron", "HSGP"])
+def test_the_noise_behind_a_process_is_found(kind):
+    """By what `prior` returned, whatever else there is that is called like it."""
+    with pm.Model() as model:
+        kernel = pm.Gamma("f_scale", 2, 1) * pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("f_length"))
+        if kind == "Latent":
+            f = pm.gp.Latent(cov_func=kernel).prior("f", X=X)
+        elif kind == "LatentKron":
+            f = pm.gp.LatentKron(cov_funcs=[kernel]).prior("f", Xs=[X])
+        else:
+            f = pm.gp.HSGP(m=[5], c=2.0, cov_func=kernel).prior("f", X=X)
+        pm.Normal("y", f, SIGMA, observed=Y)
+        step = EllipticalSlice([f])
+    (own,) = step.vars
+    assert own.name.startswith("f_")
+    point, (about,) = step.step(model.initial_point())
+    assert point[own.name].any()
+    right = stats.norm(model.compile_fn(model.replace_rvs_by_values([f]))(point)[0], SIGMA).logpdf(Y).sum()
+    np.testing.assert_allclose(about["log_likelihood"], right, rtol=1e-6)
 
 
 def test_it_is_never_chosen_unasked():

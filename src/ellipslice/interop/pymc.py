@@ -30,6 +30,9 @@ __all__ = ["EllipticalSlice"]
 
 _MOVE = _Move()
 
+WHITE = ("_rotated_", "_hsgp_coeffs", "_hsgp_coeffs_")
+"""How the normal variable behind a whitened process is called: its name and one of these."""
+
 
 class EllipticalSlice(BlockedStep):
     """Elliptical slice sampling of variables with a normal prior; a step method for `pm.sample(step=[...])`.
@@ -223,7 +226,12 @@ def _behind(model: pm.Model, variable: Any, reasons: dict[Any, str | None]) -> A
     variable = model.values_to_rvs.get(variable, variable)
     name = str(variable)
     if variable in model.deterministics:
-        behind = [each for each in reasons if each.name.startswith(f"{name}_") and each in ancestors([variable])]
+        above = set(ancestors([variable]))
+        behind = [
+            each
+            for each, why in reasons.items()
+            if why is None and each in above and each.name in [f"{name}{end}" for end in WHITE]
+        ]
         if len(behind) == 1:
             variable, name = behind[0], behind[0].name
     if variable not in reasons:

@@ -49,6 +49,9 @@ def matrix_normal(shape: tuple[int, ...], mean: Any, row_factor: Any, column_fac
 
 def _rows(covariance: Any) -> np.ndarray:
     """A factor, cut at rounding error: no jitter is needed."""
+    covariance = np.asarray(covariance, dtype=float)
+    if np.allclose(covariance, covariance.T):  # but for rounding, which can be large in the inverse of a precision
+        covariance = (covariance + covariance.T) / 2
     return np.asarray(Dense(covariance).rows)
 
 
