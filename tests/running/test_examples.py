@@ -6,7 +6,10 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from statistical.monte_carlo import SEED, compare
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -22,7 +25,9 @@ def test_every_example_is_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "cox_process",
         "evidence",
+        "gibbs",
         "million_rows",
+        "nested_sampling",
         "offset",
         "predict",
         "scikit_learn",
@@ -116,3 +121,26 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
     assert rows["EllipticalGPRegressor, student"] < rows["GaussianProcessRegressor"]
     assert rows["EllipticalGPClassifier"] < 0.6
     assert path.stat().st_size > 10_000
+
+
+@pytest.mark.statistical
+def test_a_gibbs_loop_has_the_right_posterior(capsys):
+    """One count: the posterior of f and r by quadrature."""
+    module, y = load("gibbs"), 7
+    functions, levels, _ = module.gibbs(np.array([y]), np.eye(1), 20_000, np.random.default_rng(SEED))
+    f, r = np.linspace(-6, 6, 601)[:, None], np.linspace(1e-3, 60, 1200)
+    log_p = y * (f + np.log(r)) - r * np.exp(f) - 0.5 * f**2 + (module.SHAPE - 1) * np.log(r) - module.RATE * r
+    p = np.exp(log_p - log_p.max())
+    compare(functions[None], (p * f).sum() / p.sum(), "f")
+    compare(levels[None], (p * r).sum() / p.sum(), "r")
+    module.main(updates=300)
+    assert "300 updates" in capsys.readouterr().out
+
+
+def test_nested_sampling_along_ellipses_finds_the_evidence(capsys):
+    load("nested_sampling").main(size=4, live=100)
+    lines = capsys.readouterr().out.splitlines()
+    truth = float(lines[0].split()[-1])
+    for line in lines[2:]:
+        log_z, error, _ = line.split()[-3:]
+        assert abs(float(log_z) - truth) < 5 * float(error)

@@ -105,6 +105,7 @@ ONE_FUNCTION = frozenset(
         "sin",
         "sinh",
         "slice",
+        "split",
         "sqrt",
         "square",
         "squeeze",

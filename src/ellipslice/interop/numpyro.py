@@ -1,0 +1,271 @@
+"""Elliptical slice sampling as a NumPyro kernel, for the sites of a model with a Gaussian prior."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
+
+from ellipslice.interop.update import update
+from ellipslice.interop.versions import require
+from ellipslice.moves import Info
+
+require("numpyro")
+
+from numpyro.handlers import seed, substitute, trace  # noqa: E402
+from numpyro.infer.gibbs import conditioned, prototype_trace, with_conditioning  # noqa: E402
+from numpyro.infer.mcmc import MCMCKernel  # noqa: E402
+from numpyro.infer.util import compute_log_probs  # noqa: E402
+from numpyro.util import is_prng_key  # noqa: E402
+
+from ellipslice.interop.numpyro_sites import gaussian_sites, in_blocks, own_sites  # noqa: E402
+
+__all__ = ["EllipticalSlice", "EllipticalSliceState", "gaussian_sites"]
+
+TRIES = 100
+"""Draws from the prior among which a start with a likelihood above zero must be: as many as NumPyro makes."""
+
+
+class EllipticalSliceState(NamedTuple):
+    """Where a chain is, and what its last update did. Any field can be one of the `extra_fields` of `MCMC.run`."""
+
+    z: dict[str, Any]
+    """The values of the sites."""
+    log_likelihood: Any
+    """The model's log-density at z, less the prior of the sites (of those updated last, if there are several blocks).
+
+    In `Gibbs` the priors of the sites of other kernels are part of it."""
+    evaluations: Any
+    """Proposals tried, each one evaluation of the model."""
+    nans: Any
+    """How many of them gave NaN. Such a point is never accepted."""
+    stuck: Any
+    """True if a search was given up and the sites stayed where they were."""
+    angle: Any
+    """Where on the ellipse the new values were found."""
+    rng_key: Any
+
+
+class EllipticalSlice(MCMCKernel):
+    """Elliptical slice sampling of the sites of a model whose prior is Gaussian; an `MCMCKernel` for `MCMC`.
+
+    Use it for latent functions and weights with Gaussian priors, above all where gradients are slow or do not exist. It
+    has nothing to tune, so a short warm-up is enough. It is slow where the data are much stronger than the prior.
+
+    Sites may have any of NumPyro's Gaussian distributions (normal and multivariate normal in all parametrisations,
+    low-rank, matrix normal, random walks, state space, conditional autoregressions, zero-sum), under plates, `expand`
+    and `to_event`, or tinygp's `numpyro_dist`. The likelihood is all else in the model, so the prior cannot count
+    twice.
+
+    For a model with other latent sites make it a block of NumPyro's `Gibbs`, with NUTS for the rest. Means and
+    covariances that depend on other sites follow them.
+
+    Parameters
+    ----------
+    model : callable
+        A NumPyro model.
+    sites : sequence of str, optional
+        Names of the sites to update, which must be all the latent ones that no other kernel takes. All, unless given.
+
+    Notes
+    -----
+    Sites whose priors do not depend on each other are updated together, on one ellipse. If the prior of a site depends
+    on another of them (a scale with a normal prior, say), they are updated in turn, each given the others.
+
+    A covariance that never changes is factorised once, if the loop is compiled as a whole: `progress_bar=False`. With
+    a progress bar and one chain NumPyro calls each update by itself, and it is factorised every time.
+
+    Examples
+    --------
+    >>> import jax, numpyro, numpyro.distributions as dist
+    >>> from numpyro.infer import MCMC
+    >>> from ellipslice.interop.numpyro import EllipticalSlice
+    >>> def model(y):
+    ...     f = numpyro.sample("f", dist.Normal(0, 1))
+    ...     numpyro.sample("y", dist.Normal(f, 0.5), obs=y)
+    >>> mcmc = MCMC(EllipticalSlice(model), num_warmup=100, num_samples=5000, progress_bar=False)
+    >>> mcmc.run(jax.random.key(1), 1.0, extra_fields=["evaluations"])
+    >>> bool(abs(mcmc.get_samples()["f"].mean() - 0.8) < 0.05)  # the posterior is N(0.8, 0.2)
+    True
+    """
+
+    sample_field = "z"  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, model: Callable[..., Any], sites: Sequence[str] | None = None):
+        if not callable(model):
+            raise TypeError(f"model must be a function with NumPyro's primitives, but it is a {type(model).__name__}.")
+        if isinstance(sites, str):
+            raise TypeError(f"sites must be a list of names: sites=[{sites!r}].")
+        self._model, self._sites = model, None if sites is None else tuple(sites)
+        self._blocks: tuple[tuple[str, ...], ...] = ()
+        self._deterministic = False
+
+    @property
+    def model(self) -> Callable[..., Any]:
+        """The model."""
+        return self._model
+
+    def init(
+        self,
+        rng_key: Any,
+        num_warmup: int,
+        init_params: Any = None,
+        model_args: tuple[Any, ...] = (),
+        model_kwargs: dict[str, Any] | None = None,
+    ) -> EllipticalSliceState:
+        """Look at the model and start at `init_params`, or at a draw from the prior."""
+        kwargs = model_kwargs or {}
+        single = is_prng_key(rng_key)
+        self._look(rng_key if single else rng_key[0], model_args, kwargs)
+
+        def start(key: Any, params: Any) -> EllipticalSliceState:
+            return self._start(key, params, model_args, kwargs)
+
+        state = start(rng_key, init_params) if single else jax.vmap(start)(rng_key, init_params)
+        if not isinstance(state.log_likelihood, Tracer) and not jnp.isfinite(state.log_likelihood).all():
+            where = "at init_params" if init_params else f"at any of {TRIES} draws from the prior"
+            raise ValueError(
+                f"the log-likelihood is not finite {where}. Start where the likelihood is not zero, with "
+                "mcmc.run(..., init_params={site: value})."
+            )
+        return state
+
+    def _look(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        model_trace = prototype_trace(self._model, key, args, kwargs)
+        self._blocks = in_blocks(self._model, args, kwargs, own_sites(model_trace, self._sites))
+        self._deterministic = any(site["type"] == "deterministic" for site in model_trace.values())
+
+    def _start(self, key: Any, params: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EllipticalSliceState:
+        names = [name for block in self._blocks for name in block]
+        if unknown := sorted(set(params or {}) - set(names)):
+            raise ValueError(f"init_params has {', '.join(unknown)}; the sites to start are {', '.join(names)}.")
+
+        def draw(key: Any) -> tuple[dict[str, Any], Any]:
+            model_trace = prototype_trace(self._model, key, args, kwargs)
+            z = {name: jnp.asarray(model_trace[name]["value"]) for name in names}
+            z |= {name: jnp.broadcast_to(value, z[name].shape) for name, value in (params or {}).items()}
+            return z, self._log_likelihood(self._blocks[-1], z, args, kwargs)
+
+        def again(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+            key, number, _, _ = carry
+            key, own = jax.random.split(key)
+            return key, number + 1, *draw(own)
+
+        key, own = jax.random.split(key)
+        _, _, z, value = jax.lax.while_loop(
+            lambda carry: ~jnp.isfinite(carry[3]) & (carry[1] < TRIES), again, (own, jnp.int32(1), *draw(own))
+        )
+        none = jnp.int32(0)
+        return EllipticalSliceState(z, value, none, none, jnp.asarray(False), jnp.zeros_like(value), key)
+
+    def sample(
+        self, state: EllipticalSliceState, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
+    ) -> EllipticalSliceState:
+        """One update of each block."""
+
+        def one(state: EllipticalSliceState) -> EllipticalSliceState:
+            return self._update(state, model_args, model_kwargs or {})
+
+        return one(state) if is_prng_key(state.rng_key) else jax.vmap(one)(state)
+
+    def _update(
+        self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> EllipticalSliceState:
+        key, z, value = state.rng_key, state.z, state.log_likelihood
+        info = Info(jnp.int32(0), jnp.int32(0), jnp.asarray(False), 0.0)
+        for block in self._blocks:
+            if len(self._blocks) > 1:  # the value at hand is that of another block
+                value = self._log_likelihood(block, z, args, kwargs)
+            key, own = jax.random.split(key)
+            z, value, this = self._move(own, block, z, value, args, kwargs)
+            info = info.then(this)
+        return EllipticalSliceState(z, value, info.evaluations, info.nans, info.stuck, info.angle, key)
+
+    def _move(
+        self, key: Any, block: tuple[str, ...], z: dict[str, Any], value: Any, args: tuple[Any, ...], kwargs: dict
+    ) -> tuple[dict[str, Any], Any, Info]:
+        """One ellipse, for sites whose priors do not depend on each other."""
+        search_key, *keys = jax.random.split(key, 1 + len(block))
+        model_trace = trace(substitute(self._model, data=z)).get_trace(*args, **kwargs)
+        priors = [model_trace[name]["fn"] for name in block]
+        here, unravel = ravel_pytree({name: z[name] for name in block})
+        mean, _ = ravel_pytree({name: fn.mean for name, fn in zip(block, priors, strict=True)})
+        draw, _ = ravel_pytree({name: fn.sample(key) for name, fn, key in zip(block, priors, keys, strict=True)})
+
+        def log_likelihood(f: Any) -> Any:
+            return self._log_likelihood(block, {**z, **unravel(f + mean)}, args, kwargs)
+
+        state, info = update(search_key, here - mean, value, draw - mean, log_likelihood)
+        new = jnp.where(info.stuck, here, state.f + mean)  # as it was, to the bit
+        return {**z, **unravel(new)}, state.log_likelihood, info
+
+    def _log_likelihood(
+        self, block: tuple[str, ...], z: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The model's log-density without the prior of the block: all that is left when that is drawn from."""
+        parts, _ = compute_log_probs(self._model, args, kwargs, z)
+        return jnp.asarray(sum(value for name, value in parts.items() if name not in block), float)
+
+    # --- what NumPyro asks of a kernel ------------------------------------------------------------------------------
+
+    def refresh(
+        self, state: EllipticalSliceState, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
+    ) -> EllipticalSliceState:
+        """The same place, with its log-likelihood given what other kernels have changed."""
+        value = self._log_likelihood(self._blocks[-1], state.z, model_args, model_kwargs or {})
+        return state._replace(log_likelihood=value)
+
+    def wrap_model(self, wrapper: Callable[[Any], Any]) -> EllipticalSlice:
+        """A copy for another model."""
+        other = copy.copy(self)
+        other._model, other._blocks = wrapper(self._model), ()
+        return other
+
+    def get_constrain_fn(
+        self, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
+    ) -> Callable[[Any], Any]:
+        """What is sampled is what the model sees."""
+        return lambda z: z
+
+    def postprocess_fn(self, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None) -> Callable[[Any], Any]:
+        """Adds the model's deterministic sites."""
+        if not self._deterministic:
+            return lambda z: z
+
+        def with_deterministic(z: dict[str, Any]) -> dict[str, Any]:
+            model = substitute(seed(self._model, jax.random.key(0)), data=z)
+            sites = trace(model).get_trace(*model_args, **(model_kwargs or {}))
+            return {**z, **{name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}}
+
+        return with_deterministic
+
+    def get_diagnostics_str(self, state: EllipticalSliceState) -> str:
+        """For the progress bar."""
+        return f"{state.evaluations} evaluations"
+
+    def gibbs_fn(
+        self, model_args: tuple[Any, ...] = (), model_kwargs: dict[str, Any] | None = None
+    ) -> Callable[..., dict[str, Any]]:
+        """The update as a `gibbs_fn` for NumPyro's `HMCGibbs`, which does not hand the model's arguments on.
+
+        A block of `Gibbs` does the same, with statistics, and spares an evaluation of the model.
+
+        >>> HMCGibbs(NUTS(model), EllipticalSlice(model).gibbs_fn((x, y)), gibbs_sites=["f"])  # doctest: +SKIP
+        """
+        kernel = self.wrap_model(conditioned)
+
+        def gibbs_fn(rng_key: Any, gibbs_sites: dict[str, Any], hmc_sites: dict[str, Any]) -> dict[str, Any]:
+            kwargs = with_conditioning(model_kwargs, hmc_sites)
+            if not kernel._blocks:
+                kernel._look(rng_key, model_args, kwargs)
+            value = kernel._log_likelihood(kernel._blocks[-1], gibbs_sites, model_args, kwargs)
+            zero = jnp.int32(0)
+            state = EllipticalSliceState(gibbs_sites, value, zero, zero, False, 0.0, rng_key)
+            return kernel._update(state, model_args, kwargs).z
+
+        return gibbs_fn
