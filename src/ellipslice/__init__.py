@@ -11,6 +11,7 @@ and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and
 import importlib.metadata
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
+from ellipslice.engines.workers import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.marginal import evidence
 from ellipslice.moves import step
@@ -48,6 +49,7 @@ __all__ = [
     "Sum",
     "TruncatedGaussian",
     "Until",
+    "WorkersLostError",
     "approximate_evidence",
     "data",
     "diagnostics",

@@ -50,7 +50,7 @@ class BatchedEngine(Engine):
         Whether to work in double precision.
     """
 
-    name: ClassVar[str] = "batched"
+    name = "batched"
     fused: ClassVar[bool] = False
     """Whether chains run inside one GPU kernel (`fused.py`), or in a loop of XLA's (`barrier_free.py`)."""
 
@@ -132,7 +132,7 @@ class BatchedEngine(Engine):
 class FusedEngine(BatchedEngine):
     """The same in one GPU kernel, for log-likelihoods that are sums over the values of f."""
 
-    name: ClassVar[str] = "fused"
+    name = "fused"
     fused: ClassVar[bool] = True
 
 

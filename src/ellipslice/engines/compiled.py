@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -129,7 +129,7 @@ takes no time beside an update."""
 class CompiledEngine(Engine):
     """Chains in compiled code. Each has its own loop, so none waits for another, and the same bits in any company."""
 
-    name: ClassVar[str] = "compiled"
+    name = "compiled"
 
     @cached_property
     def _likelihood(self) -> Any:
@@ -170,7 +170,7 @@ class CompiledEngine(Engine):
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
-            prepared = move.prepare(prior)
+            prepared = self.prepared(move)
             lots = move.lots(prior, prepared)
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
             if not isinstance(move, Search):

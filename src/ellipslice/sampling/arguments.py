@@ -47,6 +47,19 @@ def how_many(draws: Any, until: Any) -> int:
     return until.most
 
 
+def check_timeout(timeout: Any, executor: Any) -> None:
+    """Refuse a limit that is no number of seconds, or for nobody."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, but it is {timeout!r}.")
+    if executor is None:
+        raise ValueError(
+            f"timeout={timeout!r} was given, but no executor. A log-likelihood that hangs can be left behind only in "
+            "another process: give executor=ProcessPoolExecutor(1), for one."
+        )
+
+
 def as_path(store: Any) -> Path:
     """Where a store is, or will be."""
     if not isinstance(store, str | os.PathLike):
