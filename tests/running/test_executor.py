@@ -218,9 +218,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize(
-    ("whom", "options"), [("us alone", {}), ("workers too", {}), ("workers too", {"look_ahead": 3})]
-)
+@pytest.mark.parametrize(("whom", "options"), [("us alone", {}), ("workers too", {"look_ahead": 3})])
 def test_ctrl_c(whom, options, tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     root = Path(__file__).parents[2]

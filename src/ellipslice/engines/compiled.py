@@ -14,6 +14,7 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.devices import on_one_device
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, operations
 from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
@@ -164,9 +165,11 @@ class CompiledEngine(Engine):
     ) -> CompiledRun:
         with on_cpu():
             prior = self.posterior.prior
+            together = on_one_device(self._likelihood)
             in_one = (
                 loops.KNOWN
                 and _platform() == "cpu"
+                and together
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
@@ -188,7 +191,9 @@ class CompiledEngine(Engine):
                     for i, (number, state, made) in enumerate(
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
-                ]
+                ],
+                # Programs that devices run together must reach all of them in the same order.
+                threads=cores() if together else 1,
             )
 
     def _curvature(self) -> Any:
@@ -204,9 +209,9 @@ def _platform() -> str:
 class CompiledRun:
     """Chains under way, as many at a time as there are cores. If cores are left, threads draw noise for them."""
 
-    def __init__(self, chains: list[_Chain]):
+    def __init__(self, chains: list[_Chain], threads: int):
         self._chains = chains
-        threads = min(len(chains), cores())
+        threads = min(len(chains), threads)
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
         self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < cores() else None
 

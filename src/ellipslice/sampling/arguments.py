@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.engines.devices import share_of_process
 from ellipslice.sampling.until import Until
 
 DRAWS = 1000
@@ -25,13 +26,13 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the chains to run."""
+    """The numbers of the chains to run here: those named, or this process's share of so many."""
     if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
         numbers = tuple(count("a chain's number", chain, 0) for chain in chains)
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
         return numbers
-    return tuple(range(count("chains", chains, 1)))
+    return tuple(share_of_process(count("chains", chains, 1)))
 
 
 def how_many(draws: Any, until: Any) -> int:

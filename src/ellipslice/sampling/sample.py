@@ -85,7 +85,7 @@ def sample(
         Draws kept, 1000 unless given, and updates discarded before them, per chain. Nothing is tuned during warm-up.
     chains : int or sequence of int
         How many chains, or the numbers of the chains to run: chain 3 has the same bits alone, `chains=[3]`, or among
-        many.
+        many. Processes under `jax.distributed` share so many, and `join` puts their results together.
     seed : int, optional
         The same seed gives the same bits. Drawn and recorded in the result's attributes if not given.
     initial : array or mapping, optional
