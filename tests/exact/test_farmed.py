@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import farmed
+from ellipslice.engines import compiled, farmed
 from farmed import PRIOR, Pickled, bowl, slow_bowl, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}
@@ -27,6 +27,7 @@ def short_stretches(monkeypatch, request):
     """As many pieces as can be; but a pilot run is long."""
     pilot = "reference" in request.node.name
     monkeypatch.setattr(farmed, "STRETCH", 0.2 if pilot else 0.0)
+    monkeypatch.setattr(compiled, "TURN", 0.0)
 
 
 def batches(f):
@@ -78,6 +79,7 @@ def test_the_same_bits_through_pickle(name):
     options = {**OPTIONS, **options}
     pool = Pickled(forget=lambda number: number % 5 == 0)
     same(es.sample(log_likelihood, prior, **options), es.sample(log_likelihood, prior, executor=pool, **options))
+    assert pool.sent > 100
 
 
 def test_a_job_is_sent_once():
