@@ -184,7 +184,7 @@ class Errand:
             return False
         try:
             answer = self.future.result()
-        except (Exception, CancelledError) as error:
+        except Exception as error:
             if not _is_loss(error):
                 raise
             self._tries += 1
