@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import compiled, farmed
+from catalogue import PRIORS
+from ellipslice.engines import compiled, farmed, job
 from farmed import PRIOR, Pickled, bowl, slow_bowl, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}
@@ -184,3 +186,18 @@ def test_a_store_does_not_know_who_made_it(name, tmp_path):
     es.sample(log_likelihood, prior, store=tmp_path / "two.zarr", executor=Pickled(), **shorter)
     es.resume(tmp_path / "two.zarr", log_likelihood, draws=60, progress=False)
     assert_same_stores(tmp_path / "alone.zarr", tmp_path / "two.zarr")
+
+
+@pytest.mark.parametrize("name", [name for name in PRIORS if "," not in name])
+def test_every_prior_can_be_sent(name):
+    """And draws the same there."""
+    prior = PRIORS[name]()
+    sent = pickle.loads(pickle.dumps(prior))
+    draws = [np.asarray(one.draw(np.random.default_rng(0), 5)) for one in (prior, sent)]
+    np.testing.assert_array_equal(*draws)
+
+
+def test_nothing_stays_behind():
+    with ThreadPoolExecutor(2) as pool:
+        es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
+    assert not job._kept

@@ -144,6 +144,24 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
     np.testing.assert_array_equal(tree.posterior.f, alone.posterior.f)
 
 
+def test_a_broken_pool_leaves_a_store_to_go_on_with(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    monkeypatch.setattr(farmed, "STRETCH", 0.0)
+
+    def breaks_down(number):
+        if number > 40:
+            raise BrokenProcessPool
+
+    path = tmp_path / "run.zarr"
+    with pytest.raises(es.WorkersLostError) as caught:
+        es.sample(bowl, PRIOR, executor=Pickled(breaks_down), store=path, **OPTIONS)
+    assert (
+        "draws of each chain are safe. The store keeps what is there: ellipslice.resume(" in caught.value.__notes__[0]
+    )
+    made = es.resume(path, bowl, executor=Pickled(), progress=False)
+    np.testing.assert_array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)
+
+
 def test_a_pool_that_can_be_made_anew_goes_on(tmp_path):
     alone = es.sample(bowl, PRIOR, **OPTIONS)
     (tmp_path / "first").touch()

@@ -7,6 +7,7 @@ import pickle
 import platform
 import secrets
 import time
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -132,6 +133,12 @@ def do(key: str, job: Job | None, what: str, *arguments: Any) -> tuple[Any] | No
         except Exception as error:
             _check_portable(error)
             raise
+
+
+def forget(keys: Iterable[str]) -> None:
+    """Let go of jobs that are over, where workers are threads of this process."""
+    for key in keys:
+        _kept.pop(key, None)
 
 
 def _check_portable(error: Exception) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any
 
-from ellipslice.engines.job import Job, do
+from ellipslice.engines.job import Job, do, forget
 
 TRIES = 4
 """How often an errand is sent before it is given up: it may be what workers die of."""
@@ -58,6 +58,7 @@ class Workers:
         if not hasattr(self._executor, "submit"):
             raise TypeError(f"executor is a function that made {self._executor!r}, which has no method submit.")
         self._generation, self._silent, self._heard, self._answers = 0, False, time.monotonic(), 0
+        self._keys: set[str] = set()
         # At once: a pool that forks should do so before JAX has threads, which do not survive it.
         self._check(self._executor.submit(os.getpid))
 
@@ -73,6 +74,7 @@ class Workers:
 
     def send(self, job: Job, what: str, *arguments: Any) -> Errand:
         """Send an errand: a method of the job, and its arguments."""
+        self._keys.add(job.key)
         return Errand(self, job, what, arguments)
 
     def wait(self, errands: Sequence[Errand], seconds: float) -> None:
@@ -98,6 +100,7 @@ class Workers:
 
     def close(self) -> None:
         """Let them go, if they are ours."""
+        forget(self._keys)
         if self._make is None:
             return
         if self._silent:  # they would be waited for when Python ends
