@@ -9,11 +9,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ellipslice as es
+from ellipslice.sampling.arguments import chain_numbers
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,6 +147,31 @@ def test_processes_share_the_chains(model, tmp_path):
 
 def log_likelihood(f):
     return -jnp.sum((f - 1.0) ** 2)
+
+
+@pytest.mark.parametrize(("processes", "chains"), [(2, 5), (3, 3), (4, 64), (7, 10)])
+def test_every_chain_has_one_process(processes, chains, monkeypatch):
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(jax, "process_count", lambda: processes)
+    shares = []
+    for process in range(processes):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        shares.append(chain_numbers(chains))
+        assert chain_numbers([1, 3]) == (1, 3)  # those named are run by whoever names them
+    assert sum(shares, ()) == tuple(range(chains))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_processes_tune_alike(monkeypatch):
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    options = {"draws": 60, "warmup": 20, "steps": [0.1, 0.4, 0.8], "chains": 1, "seed": 1}
+    found = []
+    for process in range(2):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        tuned = es.tune_step(es.moves.NealMetropolis, log_likelihood, es.Diagonal(np.ones(3)), **options)
+        found.append(tuned.effective_sizes)
+    np.testing.assert_array_equal(*found)
 
 
 def part(chains, **options):
