@@ -199,6 +199,30 @@ def test_workers_that_cannot_start_are_told_from_others_that_die():
         es.sample(bowl, PRIOR, executor=Pickled(breaks_down), **OPTIONS)
 
 
+def test_a_script_without_its_guard(tmp_path):
+    """A classic: workers import the script, and begin to run it."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(WITHOUT_GUARD))
+    said = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), timeout=60)
+    assert "needs `if __name__ == '__main__':` around it" in said.stderr.splitlines()[-1]
+
+
+WITHOUT_GUARD = """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+    import ellipslice as es
+    from farmed import PRIOR, bowl
+
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        es.sample(bowl, PRIOR, draws=5, executor=pool, progress=False)
+"""
+
+
+def environment():
+    root = Path(__file__).parents[2]
+    return {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{root / 'src'}:{root / 'tests'}"}
+
+
 def test_a_hanging_likelihood_ends_with_an_error():
     log_likelihood = partial(hangs_now_and_then, os.getpid())
     options = {**OPTIONS, "engine": "host", "initial": np.full(8, 3.0)}
@@ -239,14 +263,13 @@ PROGRAM = """
 @pytest.mark.parametrize(("whom", "options"), [("us alone", {}), ("workers too", {"look_ahead": 3})])
 def test_ctrl_c(whom, options, tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
-    root = Path(__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / "program.py"), json.dumps(options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{root / 'src'}:{root / 'tests'}"},
+        env=environment(),
     )
     try:
         assert process.stdout is not None

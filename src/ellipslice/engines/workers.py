@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any
 
+import numpy as np
+
 from ellipslice.engines.job import Job, do, forget
 
 TRIES = 4
@@ -124,9 +126,9 @@ class Workers:
         if not hasattr(self._executor, "_client"):  # Dask's log complains of futures that end in that moment
             future.cancel()
 
-    def heard(self) -> None:
-        """Note that a worker has answered."""
-        self._heard, self._answers = time.monotonic(), self._answers + 1
+    def heard(self, answered: bool) -> None:
+        """Note that a worker has said something: an answer, or that it does not know the job."""
+        self._heard, self._answers = time.monotonic(), self._answers + answered
 
     def replace(self, generation: int, error: BaseException) -> None:
         """Make a new executor in place of a broken one, unless that was done already."""
@@ -176,7 +178,7 @@ class Errand:
         if self._what == "advance":
             _, chain, done, *_ = self._arguments
             return f"chain {chain} from update {done:,} on"
-        return f"an evaluation at {self._arguments[0]}"
+        return f"an evaluation at {np.array2string(self._arguments[0], precision=6, threshold=8)}, the mean left out"
 
     @property
     def settled(self) -> bool:
@@ -197,7 +199,7 @@ class Errand:
                 self._workers.give_up(self, error)
             self._send(self._job)
             return False
-        self._workers.heard()
+        self._workers.heard(answer is not None)
         if answer is None:
             self._send(self._job)
             return False
