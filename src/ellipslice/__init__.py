@@ -2,15 +2,17 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains, to goals if given `es.Until`, and `es.resume` goes on with those of a store; `es.step` is one
-update by itself; `es.gp` has models of Gaussian processes; `es.evidence` and `es.approximate_evidence` compare models;
-`es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings for moves that have some; priors are here,
-and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`, `es.testing` and `es.data`.
+`es.sample` runs chains, to goals if given `es.Until`, `es.resume` goes on with those of a store, and `es.join` puts
+together runs that shared them; `es.step` is one update by itself; `es.gp` has models of Gaussian processes;
+`es.evidence` and `es.approximate_evidence` compare models; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
+find settings for moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`,
+`es.testing` and `es.data`.
 """
 
 import importlib.metadata
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
+from ellipslice.engines.workers import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.marginal import evidence
 from ellipslice.moves import step
@@ -29,7 +31,7 @@ from ellipslice.priors import (
     TruncatedGaussian,
 )
 from ellipslice.references import approximate_evidence
-from ellipslice.sampling import Until, resume, sample
+from ellipslice.sampling import Until, join, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
 __version__ = importlib.metadata.version("ellipslice")
@@ -48,12 +50,14 @@ __all__ = [
     "Sum",
     "TruncatedGaussian",
     "Until",
+    "WorkersLostError",
     "approximate_evidence",
     "data",
     "diagnostics",
     "evidence",
     "fast_cpu",
     "gp",
+    "join",
     "likelihoods",
     "moves",
     "resume",

@@ -40,7 +40,7 @@ def fast_cpu() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if SETTING in flags:
         return
-    if _jax_has_started():
+    if jax_has_started():
         warnings.warn(
             "fast_cpu() comes too late for XLA: JAX has run something already, and reads its settings once. Call it "
             f"before anything else, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
@@ -62,7 +62,8 @@ def _keep_memory() -> None:
             mallopt(setting, value)
 
 
-def _jax_has_started() -> bool:
+def jax_has_started() -> bool:
+    """Whether JAX has made use of a device; there is no other way to ask without starting it."""
     from jax._src import xla_bridge
 
     return xla_bridge.backends_are_initialized()

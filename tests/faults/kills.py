@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -25,6 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
+from ellipslice.engines import farmed
 from ellipslice.sampling import store
 from stores import assert_same_stores
 
@@ -39,6 +41,10 @@ def traced(f):
 def on_the_host(f):
     time.sleep(0.0002)
     return float(-np.square(f - TARGET).sum())
+
+
+def threads():
+    return ThreadPoolExecutor(2)
 
 
 def part(f):
@@ -60,6 +66,11 @@ RUNS = {
         {"draws": 100, "warmup": 40, "thin": 3, "keep": part, "engine": "host"},
         {"keep": part},
     ),
+    "workers": (
+        on_the_host,
+        {"draws": 300, "warmup": 100, "engine": "host", "executor": threads},
+        {"executor": threads},
+    ),
     "goals": (traced, {"until": es.Until(effective_size=1000, rhat=1.02), "warmup": 2000}, {}),
     "together": (traced, {"draws": 3000, "warmup": 1000, "engine": "batched", "chains": 16}, {}),
 }
@@ -69,6 +80,7 @@ def run(name, path):
     """In a process of its own: begin, or go on."""
     log_likelihood, options, again = RUNS[name]
     store.EVERY, store.SHARE = 0.02, 0.5  # so that kills come before, between and in the middle of commits
+    farmed.STRETCH = 0.02
     if path.exists():
         es.resume(path, log_likelihood, progress=False, **again)
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +15,7 @@ import ellipslice as es
 
 README = Path(__file__).parents[2] / "README.md"
 LONG_RUNS = Path(__file__).parents[2] / "docs" / "long_runs.md"
+CLUSTER = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 
 def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
@@ -53,3 +56,13 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     assert names["so_far"].posterior.f.shape == (4, 800, 50)
     assert "800 draws" in capsys.readouterr().out
     assert names["tree"].attrs["stopped_by"] in ("goals", "seconds", "draws")
+
+
+def test_the_page_on_clusters(tmp_path):
+    """Its blocks are one script: workers import it again, as they would a user's."""
+    blocks = re.findall(r"```python\n(.*?)```", CLUSTER.read_text(encoding="utf8"), re.DOTALL)
+    assert len(blocks) == 3
+    (tmp_path / "script.py").write_text("\n".join(blocks))
+    said = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split("\n")[:2] == ["(4, 200, 30)", "(3, 20, 30)"]

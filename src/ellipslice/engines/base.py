@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,10 +15,17 @@ from ellipslice.posterior import Posterior
 class Engine(abc.ABC):
     """A posterior, and a way to run chains on it."""
 
-    name: ClassVar[str]
+    name: str
 
     def __init__(self, posterior: Posterior):
         self.posterior = posterior
+        self._prepared: tuple[Move, Any] | None = None
+
+    def prepared(self, move: Move) -> Any:
+        """What a move works out once for a prior; kept for the next run of the same move."""
+        if self._prepared is None or self._prepared[0] is not move:
+            self._prepared = move, move.prepare(self.posterior.prior)
+        return self._prepared[1]
 
     @abc.abstractmethod
     def evaluate(self, f: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 
 from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.barrier_free import Draws, Wanted, barrier_free_block
@@ -26,6 +27,7 @@ from ellipslice.engines.device_noise import (
     source_of,
     update_keys,
 )
+from ellipslice.engines.devices import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
 from ellipslice.engines.elementwise import KERNEL, LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.tracing import compilable
@@ -50,7 +52,7 @@ class BatchedEngine(Engine):
         Whether to work in double precision.
     """
 
-    name: ClassVar[str] = "batched"
+    name = "batched"
     fused: ClassVar[bool] = False
     """Whether chains run inside one GPU kernel (`fused.py`), or in a loop of XLA's (`barrier_free.py`)."""
 
@@ -114,11 +116,15 @@ class BatchedEngine(Engine):
                 self._check(np.asarray(state.log_likelihood), chains)
             else:  # as it was, to the bit
                 state = State(f, jnp.asarray([start.log_likelihood for start in starts], self.dtype))
-        plan = _Plan(
-            self.fused, move, _look_ahead(look_ahead, count, self.fused), length, -(-length // thin), self.dtype
+        ahead, slots = _look_ahead(look_ahead, count, self.fused), -(-length // thin)
+        mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
+        fixed = self.likelihood, self.source
+        if mesh is not None:
+            fixed = jax.device_put(fixed, NamedSharding(mesh, EVERYWHERE))
+        plan = _Plan(self.fused, move, ahead, length, slots, self.dtype, mesh)
+        return BatchedRun(
+            plan, (*fixed, chain_keys(seed, chains)), state, done[0] if done else 0, updates, warmup, thin
         )
-        fixed = self.likelihood, self.source, chain_keys(seed, chains)
-        return BatchedRun(plan, fixed, state, done[0] if done else 0, updates, warmup, thin)
 
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
         for chain, value in zip(chains, values, strict=True):
@@ -132,7 +138,7 @@ class BatchedEngine(Engine):
 class FusedEngine(BatchedEngine):
     """The same in one GPU kernel, for log-likelihoods that are sums over the values of f."""
 
-    name: ClassVar[str] = "fused"
+    name = "fused"
     fused: ClassVar[bool] = True
 
 
@@ -150,7 +156,7 @@ def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
     size = engine.posterior.prior.size
     if size > LARGEST:
         return f"a state of {size:,} values does not fit into a GPU's registers ({LARGEST:,} do)"
-    device = jax.devices()[0]
+    device = jax.local_devices()[0]
     if device.platform != "gpu" or float(getattr(device, "compute_capability", 0)) < 9.0:
         return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
     try:
@@ -175,7 +181,7 @@ def _try_to_lower(engine: BatchedEngine, move: Search) -> None:
 def block_length(numbers: int) -> int:
     """Updates in a block, of which each takes so many numbers: a power of two."""
     budget = NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
-    statistics = jax.devices()[0].memory_stats() or {}
+    statistics = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in statistics:
         budget = min(budget, statistics["bytes_limit"] // 100)  # about 8 bytes, a dozen arrays of it at a time
     length = 1
@@ -201,12 +207,26 @@ class _Plan(NamedTuple):
     length: int
     slots: int
     dtype: Any
+    mesh: Mesh | None = None
+    """The devices that share the chains, if there are several."""
 
 
 @partial(jax.jit, static_argnums=0)
-def _run_block(
+def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, Draws, Totals]:
+    """A block of updates of all chains. Devices that share them do not wait for each other inside it."""
+    if plan.mesh is None:
+        return _run_own(plan, *arguments)
+    state, draws = State(SHARED, SHARED), Draws(*[SHARED_DRAWS] * len(Draws._fields))
+    given = EVERYWHERE, EVERYWHERE, SHARED_DRAWS, EVERYWHERE, state, EVERYWHERE, EVERYWHERE, EVERYWHERE
+    made = state, draws, Totals(*[SHARED] * len(Totals._fields))
+    own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
+    return own(*arguments)
+
+
+def _run_own(
     plan: _Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
 ) -> tuple[State, Draws, Totals]:
+    """The block's updates of the chains of one device."""
     if plan.fused:
         from ellipslice.engines.fused import fused_angles, fused_block  # Pallas takes a second to import
 
@@ -217,7 +237,7 @@ def _run_block(
     state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
     proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
     totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
-    return state, draws, totals
+    return state, draws, Totals(*(jnp.reshape(part, 1) for part in totals))
 
 
 @jax.jit
@@ -231,7 +251,7 @@ class BatchedRun:
     def __init__(
         self,
         plan: _Plan,
-        fixed: tuple[Any, Source, np.ndarray],
+        fixed: tuple[Any, ...],
         state: State,
         done: int,
         updates: int,
@@ -280,5 +300,6 @@ class BatchedRun:
         """Bring what is known of the draws `first` to `end` to the host; the states stay until somebody asks."""
         f, *known = draws
         log_likelihood, *info = (np.asarray(part)[: end - first] for part in known)
-        totals = Totals(*(np.asarray(part).item() for part in totals))
+        read = Totals(*(np.asarray(part) for part in totals))  # one of each device
+        totals = Totals(*(part.sum().item() for part in read))._replace(highest=read.highest.max().item())
         self._batches.append(Batch(first, f, log_likelihood, Info(*info), totals, updates, before))

@@ -8,7 +8,9 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.farmed import FarmedEngine
 from ellipslice.engines.host import HostEngine
+from ellipslice.engines.workers import Workers
 from ellipslice.moves import Move, Search
 from ellipslice.posterior import Posterior
 
@@ -16,14 +18,32 @@ ENGINES = ("compiled", "host", "batched", "fused")
 
 
 def choose_engine(
-    posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool = True
+    posterior: Posterior,
+    engine: str | None,
+    f: np.ndarray,
+    move: Move,
+    double: bool = True,
+    workers: Workers | None = None,
 ) -> tuple[Engine, str]:
-    """The engine, and why this one. `f` is the point to look at.
+    """The engine, and why this one. `f` is the point to look at; `workers` do its work, if there are any.
 
     A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
     function caught the tracer's exception and returned something else, or drew random numbers.) On a GPU, chains then
-    run together: in one kernel if that can be, else in one loop.
+    run together: in one kernel if that can be, else in one loop. Workers run them one by one.
     """
+    if workers is not None and (engine in ("batched", "fused") or not double):
+        asked = f'engine="{engine}"' if engine in ("batched", "fused") else 'precision="single"'
+        raise ValueError(
+            f"{asked} was asked for, which runs all chains together on the devices of one process, but executor was "
+            "given too, whose workers run them one by one. Leave one out."
+        )
+    chosen, why = _look(posterior, engine, f, move, double, alone=workers is not None)
+    return (chosen if workers is None else FarmedEngine(chosen, workers, move, f)), why
+
+
+def _look(
+    posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool, alone: bool
+) -> tuple[Engine, str]:
     if engine not in (None, *ENGINES):
         names = ", ".join(f'"{name}"' for name in ENGINES)
         raise ValueError(f"engine must be one of {names} or None (look and choose), but it is {engine!r}.")
@@ -45,7 +65,7 @@ def choose_engine(
         return host, why_not
     if engine == "compiled":
         return compiled, "asked for"
-    if engine or not double or jax.default_backend() == "gpu":
+    if engine or not double or (jax.default_backend() == "gpu" and not alone):
         return _choose_batched(posterior, engine, move, double, compiled)
     return compiled, "JAX can trace the log-likelihood"
 

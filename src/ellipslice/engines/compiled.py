@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.devices import on_one_device
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, operations
@@ -131,7 +132,7 @@ takes no time beside an update."""
 class CompiledEngine(Engine):
     """Chains in compiled code. Each has its own loop, so none waits for another, and the same bits in any company."""
 
-    name: ClassVar[str] = "compiled"
+    name = "compiled"
 
     @cached_property
     def _likelihood(self) -> Any:
@@ -173,13 +174,15 @@ class CompiledEngine(Engine):
     ) -> CompiledRun:
         with on_cpu():
             prior = self.posterior.prior
+            together = on_one_device(self._likelihood)
             in_one = (
                 loops.KNOWN
                 and _platform() == "cpu"
+                and together
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
             )
-            prepared = move.prepare(prior)
+            prepared = self.prepared(move)
             lots = move.lots(prior, prepared)
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
             if not isinstance(move, Search):
@@ -197,7 +200,9 @@ class CompiledEngine(Engine):
                     for i, (number, state, made) in enumerate(
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
-                ]
+                ],
+                # Programs that devices run together must reach all of them in the same order.
+                threads=cores() if together else 1,
             )
 
     def _curvature(self) -> Any:
@@ -213,9 +218,9 @@ def _platform() -> str:
 class CompiledRun:
     """Chains under way, as many at a time as there are cores. If cores are left, threads draw noise for them."""
 
-    def __init__(self, chains: list[_Chain]):
+    def __init__(self, chains: list[_Chain], threads: int):
         self._chains = chains
-        threads = min(len(chains), cores())
+        threads = min(len(chains), threads)
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
         self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < cores() else None
 

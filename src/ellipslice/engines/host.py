@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ AHEAD = 16
 class HostEngine(Engine):
     """Chains in plain Python. A likelihood that takes batches is called for all chains and several angles at once."""
 
-    name: ClassVar[str] = "host"
+    name = "host"
 
     def __init__(self, posterior: Posterior):
         super().__init__(posterior)
@@ -55,15 +55,9 @@ class HostEngine(Engine):
         thin: int = 1,
         done: Sequence[int] | None = None,
     ) -> HostRun:
-        prior, prepared = self.posterior.prior, move.prepare(self.posterior.prior)
-        lots = move.lots(prior, prepared)
-        under_way = [
-            _Chain(i, number, state, made, updates, prior.size, move, lots, seed)
-            for i, (number, state, made) in enumerate(zip(chains, starts, done or [0] * len(chains), strict=True))
-        ]
-        call = self.call
+        under_way, call = self.chains(move, seed, chains, starts, updates, done or [0] * len(chains)), self.call
         if not isinstance(move, Search):
-            target = HostTarget(call.one, prepared)
+            target = HostTarget(call.one, self.prepared(move))
             return _InTurns(under_way, lambda chain: move.step(chain.noise(), chain.state, target))
         if not self.posterior.vectorized:
             return _InTurns(under_way, lambda chain: _search(chain, call))
@@ -71,13 +65,30 @@ class HostEngine(Engine):
         alone = None if self._rows_keep_their_bits(len(chains) * ahead) else call.one
         return _Together(under_way, call, ahead, alone)
 
+    def chains(
+        self,
+        move: Move,
+        seed: int,
+        numbers: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        done: Sequence[int],
+    ) -> list[HostChain]:
+        """The chains of a run, before their first update."""
+        prior = self.posterior.prior
+        lots = move.lots(prior, self.prepared(move))
+        return [
+            HostChain(i, number, state, made, updates, prior.size, move, lots, seed)
+            for i, (number, state, made) in enumerate(zip(numbers, starts, done, strict=True))
+        ]
+
     def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
         super().check_look_ahead(move, look_ahead)
         if look_ahead is not None and look_ahead > 1 and not self.posterior.vectorized:
             raise ValueError(
                 f"look_ahead={look_ahead} was asked for, but on the host engine the log-likelihood is called for one "
-                "latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; else leave "
-                "look_ahead out."
+                "latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; if there are "
+                "processes to share the work, give executor=; else leave look_ahead out."
             )
 
     def _rows_keep_their_bits(self, batch: int) -> bool:
@@ -108,7 +119,7 @@ class HostTarget:
 class HostRun:
     """Chains on the host, under way."""
 
-    def __init__(self, chains: list[_Chain]):
+    def __init__(self, chains: list[HostChain]):
         self._chains = chains
 
     @property
@@ -132,7 +143,7 @@ class HostRun:
 class _InTurns(HostRun):
     """One chain after the other; as many updates for one as for the next, so that all have draws if Ctrl-C comes."""
 
-    def __init__(self, chains: list[_Chain], update: Callable[[_Chain], tuple[State, Info]]):
+    def __init__(self, chains: list[HostChain], update: Callable[[HostChain], tuple[State, Info]]):
         super().__init__(chains)
         self._update, self._stretch = update, 1
 
@@ -151,7 +162,7 @@ class _InTurns(HostRun):
 class _Together(HostRun):
     """All chains in one call of the likelihood, each several angles ahead; none waits for another."""
 
-    def __init__(self, chains: list[_Chain], call: Call, ahead: int, alone: Callable[[np.ndarray], float] | None):
+    def __init__(self, chains: list[HostChain], call: Call, ahead: int, alone: Callable[[np.ndarray], float] | None):
         super().__init__(chains)
         self._call = call
         self._searches = [_LookAhead(chain, ahead, alone) for chain in chains]
@@ -174,7 +185,7 @@ class _Together(HostRun):
             active = [s for s in active if s.chain.remaining]
 
 
-class _Chain:
+class HostChain:
     """One chain: its state, its noise, and what it has drawn but not handed over."""
 
     def __init__(
@@ -293,7 +304,7 @@ class _Curve:
         return self._angles.angle(self._update, tried - 1)
 
 
-def _search(chain: _Chain, call: Call) -> tuple[State, Info]:
+def _search(chain: HostChain, call: Call) -> tuple[State, Info]:
     """`moves.search.search`, with the points made in groups, and no more calls than a loop written by hand."""
     curve, function = chain.begin(), call.function
     log_y, nans, tried, group = curve.log_y, 0, 0, 0
@@ -322,7 +333,7 @@ class _LookAhead:
     the slice is evaluated once more by itself: the chain is then the same for any look-ahead and any company.
     """
 
-    def __init__(self, chain: _Chain, count: int, alone: Callable[[np.ndarray], float] | None):
+    def __init__(self, chain: HostChain, count: int, alone: Callable[[np.ndarray], float] | None):
         self.chain, self._count, self._alone = chain, count, alone
         self._groups = -(-count // chain.group)
         self._curve: _Curve | None = None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 _limit: list[int] = []
+_limited = threading.Lock()
 
 
 def cores() -> int:
@@ -22,16 +25,22 @@ def use_cores(count: int) -> None:
     _limit[:] = [count]
 
 
-def blas_beside(busy: int) -> Any:
+@contextlib.contextmanager
+def blas_beside(busy: int) -> Iterator[None]:
     """A context in which matrix products use the cores that `busy` other threads leave, shared among these.
 
     The threads of OpenBLAS spin while they wait for each other. Beside busy ones that makes a product ten times slower,
-    and the others with it.
+    and the others with it. The limit is the process's: whoever comes second leaves the first one's as it is.
     """
     controller = _controller()
-    if controller is None:
-        return contextlib.nullcontext()
-    return controller.limit(limits=max(1, cores() // max(1, min(busy, cores())) - 1), user_api="blas")
+    if controller is None or not _limited.acquire(blocking=False):
+        yield
+        return
+    try:
+        with controller.limit(limits=max(1, cores() // max(1, min(busy, cores())) - 1), user_api="blas"):
+            yield
+    finally:
+        _limited.release()
 
 
 @cache

@@ -74,7 +74,7 @@ def choose(
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
         tree = sample(
-            log_likelihood, prior, move=move, chains=CHAINS, draws=DRAWS, warmup=warmup, seed=next(seeds),
+            log_likelihood, prior, move=move, chains=range(CHAINS), draws=DRAWS, warmup=warmup, seed=next(seeds),
             initial=initial, engine=engine, progress=False,
         )  # fmt: skip
         return _Pilot(tree.posterior.f.values, tree.sample_stats)

@@ -36,6 +36,13 @@ class SparseCholesky:
         self._order, self._lower = order, lower
         self._solver = _triangular_solver(lower) if pivots.size else None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_solver": None}  # SuperLU's objects stay in their process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._solver = _triangular_solver(self._lower) if self._order.size else None
+
     def color(self, z: np.ndarray) -> np.ndarray:
         """The vectors x with L' P x = z: draws from N(0, inv(Q)), if z are standard normals."""
         if self._solver is None:

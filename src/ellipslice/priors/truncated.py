@@ -183,10 +183,12 @@ class WithProducts(Carried):
     )
 
     def __init__(self, base: Prior, truncated: TruncatedGaussian):
-        size = truncated.prior.size
         dense = isinstance(truncated.A, np.ndarray)
-        super().__init__(base, lambda f: truncated.product(f[..., :size]), len(truncated.b), dense)
-        self.bounds = truncated.bounds
+        super().__init__(base, self._product, len(truncated.b), dense)
+        self.bounds, self._truncated = truncated.bounds, truncated
+
+    def _product(self, f: Any) -> Any:
+        return self._truncated.product(f[..., : self._truncated.prior.size])
 
 
 def _as_matrix(A: Any, size: int) -> Any:

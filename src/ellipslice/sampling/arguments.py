@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.engines.devices import share_of_process
 from ellipslice.sampling.until import Until
 
 DRAWS = 1000
@@ -25,13 +26,13 @@ def count(name: str, value: Any, least: int) -> int:
 
 
 def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the chains to run."""
+    """The numbers of the chains to run here: those named, or this process's share of so many."""
     if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
         numbers = tuple(count("a chain's number", chain, 0) for chain in chains)
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
         return numbers
-    return tuple(range(count("chains", chains, 1)))
+    return tuple(share_of_process(count("chains", chains, 1)))
 
 
 def how_many(draws: Any, until: Any) -> int:
@@ -45,6 +46,19 @@ def how_many(draws: Any, until: Any) -> int:
             f"draws={draws!r} was given beside until={until!r}. Say there how many may be drawn: Until(..., draws=...)."
         )
     return until.most
+
+
+def check_timeout(timeout: Any, executor: Any) -> None:
+    """Refuse a limit that is no number of seconds, or for nobody."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.number) or not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, but it is {timeout!r}.")
+    if executor is None:
+        raise ValueError(
+            f"timeout={timeout!r} was given, but no executor. A log-likelihood that hangs can be left behind only in "
+            "another process: give executor=ProcessPoolExecutor(1), for one."
+        )
 
 
 def as_path(store: Any) -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -13,9 +15,10 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.workers import Workers, hired
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.sampling.arguments import as_path, count, how_many
+from ellipslice.sampling.arguments import as_path, check_timeout, count, how_many
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.sample import make_posterior
@@ -40,6 +43,8 @@ def resume(
     move: Move | None = None,
     keep: Callable[..., Any] | Literal[False] | None = None,
     seed: int | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
+    timeout: float | None = None,
     progress: bool = True,
 ) -> xarray.DataTree:
     """Go on with a run that `sample(..., store=...)` began: after a kill, a power cut, a full disk; or for more draws.
@@ -64,6 +69,8 @@ def resume(
         known; given all the same they are checked, and others than the store's refused.
     keep : callable, optional
         Again, if `sample` was given a function.
+    executor, timeout : optional
+        Workers, as for `sample`. Another executor than before, or none, gives the same draws.
     progress : bool
         Show a progress bar when there is a terminal or notebook to show it in.
 
@@ -90,18 +97,28 @@ def resume(
     draws = None if draws is None else count("draws", draws, 1)
     if until is not None:
         draws = how_many(draws, until)
+    check_timeout(timeout, executor)
     opened = open_store(path)
-    try:
-        session = _session(opened, log_likelihood, draws, until, read_setup(opened, prior, move, seed, keep), began)
-    except BaseException:
-        opened.close(tidy=False)
-        raise
-    with jax_settings():
-        return session.go(progress)
+    with contextlib.ExitStack() as stack:
+        try:
+            setup = read_setup(opened, prior, move, seed, keep)
+            workers = stack.enter_context(hired(executor, timeout))
+            session = _session(opened, log_likelihood, draws, until, setup, began, workers)
+        except BaseException:
+            opened.close(tidy=False)
+            raise
+        with jax_settings():
+            return session.go(progress)
 
 
 def _session(
-    store: Store, log_likelihood: Any, draws: int | None, until: Until | None, setup: Setup, began: float
+    store: Store,
+    log_likelihood: Any,
+    draws: int | None,
+    until: Until | None,
+    setup: Setup,
+    began: float,
+    workers: Workers | None,
 ) -> Session:
     """The run as it was left, refused if it cannot be the same."""
     plans, attributes = store.journal["plans"], store.setup["attributes"]
@@ -127,7 +144,7 @@ def _session(
                 f"{posterior.prior.size}. Give the log-likelihood that it was made with."
             )
         double = setup.precision == "double"
-        runner, _ = choose_engine(posterior, setup.engine, first, setup.move, double)
+        runner, _ = choose_engine(posterior, setup.engine, first, setup.move, double, workers)
         _check_likelihood(store, runner)
         kept = Keep(posterior.log_likelihood, setup.keep, checkpoints[0].state.f)
         _check_kept(store, kept, setup)

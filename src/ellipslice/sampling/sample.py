@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,13 +17,14 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.workers import Workers, hired
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
 from ellipslice.moves.recentred import Beside, Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import fit_reference
-from ellipslice.sampling.arguments import as_path, chain_numbers, count, how_many
+from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, count, how_many
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Checkpoint, Memory, Record
 from ellipslice.sampling.result import check_names, empty_tree
@@ -55,6 +57,8 @@ def sample(
     thin: int = 1,
     keep: Callable[..., Any] | Literal[False] | None = None,
     engine: str | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
+    timeout: float | None = None,
     precision: str = "double",
     vectorized: bool | None = None,
     concave: bool | None = None,
@@ -84,7 +88,7 @@ def sample(
         Draws kept, 1000 unless given, and updates discarded before them, per chain. Nothing is tuned during warm-up.
     chains : int or sequence of int
         How many chains, or the numbers of the chains to run: chain 3 has the same bits alone, `chains=[3]`, or among
-        many.
+        many. Processes under `jax.distributed` share so many, and `join` puts their results together.
     seed : int, optional
         The same seed gives the same bits. Drawn and recorded in the result's attributes if not given.
     initial : array or mapping, optional
@@ -100,6 +104,14 @@ def sample(
         the CPU's cores, "host" any Python. On a GPU chains run together: "fused" in one kernel, for a log-likelihood
         that is a sum over the values of f, "batched" in one loop, for any other. These two draw their noise on the
         device, so a seed gives other draws there.
+    executor : concurrent.futures.Executor or callable, optional
+        Workers for chains that one process is too slow for: a process pool, `dask.distributed`'s
+        `client.get_executor()`, MPI's. Chains are advanced by them about a second at a time; a few chains of a slow
+        Python likelihood have the next proposals of each evaluated side by side (see `look_ahead`). The draws are the
+        same to the bit. A function that makes an executor, `lambda: ProcessPoolExecutor(8)`, is called again if
+        workers die. See `docs/cluster.md`.
+    timeout : float, optional
+        Seconds without an answer from any worker after which the run ends with an error; no limit unless given.
     precision : {"double", "single"}
         Single precision is several times faster on a GPU; it runs on the engines "batched" and "fused".
     vectorized : bool, optional
@@ -109,8 +121,9 @@ def sample(
         True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
         code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
     look_ahead : int, optional
-        How many proposals to evaluate at once (at most 32, a power of two, where chains run together). It changes the
-        speed, never the draws.
+        How many proposals to evaluate at once (at most 32, a power of two, where chains run together; with an executor
+        each by a worker, and unless given as many as there are workers for each chain). It changes the speed, never the
+        draws.
     reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
         For a likelihood much stronger than the prior: sample around a Gaussian fitted to the posterior, by
         `moves.Recentred`. "laplace" and "ep" (expectation propagation, better where the posterior is skew) need a
@@ -174,12 +187,13 @@ def sample(
         )
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
+    check_timeout(timeout, executor)
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
-    with jax_settings():
+    with jax_settings(), hired(executor, timeout) as workers:
         how = None
         if reference is not None:
-            move, how = _around(reference, posterior, seed, engine, given_move, precision)
-        choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double")
+            move, how = _around(reference, posterior, seed, engine, given_move, precision, workers)
+        choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double", workers=workers)
         around = None if how is None else move.prepare(posterior.prior)
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
         runner.check_look_ahead(move, look_ahead)
@@ -264,7 +278,13 @@ def _start(
 
 
 def _around(
-    reference: Any, posterior: Posterior, seed: int, engine: str | None, move: Any, precision: str
+    reference: Any,
+    posterior: Posterior,
+    seed: int,
+    engine: str | None,
+    move: Any,
+    precision: str,
+    workers: Workers | None,
 ) -> tuple[Recentred, str]:
     """The move around a fitted reference, and how that was found."""
     if move is not None:
@@ -275,7 +295,7 @@ def _around(
         raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
     own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
     trial = first_draw(posterior, start_generator(own, 0))
-    runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()))  # not for a GPU
+    runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()), workers=workers)  # not for a GPU
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
     good = fitted.accepted(runner, own) > INDEPENDENT
     return Recentred(fitted.reference, independent=good), fitted.how

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.engines.base import Engine, Run
+from ellipslice.engines.workers import WorkersLostError
 from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
 from ellipslice.sampling.record import Memory, Record
@@ -147,6 +148,14 @@ class Session:
             with deferred():
                 collect()
                 self.stopped_by = "interrupt"
+        except WorkersLostError as error:
+            if isinstance(self.home, Memory) and self.record.draws:
+                error.tree = self._result()
+                error.add_note(
+                    f"{self.record.draws:,} draws of each chain were made before: they are this exception's `tree`. "
+                    "With store= a run can go on from there."
+                )
+            raise
         finally:
             run.close()
 

@@ -79,7 +79,9 @@ def tune_step(
     if not moves:
         raise ValueError("steps is empty. Give the step sizes to try, such as [0.03, 0.1, 0.3].")
     seed = secrets.randbits(32) if seed is None else seed
-    options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "seed": seed, "initial": initial}
+    options: dict[str, Any] = {"draws": draws, "warmup": warmup, "seed": seed, "initial": initial}
+    # By their numbers, which processes of `jax.distributed` do not share: all must find the same step.
+    options["chains"] = range(chains) if isinstance(chains, int) and chains > 0 else chains
     sizes, acceptance = [], []
     for made in moves:
         tree = sample(log_likelihood, prior, move=made, engine=engine, keep=False, progress=False, **options)

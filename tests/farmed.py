@@ -1,0 +1,91 @@
+"""What is farmed out in tests: functions that workers can import, and executors that lose workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import time
+from concurrent.futures import Executor, Future
+
+import jax.numpy as jnp
+import numpy as np
+
+import ellipslice as es
+from ellipslice.engines import job
+
+TARGET = np.linspace(-1.0, 1.0, 8)
+PRIOR = es.Dense(np.exp(-0.5 * np.subtract.outer(np.arange(8), np.arange(8)) ** 2 / 9), mean=0.1)
+
+
+def bowl(f):
+    return float(-4.0 * np.square(np.asarray(f) - TARGET).sum())
+
+
+def slow_bowl(f):
+    time.sleep(0.01)
+    return bowl(f)
+
+
+def traced_bowl(f):
+    return -4.0 * jnp.sum((f - TARGET) ** 2)
+
+
+class AwkwardError(Exception):
+    """One that pickle cannot bring back."""
+
+    def __init__(self, what, where):
+        super().__init__(f"{what} at {where}")
+
+
+def awkward(f):
+    if os.environ.get("ELLIPSLICE_TEST_AWKWARD"):
+        raise AwkwardError("broken", "home")
+    return bowl(f)
+
+
+def hangs_now_and_then(spared, f):
+    """Take no end in some places, unless the process is the spared one."""
+    if os.getpid() != spared and bowl(f) > -6.0:
+        time.sleep(60.0)
+    return bowl(f)
+
+
+def deadly(folder, spared, f):
+    """Kill the process it runs in, unless it is the spared one: once for every file in the folder."""
+    for file in folder.iterdir() if os.getpid() != spared and bowl(f) > -12.0 else ():
+        file.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bowl(f)
+
+
+class Pickled(Executor):
+    """Works at once, in this process, on copies: what is sent and what comes back are pickled.
+
+    `trouble` is called before each piece of work, with its number, and may raise in place of it. A worker forgets its
+    job if `forget` says so.
+    """
+
+    def __init__(self, trouble=lambda number: None, forget=lambda number: False):
+        self._trouble, self._forget, self.sent, self.bytes = trouble, forget, 0, []
+
+    def submit(self, function, /, *arguments):
+        future: Future = Future()
+        if function is not job.do:
+            future.set_result(function(*arguments))
+            return future
+        self.sent += 1
+        if self._forget(self.sent):
+            job._kept.clear()
+        parcel = pickle.dumps(arguments)
+        self.bytes.append(len(parcel))
+        try:
+            self._trouble(self.sent)
+        except Exception as error:  # noqa: BLE001
+            future.set_exception(error)
+            return future
+        try:
+            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(parcel)))))
+        except Exception as error:  # noqa: BLE001
+            future.set_exception(pickle.loads(pickle.dumps(error)))
+        return future

@@ -1,0 +1,99 @@
+"""Mistakes that farming chains out invites, planted: the comparison with a run in one process catches each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.engines import farmed, job, workers
+from ellipslice.engines.host import HostEngine
+from farmed import PRIOR, Pickled, bowl
+
+OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch):
+    monkeypatch.setattr(farmed, "STRETCH", 0.0)
+
+
+def differs(log_likelihood, executor, **options):
+    alone = es.sample(log_likelihood, PRIOR, **OPTIONS)
+    made = es.sample(log_likelihood, PRIOR, executor=executor, **OPTIONS, **options)
+    return not all(
+        np.array_equal(alone.sample_stats[name], made.sample_stats[name])
+        for name in ("log_likelihood", "evaluations", "angle")
+    )
+
+
+def test_nothing_planted():
+    assert not differs(bowl, Pickled())
+    assert not differs(bowl, Pickled(), look_ahead=4)
+
+
+def test_a_stretch_begins_with_the_noise_of_another_update(monkeypatch):
+    right = HostEngine.run
+
+    def wrong(self, move, seed, chains, starts, updates, look_ahead=None, warmup=0, thin=1, done=None):
+        return right(self, move, seed, chains, starts, updates + 1, look_ahead, warmup, thin, [done[0] + 1])
+
+    monkeypatch.setattr(HostEngine, "run", wrong)
+    chain = farmed._Chain.collect
+
+    def renumbered(self):
+        if self.errand is not None and self.errand.settled:
+            self.errand.answer = [piece._replace(first=piece.first - 1) for piece in self.errand.answer]
+        chain(self)
+
+    monkeypatch.setattr(farmed._Chain, "collect", renumbered)
+    made = es.sample(bowl, PRIOR, executor=Pickled(), **OPTIONS)
+    monkeypatch.setattr(HostEngine, "run", right)
+    assert not np.array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)
+
+
+def test_every_worker_has_noise_of_its_own(monkeypatch):
+    right = job.Job.advance
+    monkeypatch.setattr(job.Job, "advance", lambda self, seed, *rest: right(self, seed + 1, *rest))
+    assert differs(bowl, Pickled())
+
+
+def test_values_of_the_last_ellipse_are_taken_for_this_one(monkeypatch):
+    monkeypatch.setattr(farmed._Search, "cancel", lambda self: None)
+    assert differs(bowl, Pickled(), look_ahead=4)
+
+
+def test_whoever_answers_first_is_accepted(monkeypatch):
+    """A later angle is for those who have rejected the earlier ones: the bracket has shrunk to it."""
+
+    def last_first(self):
+        while self._chain.remaining:
+            if self._curve is None:
+                self._curve, self._tried, self._nans = self._chain.begin(), 0, 0
+                self._points = farmed._points(self._curve)
+            while len(self._sent) < self._ahead:
+                f = next(self._points)
+                self._sent.append((f, self._workers.send(self._job, "evaluate", f)))
+            f, errand = self._sent.pop()
+            while not errand.settled:
+                pass
+            self._judge(f, errand.answer[0])
+
+    monkeypatch.setattr(farmed._Search, "advance", last_first)
+    assert differs(bowl, Pickled(), look_ahead=4)
+
+
+def test_a_worker_keeps_the_job_of_another_run(monkeypatch):
+    """Jobs are known by a key that no other has; by the name of the likelihood they would be mixed up."""
+    monkeypatch.setattr(job.secrets, "token_hex", lambda size: "the same")
+    monkeypatch.setattr(workers, "forget", lambda keys: None)  # as in workers that are processes of their own
+    job._kept.clear()
+    pool = Pickled()
+    es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
+    with pytest.raises(ValueError, match="a worker of the executor says"):
+        es.sample(other, PRIOR, executor=pool, **OPTIONS)
+    job._kept.clear()
+
+
+def other(f):
+    return bowl(f) + 1.0
