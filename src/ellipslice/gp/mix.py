@@ -24,13 +24,6 @@ INFLATE = 1.4
 CHAINS, WARMUP, DRAWS = 2, 100, 150
 
 
-class Chosen(NamedTuple):
-    """The move for a run, and why."""
-
-    move: Sweep
-    report: dict[str, Any]
-
-
 def choose(
     prior: JointPrior,
     log_likelihood: PointLikelihood,
@@ -41,7 +34,7 @@ def choose(
     latent: int,
     seed: int,
     engine: str | None,
-) -> Chosen:
+) -> Sweep:
     """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
     seeds = iter(np.random.SeedSequence(seed).generate_state(8).tolist())
     centre, deviation = prior.joint.parameters.gaussian()
@@ -56,8 +49,8 @@ def choose(
     found = None if isinstance(sites, str) else sites
     tried = ways or (("white", "sites") if found else ("white", "surrogate", "fixed"))
 
-    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: tuple[tuple[int, int], ...]) -> Sweep:
-        tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns)
+    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
+        tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns, rates)
         return Sweep(prior.joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
@@ -78,7 +71,7 @@ def choose(
     near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
-        return Chosen(sweep(near, noise, found, turns), {"ways": list(tried) if of_kernel else []})
+        return sweep(near, noise, found, turns)
     rates, best, after = {}, "", seen
     for number, way in enumerate(tried):
         run = pilot(sweep(near, noise, found, ((number, 1),)), seen.ends, WARMUP // 4)
@@ -89,8 +82,7 @@ def choose(
     one, two = tried.index(best), tried.index(second)
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
     top, (near, found) = max(rates.values()), refit(after)
-    report = {"ways": [best, second], "rates": {way: rate / top for way, rate in rates.items()}}
-    return Chosen(sweep(near, noise, found, turns), report)
+    return sweep(near, noise, found, turns, tuple(rates[way] / top for way in tried))
 
 
 class _Gaussian(NamedTuple):

@@ -48,6 +48,11 @@ class Parameters:
     def __hash__(self) -> int:
         return hash(tuple((name, id(prior)) for name, prior in self.priors.items()))
 
+    def stored(self) -> list[Any]:
+        """Names, families and numbers of the priors, for a store to notice others."""
+        numbers = [np.asarray(leaf) for prior in self.priors.values() for leaf in jax.tree.leaves(prior)]
+        return [*(f"{name} {type(prior).__name__}" for name, prior in self.priors.items()), *numbers]
+
     def where(self, names: Any) -> np.ndarray:
         """The indices in u of some parameters."""
         spans = [np.arange(self.size)[span] for name, (span, _) in self._spans.items() if name in names]

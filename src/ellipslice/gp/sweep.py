@@ -64,6 +64,8 @@ class Tuned(NamedTuple):
     sites: Sites | None
     turns: tuple[tuple[int, int], ...]
     """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
+    rates: tuple[float, ...] = ()
+    """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
 
 
 class _Prepared(NamedTuple):
@@ -128,6 +130,29 @@ class Sweep(Move):
     ways: tuple[str, ...]
     latent: int = 5
     tuned: Tuned = field(compare=False, repr=False, kw_only=True)
+
+    @property
+    def used(self) -> list[str]:
+        """The ways that updates take, the most frequent first."""
+        return list(dict.fromkeys(self.ways[way] for way, _ in self.tuned.turns)) if self.of_kernel else []
+
+    def stored(self) -> list[Any]:
+        """All of it but the joint prior, for a store: `restored` makes the move again."""
+        kernel, likelihood, noise, sites, turns, rates = self.tuned
+        there = [self.of_kernel, self.of_likelihood, self.ways, self.latent, turns, rates]
+        return [*there, *kernel, *likelihood, noise, *(sites or ())]
+
+    @classmethod
+    def restored(cls, joint: Joint, inputs: np.ndarray, parts: list[Any]) -> Sweep:
+        """The move again, from what `stored` gave; refused if it does not fit the model."""
+        shapes = [np.shape(part) for part in parts[6:]]
+        n, k = (len(joint.latents), len(inputs)), tuple(len(where) for where in parts[:2])
+        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n]
+        if sum(k) != joint.parameters.size or shapes not in (expected, expected[:5]):
+            raise ValueError("the store was made with another model: with other parameters, or other inputs.")
+        *there, turns, rates, a, b, c, d, noise = parts[:11]
+        tuned = Tuned(Around(a, b), Around(c, d), noise, Sites(*parts[11:]) if parts[11:] else None, turns, rates)
+        return cls(joint, *there, tuned=tuned)
 
     def prepare(self, prior: Prior) -> _Prepared:
         if not isinstance(prior, JointPrior):

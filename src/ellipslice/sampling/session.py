@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.engines.base import Engine, Run
 from ellipslice.sampling.interrupt import deferred
 from ellipslice.sampling.progress import progress_bar
+from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.record import Memory, Record
 from ellipslice.sampling.result import build_tree
 from ellipslice.sampling.setup import Setup
@@ -226,7 +227,7 @@ class Session:
 
     def _result(self) -> xarray.DataTree:
         if isinstance(self.home, Store):
-            return self.home.open_tree()
+            return open_tree(self.home.path)
         kept = self.home.latents, self.home.statistics
         attrs = self.attributes | self.told
         return build_tree(*kept, self.record.draws, self.setup.chains, self.dims, self.coords, attrs)

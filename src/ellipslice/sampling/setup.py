@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling import serial
-from ellipslice.sampling.store import Store, load_arrays
+from ellipslice.sampling.store import Store, load_arrays, read_entries
 
 PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
 """Fields that JSON holds as they are."""
@@ -79,6 +80,16 @@ def read_setup(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Set
         raise ValueError(f"{store.path} keeps {entries['keep']} of each draw, but keep={keep!r} was given.")
     plain = {name: entries[name] for name in PLAIN if name != "chains"}
     return Setup(**found, **plain, chains=tuple(entries["chains"]), keep=keep)
+
+
+def stored_parts(path: Path, name: str) -> list[Any]:
+    """The numbers of a prior or a move that must be handed over again, as its method `stored` gave them."""
+    store = Store(path, read_entries(path))
+    entry = store.setup[name]
+    try:
+        return serial.read_leaves(entry["tree"], load_arrays(store)[entry["first"] :])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"the {name} in {path} cannot be read: {error}.") from None
 
 
 def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:

@@ -31,6 +31,7 @@ from ellipslice.moves import State
 from ellipslice.sampling.columns import LONGEST, Column, Numbers, chunk_shape
 from ellipslice.sampling.journal import Lock, replace, sealed, sync_folder, unseal
 from ellipslice.sampling.keep import Kept
+from ellipslice.sampling.reading import is_inside, read_json
 from ellipslice.sampling.record import Checkpoint, Counts, Record
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Store:
         self.columns: dict[str, dict[str, Column]] = {"posterior": {}, "sample_stats": {}}
         self._numbers: list[Numbers] = []
         for name, metadata in setup["metadata"].items():
-            if not _is_inside(name):
+            if not is_inside(name):
                 raise ValueError(f"{path} names {name!r}, which is nothing that ellipslice writes.")
             if not _grows(metadata):
                 continue
@@ -158,14 +159,6 @@ class Store:
             if self._lock is not None:
                 self._lock.release()
 
-    def open_tree(self) -> xarray.DataTree:
-        """The draws, as `sample` returns them, to be read when they are asked for."""
-        import xarray
-
-        tree = xarray.open_datatree(str(self.path), engine="zarr")
-        tree.name = "ellipslice"
-        return tree
-
     def replay(self, taker: Any, step: int = 1000) -> None:
         """Hand over the draws that are here already, in pieces."""
         draws = min(self.complete)
@@ -226,7 +219,7 @@ class Store:
             left_over.unlink()
 
     def _check_metadata(self) -> None:
-        root = _read_json(self.path / "zarr.json")
+        root = read_json(self.path / "zarr.json")
         attributes = root.get("attributes", {})
         for name, value in self._attributes.items():
             if attributes.get(name) != value:
@@ -237,7 +230,7 @@ class Store:
         shown = root.get("consolidated_metadata", {}).get("metadata", {})
         for name, metadata in self.setup["metadata"].items():
             path = self.path / name / "zarr.json"
-            for where, found in ((path, _read_json(path)), (self.path / "zarr.json", shown.get(name))):
+            for where, found in ((path, read_json(path)), (self.path / "zarr.json", shown.get(name))):
                 if not isinstance(found, dict) or not _same_but_for_length(found, metadata):
                     raise ValueError(f"{where} is damaged, or was edited: {name} is not what the store was made with.")
 
@@ -305,15 +298,7 @@ def check_free(path: Path) -> None:
 
 def open_store(path: Path) -> Store:
     """Open a store to go on with it: held by this process alone, and whole."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no store at {path}. Make one with sample(..., store={str(path)!r}).")
-    where = path / PRIVATE / "setup"
-    if not where.is_file():
-        what = "a Zarr group of something else" if (path / "zarr.json").exists() else "not a store"
-        raise ValueError(f"{path} is not a store that ellipslice wrote, but {what}: it has no {PRIVATE}/setup.")
-    check_format(where)
-    setup, _ = unseal(where)
-    store = Store(path, setup)
+    store = Store(path, read_entries(path))
     store.hold()
     try:
         store.check()
@@ -321,6 +306,18 @@ def open_store(path: Path) -> Store:
         store.close(tidy=False)
         raise
     return store
+
+
+def read_entries(path: Path) -> dict[str, Any]:
+    """What a store says was asked for; refused if it is no store of ours, or of another format."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no store at {path}. Make one with sample(..., store={str(path)!r}).")
+    where = path / PRIVATE / "setup"
+    if not where.is_file():
+        what = "a Zarr group of something else" if (path / "zarr.json").exists() else "not a store"
+        raise ValueError(f"{path} is not a store that ellipslice wrote, but {what}: it has no {PRIVATE}/setup.")
+    check_format(where)
+    return unseal(where)[0]
 
 
 def check_format(where: Path) -> None:
@@ -371,18 +368,12 @@ def _lay_out(path: Path, skeleton: xarray.DataTree) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         skeleton.to_zarr(path, zarr_format=3, consolidated=False, mode="a", encoding=encoding)
         zarr.consolidate_metadata(str(path))
-    metadata = _read_json(path / "zarr.json")["consolidated_metadata"]["metadata"]
+    metadata = read_json(path / "zarr.json")["consolidated_metadata"]["metadata"]
     for name, entry in metadata.items():
         if _grows(entry):
             shutil.rmtree(path / name / "c", ignore_errors=True)
         (path / name / "zarr.json").write_bytes(_as_json(_resized(entry, 0)))
     return metadata
-
-
-def _is_inside(name: str) -> bool:
-    """Whether it names a group of the store, or an array of one; an untrusted store might name what is elsewhere."""
-    group, _, own = name.partition("/")
-    return group in ("posterior", "sample_stats") and not own.startswith(".") and not {"/", "\\"} & set(own)
 
 
 def _grows(metadata: dict[str, Any]) -> bool:
@@ -401,18 +392,6 @@ def _same_but_for_length(found: dict[str, Any], expected: dict[str, Any]) -> boo
         return _resized(found, 0) == _resized(expected, 0)
     except (KeyError, TypeError, ValueError):
         return False
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing: the store is damaged.") from None
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path} is damaged: it is not JSON.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged: it is not a JSON object.")
-    return found
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
