@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 PARQUET = (".parquet", ".pq")
+MARKS = ";\t|,"
+"""That may be between columns."""
 
 
 class Column(NamedTuple):
@@ -40,7 +42,7 @@ class Table:
         if not path.is_file():
             raise FileNotFoundError(f"there is no file {path}.")
         self.path, self._drop = path, drop_missing
-        self._frame = _read(path, delimiter)
+        self._frame, self._header = _read(path, delimiter)
         if not len(self._frame):
             raise ValueError(f"{path} has no rows of data.")
 
@@ -69,14 +71,14 @@ class Table:
 
     def _check_name(self, name: str) -> None:
         known = [str(column) for column in self._frame.columns]
+        if self._header.count(name) > 1:
+            raise ValueError(f"{self.path} has {self._header.count(name)} columns of the name {name!r}. Rename them.")
         if name in known:
-            if known.count(name) > 1:
-                raise ValueError(f"{self.path} has {known.count(name)} columns of the name {name!r}. Rename them.")
             return
         close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        if len(known) == 1 and any(mark in known[0] for mark in ";\t|"):
-            mark = next(mark for mark in ";\t|" if mark in known[0])
+        if len(known) == 1 and any(mark in known[0] for mark in MARKS):
+            mark = next(mark for mark in MARKS if mark in known[0])
             hint = f" Is there another mark between the columns? Say so: --delimiter {mark!r}."
         shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
         raise ValueError(f"{self.path} has no column {name!r}. Its columns are {shown}.{hint}")
@@ -125,7 +127,8 @@ def _as_dates(series: Any) -> Any:
     return times.dt.tz_localize(None)
 
 
-def _read(path: Path, delimiter: str | None) -> Any:
+def _read(path: Path, delimiter: str | None) -> tuple[Any, list[str]]:
+    """A table, and the names of its columns as they are in the file."""
     import pandas as pd
 
     if path.suffix.lower() in PARQUET:
@@ -135,12 +138,14 @@ def _read(path: Path, delimiter: str | None) -> Any:
             raise ImportError("Parquet files need pyarrow: pip install 'ellipslice[parquet]'.") from None
         except Exception as error:  # noqa: BLE001  of pyarrow's own kinds
             raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
-        return frame.reset_index(drop=True)
+        return frame.reset_index(drop=True), [str(column) for column in frame.columns]
     mark = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
     if len(mark) != 1:
         raise ValueError(f"--delimiter must be one character, but it is {mark!r}.")
     try:
-        return pd.read_csv(path, sep=mark, index_col=False, encoding="utf-8-sig")
+        options: dict[str, Any] = {"sep": mark, "index_col": False, "encoding": "utf-8-sig"}
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **options)  # pandas renames what is there twice
+        return pd.read_csv(path, **options), [str(name) for name in first.iloc[0]]
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a text file in UTF-8. Save it as CSV in UTF-8.") from None
     except (ValueError, OverflowError) as error:  # of pandas' parser; an empty file too

@@ -26,7 +26,7 @@ from ellipslice.sampling import Until, resume, sample
 from ellipslice.sampling.arguments import as_path, how_many
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.setup import stored_parts
-from ellipslice.sampling.store import check_free
+from ellipslice.sampling.store import check_draws, check_free
 
 if TYPE_CHECKING:
     import xarray
@@ -213,6 +213,7 @@ class LatentGP:
         store.
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
+        check_draws(path)
         move, tree = self._stored_move(path, inputs), open_tree(path)
         expected = {*self.latents, *self.parameters.priors}
         found = {str(name): values.sizes for name, values in tree["posterior"].data_vars.items()}

@@ -105,7 +105,7 @@ class _Words:
         if clock < self._due and not (last and self._due < math.inf):
             return
         found = self._traces.measure(now.draws)
-        took = time.perf_counter() - clock
+        took = time.perf_counter() - clock if self._health else 0.0  # the first may have waited for the import
         self._due = math.inf if last else clock + max(HEALTH_EVERY, took / HEALTH_SHARE)
         self._health = self._judged(found, clock - self._drawing) or self._health
 

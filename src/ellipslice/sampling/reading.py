@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ def open_tree(path: Path) -> xarray.DataTree:
 
     check_plain(path)
     try:
-        tree = xarray.open_datatree(str(path), engine="zarr", consolidated=True, zarr_format=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is refused below
+            tree = xarray.open_datatree(str(path), engine="zarr", consolidated=True, zarr_format=3)
         for group in ("posterior", "sample_stats"):
             _ = tree[group].sizes["chain"], tree[group].sizes["draw"]
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, NotImplementedError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError) as error:
         raise ValueError(f"{path} is damaged, and its draws cannot be read: {error}") from None
     tree.name = "ellipslice"
     return tree

@@ -14,6 +14,7 @@ store that is run when it is opened, only JSON and numbers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,24 @@ class Store:
 
     def check(self) -> None:
         """Refuse a store that is not whole; take away what was written after its last commit."""
+        self._read_journal()
+        self._check_metadata()
+        self._check_draws()
+        self._check_labels()
+        for numbers_of in self._numbers:
+            numbers_of.check(min(self.complete))
+        for column in self._every_column():
+            column.trim(self.complete)
+        for left_over in self.path.rglob("*.new"):
+            left_over.unlink()
+
+    def look(self) -> None:
+        """Refuse a store whose draws are damaged; change nothing, for another process may be writing to it."""
+        self._read_journal()
+        self._check_draws()
+        self._check_labels()
+
+    def _read_journal(self) -> None:
         path = self.path / PRIVATE / "journal"
         entries, numbers = unseal(path)
         form = entries["states"]
@@ -207,32 +226,43 @@ class Store:
             raise ValueError(f"{path} is damaged: the states of the chains are not whole.") from None
         self.journal, self.states = entries, states.astype(states.dtype.newbyteorder("="))
         self._written = list(self.complete)
-        self._check_metadata()
+
+    def _check_draws(self) -> None:
         for group, own in self.columns.items():
             for name, column in own.items():
-                column.check(self.complete, entries["checksums"][f"{group}/{name}"])
-        for numbers_of in self._numbers:
-            numbers_of.check(min(self.complete))
-        for column in self._every_column():
-            column.trim(self.complete)
-        for left_over in self.path.rglob("*.new"):
-            left_over.unlink()
+                column.check(self.complete, self.journal["checksums"][f"{group}/{name}"])
+
+    def _check_labels(self) -> None:
+        for name, expected in self.setup.get("labels", {}).items():
+            if is_inside(name) and _checksums(self.path / name) != expected:
+                raise ValueError(f"{self.path / name} is damaged: the labels there are not those that were written.")
 
     def _check_metadata(self) -> None:
         root = read_json(self.path / "zarr.json")
-        attributes = root.get("attributes", {})
+        attributes = _mapping(root, "attributes")
         for name, value in self._attributes.items():
             if attributes.get(name) != value:
                 raise ValueError(
                     f"{self.path / 'zarr.json'} was edited: the attribute {name} is {attributes.get(name)!r}, and was "
                     f"{value!r} when the store was made."
                 )
-        shown = root.get("consolidated_metadata", {}).get("metadata", {})
+        shown = _mapping(_mapping(root, "consolidated_metadata"), "metadata")
         for name, metadata in self.setup["metadata"].items():
             path = self.path / name / "zarr.json"
             for where, found in ((path, read_json(path)), (self.path / "zarr.json", shown.get(name))):
                 if not isinstance(found, dict) or not _same_but_for_length(found, metadata):
                     raise ValueError(f"{where} is damaged, or was edited: {name} is not what the store was made with.")
+
+
+def _mapping(found: dict[str, Any], name: str) -> dict[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Of the chunks of an array, by their names."""
+    chunks = sorted(path for path in folder.glob("c/**/*") if path.is_file())
+    return {str(path.relative_to(folder).as_posix()): zlib.crc32(path.read_bytes()) for path in chunks}
 
 
 def create(
@@ -255,7 +285,13 @@ def create(
         metadata = _lay_out(partial, skeleton)
         checksums = [_save(partial / PRIVATE / f"{i}.npy", array) for i, array in enumerate(arrays)]
         static = {name: value for name, value in skeleton.attrs.items() if name not in CHANGING}
+        labels = {
+            name: _checksums(partial / name)
+            for name, node in metadata.items()
+            if node["node_type"] == "array" and not _grows(node)
+        }
         whole = {**setup, "format": FORMAT, "arrays": checksums, "metadata": metadata, "attributes": static}
+        whole["labels"] = labels
         replace(partial / PRIVATE / "setup", sealed(whole))
         store = Store(partial, json.loads(json.dumps(whole)))
         store.commit(record, attributes, plans)
@@ -298,14 +334,38 @@ def check_free(path: Path) -> None:
 
 def open_store(path: Path) -> Store:
     """Open a store to go on with it: held by this process alone, and whole."""
-    store = Store(path, read_entries(path))
+    store = as_made(path)
     store.hold()
     try:
-        store.check()
+        with refused_if_edited(path):
+            store.check()
     except BaseException:
         store.close(tidy=False)
         raise
     return store
+
+
+def as_made(path: Path) -> Store:
+    """A store as it was made, neither held nor checked."""
+    entries = read_entries(path)
+    with refused_if_edited(path):
+        return Store(path, entries)
+
+
+@contextlib.contextmanager
+def refused_if_edited(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with entries that have their checksum, and are not what this library writes."""
+    try:
+        yield
+    except (LookupError, AttributeError, ArithmeticError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged, or was edited: it is not what ellipslice writes ({error!r}).") from None
+
+
+def check_draws(path: Path) -> None:
+    """Refuse a store whose draws are not those that were written; also while it is being written."""
+    store = as_made(path)
+    with refused_if_edited(path):
+        store.look()
 
 
 def read_entries(path: Path) -> dict[str, Any]:
