@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import numpyro.distributions as dist
@@ -59,6 +62,32 @@ def test_resumed_without_pilot_runs_it_is_the_same_to_the_bit(made, monkeypatch)
     assert_same_stores(folder / "part.zarr", folder / "whole.zarr")
     assert again.moves == whole.moves
     np.testing.assert_array_equal(again.predict([0.5]).latent, whole.predict([0.5]).latent)
+
+
+FINGERPRINT = """
+import numpy as np
+import numpyro.distributions as dist
+from tinygp import kernels
+from ellipslice.gp import LatentGP
+from ellipslice.likelihoods import Poisson
+from ellipslice.sampling.serial import write
+
+priors = {"scale": dist.LogNormal(0.3, 0.7), "amplitude": dist.HalfNormal(2.0), "level": dist.Normal(1.0, 3.0)}
+kernel = lambda scale, amplitude: amplitude**2 * kernels.ExpSquared(scale)
+model = LatentGP(kernel, Poisson, mean=lambda level: level, parameters=priors)
+print(write(model._problem(np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerprint)
+"""
+
+
+def test_another_process_sees_the_same_model():
+    """Whatever order it has its sets in."""
+    found = set()
+    for seed in ("1", "2", "4"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", FINGERPRINT]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        found.add(done.stdout)
+    assert len(found) == 1
 
 
 def test_opened_it_runs_nothing(made, monkeypatch):

@@ -49,9 +49,15 @@ class Parameters:
         return hash(tuple((name, id(prior)) for name, prior in self.priors.items()))
 
     def stored(self) -> list[Any]:
-        """Names, families and numbers of the priors, for a store to notice others."""
-        numbers = [np.asarray(leaf) for prior in self.priors.values() for leaf in jax.tree.leaves(prior)]
-        return [*(f"{name} {type(prior).__name__}" for name, prior in self.priors.items()), *numbers]
+        """Names and families of the priors, where they are and their density there: for a store to notice others.
+
+        To six digits, which are the same anywhere. (A distribution's own numbers come in another order in another
+        process.)
+        """
+        centre, deviation = self.gaussian()
+        numbers = [*centre, *deviation, *(self.log_density(centre + step * deviation) for step in (-1.0, 0.0, 2.0))]
+        names = [f"{name} {type(prior).__name__}" for name, prior in self.priors.items()]
+        return [*names, np.array([float(f"{number:.6g}") for number in numbers])]
 
     def where(self, names: Any) -> np.ndarray:
         """The indices in u of some parameters."""
