@@ -266,6 +266,11 @@ def test_dates(table, tmp_path):
     assert pd.read_csv(out / "data.csv").day.tolist() == [7.0 * i for i in range(N)]
     assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-01T00:00:00", "2024-05-01T12:00:00"]
     assert "counted in days from 2024-02-01" in _report(out)
+    later.write_text("day\n2024-03-02\n")
+    ellipslice("resume", out, "--at", later, "--quiet")
+    assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-02T00:00:00"]
+    later.write_text("day\n17.5\n")
+    assert "must hold dates" in ellipslice("resume", out, "--at", later, code=2).stderr
 
 
 def test_events(tmp_path):

@@ -197,6 +197,18 @@ class LatentGP:
             The data.
         draws, until, progress
             As for `ellipslice.resume`.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np
+        >>> from tinygp import kernels
+        >>> import ellipslice as es
+        >>> x, y = np.arange(5.0), [2, 3, 1, 0, 1]
+        >>> path = tempfile.mkdtemp() + "/fit.zarr"
+        >>> model = es.gp.LatentGP(kernels.ExpSquared(scale=1.5), es.likelihoods.Poisson)
+        >>> fit = model.fit(x, y, draws=50, seed=1, store=path)
+        >>> model.resume(path, x, y, draws=80)
+        Fit(LatentGP(f; unknown parameters: none), 5 points, 4 chains of 80 draws)
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
         problem, move = self._problem(inputs, y), self._stored_move(path, inputs)
