@@ -78,6 +78,7 @@ def place(tmp_path_factory):
     columns |= {"same": 1.0, "gaps": [1.0, np.nan] * 4, "far": [np.inf, *X[1:]], "zero": [0.0, *X[1:]], "two": Y % 3}
     columns |= {"date": [f"2024-01-{i + 1:02}" for i in range(N)]}
     pd.DataFrame(columns).to_csv(folder / "data.csv", index=False)
+    pd.DataFrame({"t": np.arange(6000.0), "y": np.arange(6000) % 7}).to_csv(folder / "long.csv", index=False)
     known = ("--lengthscale", 1, "--amplitude", 1, "--draws", 8, "--warmup", 2, "--chains", 2, "--seed", 1)
     given_ = ("--x", "t", "--y", "count", "--likelihood", "poisson", *known)
     assert run("fit", folder / "data.csv", *given_, "--out", folder / "run", "--quiet").exit_code == 0
@@ -176,6 +177,8 @@ FIT = [
     ("fit data.csv --events t --window 0,4 --window 0,4", "2 times for 1 inputs"),
     ("fit data.csv --events t --cells 0", "--cells & at least 1"),
     ("fit data.csv --events t --cells few", "--cells"),
+    ("fit data.csv --events t --cells 6000", "6,000 cells & 5,000"),
+    ("fit long.csv --x t --y y", "6,000 rows & 5,000"),
     ("fit data.csv --events same", "same value in every row"),
 ]
 

@@ -364,6 +364,17 @@ def test_a_mistake_leaves_nothing(table, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mistake_seen_late_leaves_nothing_either(table, tmp_path, monkeypatch):
+    from ellipslice.fits import model
+
+    def refused(self, *_, **__):
+        raise ValueError("the kernel has no positive definite covariance")
+
+    monkeypatch.setattr(model.Problem, "fit", refused)
+    ellipslice("fit", table, "--x", "time", "--y", "value", "--out", tmp_path / "run", code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_fit_is_not_written_over(run, table):
     before = (run / "settings.json").read_bytes()
     result = ellipslice("fit", table, "--x", "time", "--y", "count", "--out", run, code=2)

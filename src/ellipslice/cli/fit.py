@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ellipslice.cli.saying import Json, Quiet, complain, quoted, readable_errors, readable_warnings
+from ellipslice.cli.saying import MISTAKE, STOPPED, Json, Quiet, complain, quoted, readable_errors, readable_warnings
 
 
 def fit(
@@ -105,7 +106,12 @@ def fit(
             effective_size=effective_size, rhat=rhat, seconds=seconds,
         )  # fmt: skip
         folder = begin(table, asked, out, _command(seed, asked.seed))
-    run(folder, at=elsewhere, json_=json_, quiet=quiet)
+    try:
+        run(folder, at=elsewhere, json_=json_, quiet=quiet)
+    except typer.Exit as left:
+        if left.exit_code == MISTAKE and not folder.store.exists():
+            shutil.rmtree(folder.path, ignore_errors=True)  # seen late, but still a mistake: nothing is left
+        raise
 
 
 def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = None, json_: bool, quiet: bool) -> None:
@@ -115,7 +121,7 @@ def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = N
         found = folder.run(draws=draws, until=until, progress=not quiet)
         if found.tree.attrs["stopped_by"] == "interrupt":
             complain(f"stopped after {found.tree.attrs['draws']:,} draws of each chain.", hint)
-            raise typer.Exit(code=130)
+            raise typer.Exit(code=STOPPED)
         from ellipslice.fits.predictions import write_predictions
 
         files = [write_predictions(folder, found, at), *write_picture(folder, found, json_ or quiet)]

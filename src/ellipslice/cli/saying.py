@@ -16,6 +16,9 @@ from rich.text import Text
 FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENOMEM}
 """What a machine does to users, who made no mistake."""
 
+FAULT, MISTAKE, STOPPED = 1, 2, 130
+"""Exit codes."""
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors; show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in place of text, for scripts.")]
 RunPath = Annotated[Path, typer.Argument(help="A folder that `ellipslice fit` made.", metavar="RUN")]
@@ -31,17 +34,17 @@ def readable_errors(hint: str = "") -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         complain("stopped.", hint)
-        raise typer.Exit(code=130) from None
+        raise typer.Exit(code=STOPPED) from None
     except MemoryError as error:
         complain(f"error: there is not enough memory. {error}", hint)
-        raise typer.Exit(code=1) from None
+        raise typer.Exit(code=FAULT) from None
     except OSError as error:
         fault = error.errno in FAULTS
         complain(f"error: {error}", hint if fault else "")
-        raise typer.Exit(code=1 if fault else 2) from None
+        raise typer.Exit(code=FAULT if fault else MISTAKE) from None
     except (ValueError, TypeError, ImportError) as error:
         complain(f"error: {error}")
-        raise typer.Exit(code=2) from None
+        raise typer.Exit(code=MISTAKE) from None
 
 
 def complain(message: str, hint: str = "") -> None:

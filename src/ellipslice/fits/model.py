@@ -25,7 +25,7 @@ from scipy.special import logit, ndtri
 
 from ellipslice.fits.settings import Asked
 from ellipslice.gp import CoxProcess, Fit, LatentGP
-from ellipslice.gp.structure import DENSE
+from ellipslice.gp.structure import DENSE, LIMIT
 from ellipslice.likelihoods import (
     Binomial,
     Gaussian,
@@ -92,6 +92,10 @@ class Problem:
                 if axes not in CELLS:
                     raise ValueError(f"events have {axes} axes; give --cells for each.")
                 self.cells = (CELLS[axes],) * axes
+            if math.prod(self.cells) > LIMIT:
+                raise ValueError(
+                    f"there are {math.prod(self.cells):,} cells, and at most {LIMIT:,} can be. Give fewer --cells."
+                )
             self._process().counts(data.points)  # refuses events outside the window
 
     def _check(self) -> None:
@@ -101,6 +105,11 @@ class Problem:
                 raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
         if len(data.inputs) < 2:
             raise ValueError("there is one row of data; at least 2 are needed.")
+        if len(data.inputs) > LIMIT and not asked.events:
+            raise ValueError(
+                f"there are {len(data.inputs):,} rows, and at most {LIMIT:,} can be fitted. Sum or average neighbours, or "
+                "use the library, which has priors for more."
+            )
         if data.exposure is not None and not (data.exposure > 0).all():
             raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
         if asked.likelihood in ("gaussian", "student-t") and data.y is not None and not np.ptp(data.y) > 0:
