@@ -9,6 +9,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.sampling import columns, record, session, store
+from ellipslice.sampling.reading import open_tree
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -122,3 +123,31 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
     es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
     with pytest.raises(ValueError, match="the draws of chain 0"):
         es.resume(path, log_likelihood, draws=30, progress=False)
+
+
+# --- damage that must be noticed --------------------------------------------------------------------------------------
+
+
+def does_not_look_at_labels(monkeypatch):
+    monkeypatch.setattr(store.Store, "_check_labels", lambda self: None)
+
+
+def does_not_look_at_draws(monkeypatch):
+    monkeypatch.setattr(store.Store, "_check_draws", lambda self: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "chunk"),
+    [(does_not_look_at_labels, "posterior/chain/c/0"), (does_not_look_at_draws, "posterior/f/c/0/0/0")],
+)
+def test_a_chunk_that_is_gone_would_be_read_all_the_same(plant, chunk, tmp_path, monkeypatch):
+    """Zarr takes a missing chunk for one that was never written: without the check nobody would notice."""
+    path = tmp_path / "run.zarr"
+    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    (path / chunk).unlink()
+    with pytest.raises(ValueError, match=r"missing|damaged"):
+        store.check_draws(path)
+    plant(monkeypatch)
+    store.check_draws(path)
+    group, name = chunk.split("/")[:2]
+    assert not np.nan_to_num(open_tree(path)[group][name].values).any()  # zeros, or NaN

@@ -178,6 +178,24 @@ def test_several_latent_functions():
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.statistical
+def test_points_by_themselves_have_the_same_means_and_spreads():
+    """In groups, of which a point does not see the others."""
+    model = LatentGP(kernels.Matern32(1.0), Poisson, mean=0.5)
+    fit = model.fit(X, Y, **{**SHORT, "draws": 1000})
+    points = np.linspace(-1.0, 4.0, 450)  # two groups and a half
+    apart = fit.predict(points, draws=2000, together=False).latent
+    assert apart.dims == ("chain", "draw", "point")
+    np.testing.assert_array_equal(apart.point, points)
+    weights = Conditional(model, X, points)._maps({}, np)
+    mean, left = weights[0][0], (weights[2][0] ** 2).sum(axis=1)
+    given = (fit.tree.posterior.f.values - weights[3][0]) @ weights[1][0] + mean
+    away = apart.values - given  # what is drawn besides, independently in every draw
+    some = slice(0, 450, 30)
+    compare(away[:, :, some].reshape(1, 2000, -1), np.zeros(15), "means of single points")
+    compare(away[:, :, some].reshape(1, 2000, -1) ** 2, left[some], "variances of single points")
+
+
 def matern32(x, y):
     """In double precision, by hand."""
     r = math.sqrt(3) * np.abs(x[:, None] - y)

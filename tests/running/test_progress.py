@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+from ellipslice.sampling import progress
+from ellipslice.sampling.traces import Found, Traces
 
 PROGRAM = """
     import fcntl, sys, termios, time
@@ -97,6 +99,7 @@ def test_the_bar_says_all_that_is_promised(columns):
     assert re.search(r"[\d,]+ draws/s", text)
     assert re.search(r"\d+\.\d evaluations(?: per |/)update", text)
     assert re.search(r"\d\d:\d\d left", text)
+    assert re.search(r"[\d,]+ effective · [\d,]+ effective draws/s · R-hat \d\.\d{3}", text)
     assert "warm-up" in text
     assert "NaN" not in text
     assert "returned (2, 600, 3)" in text
@@ -136,6 +139,108 @@ def test_nothing_is_printed_where_there_is_no_terminal():
 def test_nothing_is_printed_here(capfd):
     es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), es.Diagonal(np.ones(2)), draws=20, seed=1)
     assert capfd.readouterr() == ("", "")
+
+
+# --- in a notebook ----------------------------------------------------------------------------------------------------
+
+CELL = """
+import numpy as np, time
+import ellipslice as es
+
+def log_likelihood(f):
+    time.sleep(0.0003)
+    if {noisy}:
+        print("likelihood speaking")
+    return -2.0 * float(np.sum((np.asarray(f) - 0.5) ** 2))
+
+tree = es.sample(log_likelihood, es.Diagonal(np.ones(3)), draws={draws}, warmup=50, chains=2, seed=1)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")  # of Jupyter's own packages
+@pytest.mark.parametrize(("noisy", "draws"), [(False, 600), (True, 30)])
+def test_a_notebook_shows_it_too(noisy, draws, monkeypatch):
+    """In a kernel of its own, as Jupyter runs it; without ipywidgets."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    source = "import sys; sys.modules['ipywidgets'] = None\n" + CELL.format(noisy=noisy, draws=draws)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    seen: list[str] = []
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3")
+    before = client.process_message
+
+    def noted(message, *args):
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            seen.append(message["content"]["data"]["text/plain"])
+        return before(message, *args)
+
+    monkeypatch.setattr(client, "process_message", noted)
+    client.execute()
+    outputs = notebook.cells[0].outputs
+    (shown,) = [output["data"]["text/plain"] for output in outputs if output["output_type"] == "display_data"]
+    assert f"{2 * draws:,}/{2 * draws:,}" in shown  # one line that changed, and ends whole
+    assert re.search(r"[\d,]+ draws/s · \d+\.\d evaluations/update", shown)
+    assert re.search(r"[\d,]+ effective.* · R-hat \d\.\d{3}", shown)
+    assert "00:00 left" in shown
+    assert len(seen) > (1 if noisy else 4)  # it was live
+    printed = "".join(output["text"] for output in outputs if output["output_type"] == "stream")
+    assert ("likelihood speaking" in printed) == noisy
+
+
+# --- how health is looked at ------------------------------------------------------------------------------------------
+
+
+class SlowTraces:
+    thinned = False
+
+    def __init__(self, clock):
+        self.clock, self.looks = clock, []
+
+    def measure(self, draws):
+        self.looks.append(self.clock.now)
+        self.clock.now += 0.2
+        return Found(100.0, 1.01)
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+def test_health_takes_a_twentieth_of_the_time_at_most(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    traces = SlowTraces(clock)
+    words = progress._Words("host", progress.Size(2, 100_000, 0, 1), traces)
+    for step in range(1, 401):  # a turn takes a tenth of a second
+        clock.now += 0.1
+        assert "draws/s" in words.said(progress.Now(2 * step, step, 2 * step, 6 * step, 0))
+    assert len(traces.looks) > 5
+    assert 0.2 * len(traces.looks) < 0.06 * clock.now
+    assert np.diff(traces.looks).min() >= progress.HEALTH_EVERY
+
+
+def test_no_health_before_there_are_draws():
+    traces = SlowTraces(Clock())
+    words = progress._Words("compiled", progress.Size(2, 100, 50, 1), traces)
+    assert words.stage(None) == "compiling"
+    assert "\n" not in words.said(progress.Now(0, 0, 20, 60, 0))
+    assert traces.looks == []
+
+
+def test_traces_of_a_run_that_goes_on_begin_where_it_did():
+    rng = np.random.default_rng(0)
+    f, log_l = rng.standard_normal((2, 100, 3)), rng.standard_normal((2, 100))
+    whole, later = Traces({"f": f[:1, 0]}, 2), Traces({"f": f[:1, 0]}, 2, start=40)
+    whole.write(slice(0, 2), 0, {"f": f[:, 40:]}, {"log_likelihood": log_l[:, 40:]})
+    for a in range(30, 100, 7):  # a chain may be made again from a little earlier
+        rows = slice(a, a + 7)
+        later.write(slice(0, 2), a, {"f": f[:, rows]}, {"log_likelihood": log_l[:, rows]})
+    assert later.measure(100) == whole.measure(60)
+    assert later.measure(43) == Found()
 
 
 def test_it_runs_without_rich(monkeypatch):

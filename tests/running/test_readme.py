@@ -66,3 +66,29 @@ def test_the_page_on_clusters(tmp_path):
     said = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert said.returncode == 0, said.stderr
     assert said.stdout.split("\n")[:2] == ["(4, 200, 30)", "(3, 20, 30)"]
+
+
+def test_the_page_on_the_command_line(tmp_path, monkeypatch):
+    """What the page shows is what the commands print, but for the digits; the fit is as it is there."""
+    from typer.testing import CliRunner
+
+    from ellipslice.cli import app
+
+    page = README.parent / "docs" / "command_line.md"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "coal_by_year.csv").write_bytes((README.parent / "examples" / "coal_by_year.csv").read_bytes())
+    shown = "".join(re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf8"), re.DOTALL))
+    commands = re.findall(r"^\$ (ellipslice [^|\n]*)(.*)\n((?:(?!\$ ).*\n)*)", shown, re.MULTILINE)
+    assert len(commands) == 4
+    for line, piped, expected in commands:
+        result = CliRunner().invoke(app, line.split()[1:])
+        if piped:
+            assert '"good": true' in result.stdout
+            assert expected == "True\n"
+            continue
+        assert masked(result.output) == masked(expected), line
+
+
+def masked(text: str) -> str:
+    """Digits, and the spaces that keep columns straight, are the machine's."""
+    return re.sub(r"[ ]+", " ", re.sub(r"[\d,.]+", "0", text)).strip()

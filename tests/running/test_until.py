@@ -140,10 +140,10 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
                 judge.write(slice(chain, chain + 1), a, latents, {"log_likelihood": log_l[chain : chain + 1, rows]})
         judge.look(230)
         found.append(judge.found)
-        assert judge._every == 8
-        np.testing.assert_array_equal(judge._traces[:, :29, 0], log_l[:, ::8])
-        np.testing.assert_array_equal(judge._traces[:, :29, 1], values[:, ::8, 0])
-        np.testing.assert_array_equal(judge._traces[:, :29, -1], values[:, ::8, -1])
+        assert judge.traces._every == 8
+        np.testing.assert_array_equal(judge.traces._traces[:, :29, 0], log_l[:, ::8])
+        np.testing.assert_array_equal(judge.traces._traces[:, :29, 1], values[:, ::8, 0])
+        np.testing.assert_array_equal(judge.traces._traces[:, :29, -1], values[:, ::8, -1])
     assert found[0] == found[1] == found[2]
 
 

@@ -39,7 +39,7 @@ SKLEARN = es.gp.LatentGP(
 def ordered(first, *widths):
     """Pivots in this order, with the inputs that it leaves out at the end."""
     order = np.concatenate([first, np.setdiff1d(np.arange(len(X)), first)])[None]
-    return Pivots(tuple(order[:, :width] for width in widths), order, np.argsort(order, axis=1))
+    return Pivots.in_order(order, widths)
 
 
 SPREAD = ordered([0, 13, 7, 3, 10, 1, 12, 5, 8, 2, 11], 7, 9)
@@ -68,9 +68,16 @@ def sampled(model, ways, turns, pivots, draws=4000, chains=4, engine=None):
     gaussian = Around(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
     none = Around(np.zeros((2, 0)), np.zeros((2, 0, 0)))
     sites = Sites((Y / SIGMA**2)[None], np.full((1, len(X)), 1 / SIGMA**2))
-    move = Sweep(joint, (0, 1), (), ways, 2, tuned=Tuned(gaussian, none, np.full((1, len(X)), SIGMA**2), sites, turns))
+    move = Sweep(
+        joint,
+        (0, 1),
+        (),
+        ways,
+        2,
+        tuned=Tuned(gaussian, none, np.full((1, len(X)), SIGMA**2), sites, turns, (), pivots),
+    )
     likelihood = PointLikelihood(model.likelihood, joint, Y, len(X))
-    tree = es.sample(likelihood, JointPrior(joint, X, pivots), move=move, draws=draws, warmup=300, chains=chains,
+    tree = es.sample(likelihood, JointPrior(joint, X), move=move, draws=draws, warmup=300, chains=chains,
                      seed=SEED, engine=engine, progress=False)  # fmt: skip
     return tree.posterior.f.values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -97,20 +98,46 @@ class CoxProcess:
         chains: int = 4,
         seed: int | None = None,
         until: Until | None = None,
+        store: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> Fit:
         """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
 
         The options are those of `sample`.
         """
+        model, counts, volume = self._model(events)
+        fit = model.fit(
+            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until, store=store,
+            progress=progress,
+        )  # fmt: skip
+        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+
+    def resume(
+        self,
+        store: str | os.PathLike[str],
+        events: Any,
+        *,
+        draws: int | None = None,
+        until: Until | None = None,
+        progress: bool = True,
+    ) -> Fit:
+        """Go on with a fit that `fit(..., store=...)` began, or add draws to it: see `LatentGP.resume`."""
+        model, counts, volume = self._model(events)
+        fit = model.resume(store, self.centres, counts, draws=draws, until=until, progress=progress)
+        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+
+    def open(self, store: str | os.PathLike[str], events: Any) -> Fit:
+        """The fit that a store holds, as far as it is: see `LatentGP.open`."""
+        model, counts, volume = self._model(events)
+        fit = model.open(store, self.centres, counts)
+        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+
+    def _model(self, events: Any) -> tuple[LatentGP, np.ndarray, float]:
+        """Of the counts in cells; the counts, and a cell's volume."""
         counts = self.counts(events)
         volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
         mean = np.log(max(counts.sum(), 0.5) / (volume * len(counts))) if self._mean is None else self._mean
-        model = LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters)
-        fit = model.fit(
-            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until, progress=progress
-        )
-        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+        return LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters), counts, volume
 
 
 class Cells:

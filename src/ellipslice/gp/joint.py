@@ -80,6 +80,21 @@ class Joint:
             raise error
         return used
 
+    def looks(self, inputs: np.ndarray) -> list[np.ndarray]:
+        """Covariances and means at some inputs for two values of the parameters, to six digits: the same anywhere."""
+        centre, deviation = self.parameters.gaussian()
+        some = inputs[np.linspace(0, len(inputs) - 1, min(20, len(inputs))).astype(int)]
+        seen = []
+        for u in (centre, centre + deviation):
+            values = self.parameters.constrained(u)
+            for name in self.latents:
+                with on_cpu():
+                    found = covariance_matrix(self.kernels[name](values), some), self._mean(name, values, some)
+                for x in map(np.asarray, found):
+                    largest = np.float64(f"{np.abs(x).max():.6g}")
+                    seen += [largest, np.round(x / (largest or 1.0), 6) + 0.0]  # and no -0
+        return seen
+
     def at(self, u: Any, inputs: Any, pivots: Pivots | None = None) -> tuple[Any, Any]:
         """The factors of the covariances, (latents, n, n), and the means, (latents, n).
 
@@ -159,14 +174,17 @@ class Joint:
         d, k = self.parameters.size, len(self.latents)
         return Point(x[:d], x[d : d + k * n].reshape(k, n), x[d + k * n :].reshape(k, n))
 
+    def __repr__(self) -> str:
+        return f"Joint({', '.join(self.parameters.priors)}; {', '.join(self.latents)})"
+
 
 class JointPrior(Prior):
     """The joint prior at given inputs, as `sample` takes priors. It is no Gaussian: only moves of its own know it."""
 
     instead = "it is the prior of parameters and latent functions together. Leave move out."
 
-    def __init__(self, joint: Joint, inputs: np.ndarray, pivots: Pivots | None = None):
-        self.joint, self.inputs, self.pivots = joint, inputs, pivots
+    def __init__(self, joint: Joint, inputs: np.ndarray):
+        self.joint, self.inputs = joint, inputs
         size = len(joint.latents) * len(inputs)
         self.mean, self.shape = None, (joint.parameters.size + 2 * size,)
 
@@ -189,7 +207,11 @@ class JointPrior(Prior):
         """Points, shape (count, size)."""
         u = self.joint.parameters.draw(rng, count)
         z = rng.standard_normal((count, len(self.joint.latents), len(self.inputs)))
-        return np.stack([self.joint.point(u[i], z[i], self.inputs, self.pivots).flat for i in range(count)])
+        return np.stack([self.joint.point(u[i], z[i], self.inputs).flat for i in range(count)])
+
+    def stored(self) -> list[Any]:
+        """What a store keeps of it, to notice another one."""
+        return [self.inputs, *self.joint.parameters.stored(), *self.joint.looks(self.inputs)]
 
     def __repr__(self) -> str:
         names = ", ".join(self.joint.parameters.priors)

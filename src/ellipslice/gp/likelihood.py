@@ -42,3 +42,7 @@ class PointLikelihood:
         parameters = self._joint.parameters
         values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
         return self._likelihood(values, self._y)
+
+    def __repr__(self) -> str:
+        name = getattr(self._likelihood.function, "__name__", None) or type(self._likelihood.function).__name__
+        return f"PointLikelihood({name} of {np.size(self._y)} data)"

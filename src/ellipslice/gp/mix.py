@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ellipslice.diagnostics import effective_size
-from ellipslice.gp.joint import Joint, JointPrior
+from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import find_pivots
 from ellipslice.gp.stand_ins import fit_sites
@@ -28,17 +28,8 @@ LOOKED_AT = 40
 """Values of the parameters at which the rank of the covariance is found."""
 
 
-class Chosen(NamedTuple):
-    """The move for a run, and why."""
-
-    prior: JointPrior
-    move: Sweep
-    report: dict[str, Any]
-
-
 def choose(
-    joint: Joint,
-    inputs: np.ndarray,
+    prior: JointPrior,
     log_likelihood: PointLikelihood,
     of_kernel: tuple[int, ...],
     of_likelihood: tuple[int, ...],
@@ -47,8 +38,9 @@ def choose(
     latent: int,
     seed: int,
     engine: str | None,
-) -> Chosen:
+) -> Sweep:
     """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
+    joint, inputs = prior.joint, prior.inputs
     seeds = iter(np.random.SeedSequence(seed).generate_state(8).tolist())
     centre, deviation = joint.parameters.gaussian()
     wide = _Gaussian(centre, np.diag(deviation))
@@ -57,8 +49,7 @@ def choose(
     pivots = None
     if of_kernel and "fixed" not in (ways or ()):  # with f fixed the inverse of a whole factor is needed
         pivots = find_pivots(joint, inputs, joint.parameters.draw(np.random.default_rng(seed), LOOKED_AT))
-    prior = JointPrior(joint, inputs, pivots)
-    sites = fit_sites(prior, log_likelihood, centre)
+    sites = fit_sites(prior, log_likelihood, centre, pivots)
     if ways is not None and "sites" in ways and isinstance(sites, str):
         raise ValueError(
             f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
@@ -68,8 +59,10 @@ def choose(
         ("white", "sites") if found else ("white", "surrogate") if pivots else ("white", "surrogate", "fixed")
     )
 
-    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: tuple[tuple[int, int], ...]) -> Sweep:
-        tuned = Tuned(_both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns)
+    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
+        tuned = Tuned(
+            _both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns, rates, pivots
+        )
         return Sweep(joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
@@ -81,7 +74,7 @@ def choose(
 
     def refit(seen: _Pilot) -> tuple[_Gaussian, Sites | None]:
         near = seen.gaussian(prior)
-        again = found and fit_sites(prior, log_likelihood, near.centre)
+        again = found and fit_sites(prior, log_likelihood, near.centre, pivots)
         return near, found if again is None or isinstance(again, str) else again
 
     all_of_them = tuple((number, 0) for number in range(len(tried)))
@@ -90,7 +83,7 @@ def choose(
     near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
-        return Chosen(prior, sweep(near, noise, found, turns), {"ways": list(tried) if of_kernel else []})
+        return sweep(near, noise, found, turns)
     rates, best, after = {}, "", seen
     for number, way in enumerate(tried):
         run = pilot(sweep(near, noise, found, ((number, 1),)), seen.ends, WARMUP // 4)
@@ -101,8 +94,7 @@ def choose(
     one, two = tried.index(best), tried.index(second)
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
     top, (near, found) = max(rates.values()), refit(after)
-    report = {"ways": [best, second], "rates": {way: rate / top for way, rate in rates.items()}}
-    return Chosen(prior, sweep(near, noise, found, turns), report)
+    return sweep(near, noise, found, turns, tuple(rates[way] / top for way in tried))
 
 
 class _Gaussian(NamedTuple):

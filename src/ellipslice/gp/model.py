@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ellipslice.gp import mix
 from ellipslice.gp.calling import Called
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.joint import Joint
+from ellipslice.gp.joint import Joint, JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import LIMIT, Structured, structured
-from ellipslice.gp.sweep import WAYS
+from ellipslice.gp.sweep import WAYS, Sweep
 from ellipslice.likelihoods import Likelihood
 from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import is_kernel
-from ellipslice.sampling import Until, sample
+from ellipslice.sampling import Until, resume, sample
+from ellipslice.sampling.arguments import as_path, how_many
+from ellipslice.sampling.reading import open_tree
+from ellipslice.sampling.setup import stored_parts
+from ellipslice.sampling.store import check_draws, check_free
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class LatentGP:
@@ -114,6 +123,7 @@ class LatentGP:
         reference: Any = None,
         ways: tuple[str, ...] | None = None,
         latent_updates: int = 5,
+        store: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> Fit:
         """Draw from the posterior.
@@ -126,6 +136,8 @@ class LatentGP:
             Data, as the likelihood takes them.
         draws, warmup, chains, seed, thin, until, engine, progress
             As for `sample`.
+        store : path, optional
+            As for `sample`: a folder to which draws are streamed. `resume` goes on with it, `open` reads it.
         reference : optional
             As for `sample`, for strong likelihoods; where all parameters are known.
         ways : tuple of str, optional
@@ -137,77 +149,151 @@ class LatentGP:
         """
         inputs = as_inputs(X, "X")
         seed = secrets.randbits(32) if seed is None else seed
+        if store is not None:
+            check_free(as_path(store))
         options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "until": until}
-        options["progress"] = progress
-        if not self.parameters.size:
-            if ways is not None:
-                raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
-            return self._fit_known(inputs, y, options, seed, engine, reference)
-        if reference is not None:
+        options |= {"store": store, "progress": progress, "seed": seed}
+        if not self.parameters.size and ways is not None:
+            raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
+        if self.parameters.size and reference is not None:
             raise ValueError("reference is for models without unknown parameters. Leave it out.")
         if isinstance(latent_updates, bool) or not isinstance(latent_updates, int) or latent_updates < 1:
             raise ValueError(f"latent_updates must be a whole number, at least 1, but it is {latent_updates!r}.")
-        return self._fit_unknown(inputs, y, options, seed, engine, _check_ways(ways), latent_updates)
+        ways, problem = _check_ways(ways), self._problem(inputs, y)
+        engine = problem.engine if engine is None else engine
+        move = None
+        if self.parameters.size:
+            how_many(draws, until)  # a mistake there should not wait for pilot runs
+            own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
+            move = mix.choose(
+                problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
+                ways=ways, latent=latent_updates, seed=own, engine=engine,
+            )  # fmt: skip
+        tree = sample(
+            problem.log_likelihood, problem.prior, move=move, keep=problem.keep, engine=engine, reference=reference,
+            dims=problem.dims, coords=problem.coords, **options,
+        )  # fmt: skip
+        return Fit(self, inputs, y, _finished(tree, problem.said, move))
 
-    def _fit_known(
-        self, inputs: np.ndarray, y: Any, options: dict[str, Any], seed: int, engine: str | None, reference: Any
+    def resume(
+        self,
+        store: str | os.PathLike[str],
+        X: Any,
+        y: Any,
+        *,
+        draws: int | None = None,
+        until: Until | None = None,
+        progress: bool = True,
     ) -> Fit:
+        """Go on with a fit that `fit(..., store=...)` began, or add draws to it: see `ellipslice.resume`.
+
+        The model and the data must be those of the store. Kernel, means, priors and data are compared with what it
+        holds, and others refused. How unknown parameters are moved is in the store; pilot runs are not made again.
+
+        Parameters
+        ----------
+        store : path
+            As it was given to `fit`.
+        X, y : array
+            The data.
+        draws, until, progress
+            As for `ellipslice.resume`.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np
+        >>> from tinygp import kernels
+        >>> import ellipslice as es
+        >>> x, y = np.arange(5.0), [2, 3, 1, 0, 1]
+        >>> path = tempfile.mkdtemp() + "/fit.zarr"
+        >>> model = es.gp.LatentGP(kernels.ExpSquared(scale=1.5), es.likelihoods.Poisson)
+        >>> fit = model.fit(x, y, draws=50, seed=1, store=path)
+        >>> model.resume(path, x, y, draws=80)
+        Fit(LatentGP(f; unknown parameters: none), 5 points, 4 chains of 80 draws)
+        """
+        inputs, path = as_inputs(X, "X"), as_path(store)
+        problem, move = self._problem(inputs, y), self._stored_move(path, inputs)
+        tree = resume(
+            path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
+            draws=draws, until=until, progress=progress,
+        )  # fmt: skip
+        return Fit(self, inputs, y, _finished(tree, problem.said, move))
+
+    def open(self, store: str | os.PathLike[str], X: Any, y: Any) -> Fit:
+        """The fit that a store holds, as far as it is, to predict from and to plot; also while it is being made.
+
+        Nothing is run, and of the inputs only their number is compared: the model and the data must be those of the
+        store.
+        """
+        inputs, path = as_inputs(X, "X"), as_path(store)
+        check_draws(path)
+        move, tree = self._stored_move(path, inputs), open_tree(path)
+        expected = {*self.latents, *self.parameters.priors}
+        found = {str(name): values.sizes for name, values in tree["posterior"].data_vars.items()}
+        if set(found) != expected or any(found[name].get("point") != len(inputs) for name in self.latents):
+            raise ValueError(
+                f"{path} holds {', '.join(found)}, which is no fit of {self!r} to {len(inputs)} points. Give the model "
+                "and the data that it was made with."
+            )
+        if not tree["posterior"].sizes["draw"]:
+            raise ValueError(f"{path} has no draws yet: its chains are in their warm-up.")
+        return Fit(self, inputs, y, _finished(tree, tree.attrs.get("prior", ""), move))
+
+    def _stored_move(self, path: Path, inputs: np.ndarray) -> Sweep | None:
+        if not self.parameters.size:
+            return None
+        try:
+            return Sweep.restored(self.joint, inputs, stored_parts(path, "move"))
+        except (ValueError, TypeError, IndexError) as error:
+            raise ValueError(f"{path} is no store of {self!r}: {error}") from None
+
+    def _problem(self, inputs: np.ndarray, y: Any) -> _Problem:
+        return self._unknown(inputs, y) if self.parameters.size else self._known(inputs, y)
+
+    def _known(self, inputs: np.ndarray, y: Any) -> _Problem:
         log_likelihood = self.likelihood({}, y)
         parts = {
             name: structured(kernel({}), inputs, self._mean_at(name, inputs)) for name, kernel in self.kernels.items()
         }
         function, prior = _of_latents(parts, log_likelihood)
-        dims, coords = _labels(list(parts), inputs)
 
         def keep(*f: Any, **latents: Any) -> dict[str, Any]:
             latents = {"f": f[0]} if f else latents
             return {name: parts[name].pick(value) for name, value in latents.items()}
 
         whole = all(part.where is None and part.prior.shape == (len(inputs),) for part in parts.values())
-        tree = sample(
-            function, prior, seed=seed, engine=engine, reference=reference, keep=None if whole else keep,
-            dims=dims, coords=coords, **options,
-        )  # fmt: skip
         said = "; ".join(f"{name}: {part.said}" for name, part in parts.items())
-        tree.attrs["structure"] = said
-        return Fit(self, inputs, y, tree)
+        return _Problem(function, prior, None if whole else keep, *_labels(list(parts), inputs), said)
 
     def _mean_at(self, name: str, inputs: np.ndarray) -> Any:
         mean = self.means[name]
         return np.asarray(mean({}, X=inputs)) if isinstance(mean, Called) else mean
 
-    def _fit_unknown(
-        self,
-        inputs: np.ndarray,
-        y: Any,
-        options: dict[str, Any],
-        seed: int,
-        engine: str | None,
-        ways: tuple[str, ...] | None,
-        latent: int,
-    ) -> Fit:
+    def _unknown(self, inputs: np.ndarray, y: Any) -> _Problem:
         if len(inputs) > LIMIT:
             raise ValueError(
                 f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {LIMIT} are taken."
             )
-        joint = self.joint
+        joint, parameters, names = self.joint, self.parameters, self.latents
         of_kernel = joint.look(inputs)
         log_likelihood = PointLikelihood(self.likelihood, joint, y, len(inputs))
         self._check_used(of_kernel | log_likelihood.used)
-        where = tuple(joint.parameters.where(of_kernel).tolist())
-        rest = tuple(joint.parameters.where(set(joint.parameters.priors) - of_kernel).tolist())
-        engine = engine if joint.traceable or engine is not None else "host"
-        own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for pilots
-        chosen = mix.choose(
-            joint, inputs, log_likelihood, where, rest, ways=ways, latent=latent, seed=own, engine=engine
-        )
-        d, size = joint.parameters.size, len(self.latents) * len(inputs)
 
         def keep(x: Any) -> dict[str, Any]:
-            return {"u": x[:d], "f": x[d + size :]}
+            u, _, f = joint.split(x, len(inputs))
+            values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
+            return {**values, **dict(zip(names, f, strict=True))}
 
-        tree = sample(log_likelihood, chosen.prior, move=chosen.move, keep=keep, seed=seed, engine=engine, **options)
-        return Fit(self, inputs, y, self._named(tree, inputs, chosen))
+        return _Problem(
+            log_likelihood,
+            JointPrior(joint, inputs),
+            keep,
+            *_labels(names, inputs),
+            f"dense, {len(inputs)} values, factorised for each value of the parameters",
+            None if joint.traceable else "host",
+            tuple(parameters.where(of_kernel).tolist()),
+            tuple(parameters.where(set(parameters.priors) - of_kernel).tolist()),
+        )
 
     def _check_used(self, used: set[str]) -> None:
         if unused := [name for name in self.parameters.priors if name not in used]:
@@ -216,32 +302,42 @@ class LatentGP:
                 "an argument of one of them."
             )
 
-    def _named(self, tree: Any, inputs: np.ndarray, chosen: mix.Chosen) -> Any:
-        """The result with parameters and latent functions by name."""
-        import xarray
-
-        posterior = tree["posterior"].to_dataset()
-        values = self.parameters.constrained(posterior.u.values)
-        latents = posterior.f.values.reshape(*posterior.f.shape[:2], len(self.latents), len(inputs))
-        dims, coords = _labels(self.latents, inputs)
-        variables = {name: (("chain", "draw", *_axes(name, value)), value) for name, value in values.items()}
-        variables |= {name: (("chain", "draw", *dims[name]), latents[:, :, i]) for i, name in enumerate(self.latents)}
-        named = xarray.Dataset(variables, {"chain": posterior.chain, "draw": posterior.draw, **coords}, posterior.attrs)
-        statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
-        whole = xarray.DataTree.from_dict({"/": tree.to_dataset(), "posterior": named, "sample_stats": statistics})
-        pivots = chosen.prior.pivots
-        columns = (
-            "" if pivots is None else f" with {' or '.join(map(str, pivots.widths))} columns where these are enough,"
-        )
-        whole.attrs["structure"] = f"dense, {len(inputs)} values, factorised{columns} for each value of the parameters"
-        whole.attrs["parameter_moves"] = " and ".join(chosen.report["ways"]) or "f fixed"
-        for way, rate in chosen.report.get("rates", {}).items():
-            whole.attrs[f"rate_of_{way}"] = rate
-        return whole
-
     def __repr__(self) -> str:
         unknown = ", ".join(self.parameters.priors) or "none"
         return f"LatentGP({', '.join(self.latents)}; unknown parameters: {unknown})"
+
+
+class _Problem(NamedTuple):
+    """What `sample` is asked for, but for the move."""
+
+    log_likelihood: Any
+    prior: Any
+    keep: Callable[..., Any] | None
+    dims: dict[str, list[str]]
+    coords: dict[str, Any]
+    said: str
+    """Of the prior's structure."""
+    engine: str | None = None
+    of_kernel: tuple[int, ...] = ()
+    """Which numbers of u enter kernels and means, and which only the likelihood."""
+    of_likelihood: tuple[int, ...] = ()
+
+
+def _finished(tree: xarray.DataTree, said: str, move: Sweep | None) -> xarray.DataTree:
+    """The result, with what is said of a fit besides."""
+    import xarray
+
+    tree.attrs["structure"] = said
+    if move is None:
+        return tree
+    if move.tuned.pivots is not None:
+        widths = " or ".join(map(str, move.tuned.pivots.widths))
+        tree.attrs["structure"] += f"; with {widths} columns where these are enough"
+    tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
+    tree.attrs |= {f"rate_of_{way}": rate for way, rate in zip(move.ways, move.tuned.rates, strict=False)}
+    statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
+    groups = {"/": tree.to_dataset(), "posterior": tree["posterior"].to_dataset(), "sample_stats": statistics}
+    return xarray.DataTree.from_dict(groups)
 
 
 def _as_called(what: str, kernel: Any, names: list[str]) -> Called:
@@ -275,10 +371,6 @@ def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]
     """Latent functions are numbered by their points; with one axis, these are labelled by where they are."""
     coords = {"point": inputs.reshape(-1)} if inputs.size == len(inputs) else {}
     return {name: ["point"] for name in latents}, coords
-
-
-def _axes(name: str, value: np.ndarray) -> list[str]:
-    return [f"{name}_dim_{i}" for i in range(value.ndim - 2)]
 
 
 def _check_ways(ways: Any) -> tuple[str, ...] | None:

@@ -48,6 +48,17 @@ class Parameters:
     def __hash__(self) -> int:
         return hash(tuple((name, id(prior)) for name, prior in self.priors.items()))
 
+    def stored(self) -> list[Any]:
+        """Names and families of the priors, where they are and their density there: for a store to notice others.
+
+        To six digits, which are the same anywhere. (A distribution's own numbers come in another order in another
+        process.)
+        """
+        centre, deviation = self.gaussian()
+        numbers = [*centre, *deviation, *(self.log_density(centre + step * deviation) for step in (-1.0, 0.0, 2.0))]
+        names = [f"{name} {type(prior).__name__}" for name, prior in self.priors.items()]
+        return [*names, np.array([float(f"{number:.6g}") for number in numbers])]
+
     def where(self, names: Any) -> np.ndarray:
         """The indices in u of some parameters."""
         spans = [np.arange(self.size)[span] for name, (span, _) in self._spans.items() if name in names]

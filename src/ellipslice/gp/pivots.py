@@ -29,6 +29,11 @@ class Pivots(NamedTuple):
     place: Any
     """Where each input is in that order, (latents, n)."""
 
+    @classmethod
+    def in_order(cls, order: np.ndarray, widths: tuple[int, ...]) -> Pivots:
+        """Those of an order of the inputs, (latents, n)."""
+        return cls(tuple(order[:, :width] for width in widths), order, np.argsort(order, axis=1))
+
     @property
     def widths(self) -> tuple[int, ...]:
         """How many columns are tried."""
@@ -48,7 +53,7 @@ def find_pivots(joint: Joint, inputs: np.ndarray, some: np.ndarray) -> Pivots | 
     usual = found[ranks.index(widths[-1])]
     others = [np.setdiff1d(np.arange(n), pivots) for pivots in usual]
     order = np.stack([np.concatenate(parts) for parts in zip(usual, others, strict=True)])
-    return Pivots(tuple(order[:, :width] for width in widths), order, np.argsort(order, axis=1))
+    return Pivots.in_order(order, widths)
 
 
 def _cost(widths: tuple[int, ...], ranks: np.ndarray, n: int) -> float:

@@ -54,7 +54,7 @@ def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
     low, high = fit.X.min(axis=0), fit.X.max(axis=0)
     across, up = (np.linspace(low[i], high[i], SIDE) for i in range(2))
     grid = np.stack(np.meshgrid(across, up, indexing="xy"), -1).reshape(-1, 2)
-    predicted = fit.predict(grid, draws=200)
+    predicted = fit.predict(grid, draws=200, together=False)
     what = _chosen(predicted, what)
     values = predicted[what].values.reshape(-1, SIDE, SIDE)
     shown = fit.shown.ravel()

@@ -6,6 +6,7 @@ import numpy as np
 
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.pivots import Pivots
 from ellipslice.gp.sweep import Sites
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
@@ -15,12 +16,14 @@ from ellipslice.references.propagation import propagate
 from ellipslice.settings import on_cpu
 
 
-def fit_sites(prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray) -> Sites | str:
+def fit_sites(
+    prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None = None
+) -> Sites | str:
     """Sites by expectation propagation, with the parameters u; or why there are none."""
     joint = prior.joint
     if len(joint.latents) > 1:
         return "there are several latent functions"
-    lower, mean = joint.with_factors(u, prior.inputs, prior.pivots, lambda *both: both)
+    lower, mean = joint.with_factors(u, prior.inputs, pivots, lambda *both: both)
     given = log_likelihood.given(u)
     with on_cpu():
         try:

@@ -66,6 +66,10 @@ class Tuned(NamedTuple):
     sites: Sites | None
     turns: tuple[tuple[int, int], ...]
     """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
+    rates: tuple[float, ...] = ()
+    """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
+    pivots: Pivots | None = None
+    """For factors with few columns."""
 
 
 class _Prepared(NamedTuple):
@@ -122,12 +126,39 @@ class Sweep(Move):
     latent: int = 5
     tuned: Tuned = field(compare=False, repr=False, kw_only=True)
 
+    @property
+    def used(self) -> list[str]:
+        """The ways that updates take, the most frequent first."""
+        return list(dict.fromkeys(self.ways[way] for way, _ in self.tuned.turns)) if self.of_kernel else []
+
+    def stored(self) -> list[Any]:
+        """All of it but the joint prior, for a store: `restored` makes the move again."""
+        kernel, likelihood, noise, sites, turns, rates, pivots = self.tuned
+        there = [self.of_kernel, self.of_likelihood, self.ways, self.latent, turns, rates]
+        narrow = (pivots.widths, pivots.order) if pivots else ((), np.zeros((0, 0), int))
+        return [*there, *narrow, *kernel, *likelihood, noise, *(sites or ())]
+
+    @classmethod
+    def restored(cls, joint: Joint, inputs: np.ndarray, parts: list[Any]) -> Sweep:
+        """The move again, from what `stored` gave; refused if it does not fit the model."""
+        shapes = [np.shape(part) for part in parts[8:]]
+        n, k = (len(joint.latents), len(inputs)), tuple(len(where) for where in parts[:2])
+        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n]
+        *there, turns, rates, widths, order = parts[:8]
+        fits = sum(k) == joint.parameters.size and shapes in (expected, expected[:5])
+        if not fits or (widths and np.shape(order) != n):
+            raise ValueError("the store was made with another model: with other parameters, or other inputs.")
+        a, b, c, d, noise, *sites = parts[8:]
+        pivots = Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None
+        tuned = Tuned(Around(a, b), Around(c, d), noise, Sites(*sites) if sites else None, turns, rates, pivots)
+        return cls(joint, *there, tuned=tuned)
+
     def prepare(self, prior: Prior) -> _Prepared:
         if not isinstance(prior, JointPrior):
             raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
         fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
         tuned = self.tuned
-        return _Prepared(prior.inputs, prior.pivots, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
+        return _Prepared(prior.inputs, tuned.pivots, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
 
     def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
         size = prepared.noise.size

@@ -92,6 +92,11 @@ class Record:
         self._together = False
 
     @property
+    def example(self) -> Kept:
+        """What is kept of the first state, with a leading axis."""
+        return self._keep.example
+
+    @property
     def draws(self) -> int:
         """Draws that every chain has."""
         return min(self.complete)

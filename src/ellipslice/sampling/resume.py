@@ -24,7 +24,7 @@ from ellipslice.sampling.record import Record
 from ellipslice.sampling.sample import make_posterior
 from ellipslice.sampling.session import Session
 from ellipslice.sampling.setup import Setup, read_setup
-from ellipslice.sampling.store import Store, open_store
+from ellipslice.sampling.store import Store, open_store, refused_if_edited
 from ellipslice.sampling.until import Judge, Until
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
@@ -130,7 +130,8 @@ def _session(
             f"{store.path} has {max(store.complete):,} draws of each chain already, but {draws:,} were asked for. "
             "(They are counted from the start.)"
         )
-    _warn_of_versions(attributes)
+    with refused_if_edited(store.path):
+        _warn_of_versions(attributes)
     checkpoints = store.checkpoints
     posterior = make_posterior(
         setup.prior, log_likelihood, setup.move, vectorized=setup.vectorized, concave=setup.concave

@@ -2,7 +2,8 @@
 
 What is written: numbers, strings, arrays, tuples, and instances of the library's own classes, by name and field. What
 is read: the same, and a class only if it is in the list below; it is filled field by field, and its `__init__` is not
-called. A user's function or class cannot be written so. It leaves its name, and must be handed over again.
+called. A user's function or class cannot be written so. It leaves its name, and must be handed over again; what it has
+of numbers is written beside the name, so that another one is noticed: its leaves, or what its method `stored` returns.
 """
 
 from __future__ import annotations
@@ -94,8 +95,13 @@ def _write(item: Any, into: Written) -> Any:
         return {"cholesky": _write(item.matrix, into), "package": item.package}
     name = getattr(item, "__qualname__", None) or type(item).__qualname__
     into.missing.append(name)
-    leaves = [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)  # a user's class: its numbers count, too
-    return {"missing": name, "leaves": [_write(leaf, into) for leaf in leaves]}
+    return {"missing": name, "leaves": [_write(leaf, into) for leaf in _numbers_of(item)]}
+
+
+def _numbers_of(item: Any) -> list[Any]:
+    if callable(getattr(item, "stored", None)):
+        return item.stored()
+    return [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)
 
 
 def _fields(item: Any) -> dict[str, Any]:
@@ -135,6 +141,14 @@ def read(tree: Any, arrays: list[np.ndarray]) -> Any:
         return _read(tree, arrays)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"what is written there is not what ellipslice writes ({error!r})") from None
+
+
+def read_leaves(tree: Any, arrays: list[np.ndarray]) -> list[Any]:
+    """What was written beside the name of something that could not be written itself."""
+    leaves = tree.get("leaves") if isinstance(tree, dict) and "missing" in tree else None
+    if not isinstance(leaves, list):
+        raise ValueError("what is written there is not what ellipslice writes (no leaves)")
+    return [read(leaf, arrays) for leaf in leaves]
 
 
 def _read(tree: Any, arrays: list[np.ndarray]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,14 @@ import numpy as np
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.workers import WorkersLostError
 from ellipslice.sampling.interrupt import deferred
-from ellipslice.sampling.progress import progress_bar
+from ellipslice.sampling.progress import Now, Show, Size, progress_bar
+from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.record import Memory, Record
 from ellipslice.sampling.result import build_tree
 from ellipslice.sampling.setup import Setup
 from ellipslice.sampling.store import Store
 from ellipslice.sampling.suspicions import warn_if_random
+from ellipslice.sampling.traces import Traces
 from ellipslice.sampling.until import Judge
 from ellipslice.sampling.warn import warn
 
@@ -67,8 +69,8 @@ class Session:
                 setup.thin,
                 done if any(done) else None,
             )
-            sizes = len(setup.chains), self.draws, setup.warmup, setup.thin
-            with progress_bar(progress, self.engine.name, *sizes) as show:
+            size = Size(len(setup.chains), self.draws, setup.warmup, setup.thin)
+            with progress_bar(progress, self.engine.name, size, self._watch) as show:
                 self._drive(run, show)
             if self.stopped_by == "interrupt" and not record.draws:
                 hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
@@ -121,7 +123,15 @@ class Session:
         path = self.home.path if isinstance(self.home, Store) else None
         return f"The store keeps what is there: ellipslice.resume({str(path)!r}, log_likelihood) goes on."
 
-    def _drive(self, run: Run, show: Callable[[int, int, int, int], None]) -> None:
+    def _watch(self) -> Traces:
+        """Traces for the progress bar to judge; those of the goals, if there are any."""
+        if self.judge is not None and self.judge.until.has_goals:
+            return self.judge.traces
+        traces = Traces(self.record.example, len(self.setup.chains), start=max(self.record.complete))
+        self.record.takers = [*self.record.takers, traces]
+        return traces
+
+    def _drive(self, run: Run, show: Show) -> None:
         """Advance the run until something ends it."""
         limit = np.inf if self.judge is None or self.judge.until.seconds is None else self.judge.until.seconds
 
@@ -129,7 +139,7 @@ class Session:
             for piece in run.take():
                 self.record.add(piece)
             counts = self.record.counts
-            show(self.record.total, counts.updates, counts.evaluations, counts.nans)
+            show(Now(self.record.total, self.record.draws, counts.updates, counts.evaluations, counts.nans))
 
         try:
             while True:
@@ -209,7 +219,7 @@ class Session:
             hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
             warn(f"stopped by Ctrl-C: returning {record.draws:,} of {self.draws:,} draws per chain.{hint}")
         if self.judge is not None and self.judge.until.has_goals and self.stopped_by in ("draws", "seconds", "memory"):
-            last = f": at the last look, {self.judge.found.says(self.judge.until)}" if record.draws >= 4 else ""
+            last = f": at the last look, {self.judge.says()}" if record.draws >= 4 else ""
             gone = {"memory": "there is no memory for more"}.get(self.stopped_by, "the budget is gone")
             warn(f"{gone} after {record.draws:,} draws per chain, and the goals are not reached{last}.")
         if counts.nans:
@@ -235,7 +245,7 @@ class Session:
 
     def _result(self) -> xarray.DataTree:
         if isinstance(self.home, Store):
-            return self.home.open_tree()
+            return open_tree(self.home.path)
         kept = self.home.latents, self.home.statistics
         attrs = self.attributes | self.told
         return build_tree(*kept, self.record.draws, self.setup.chains, self.dims, self.coords, attrs)

@@ -14,6 +14,7 @@ store that is run when it is opened, only JSON and numbers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from ellipslice.moves import State
 from ellipslice.sampling.columns import LONGEST, Column, Numbers, chunk_shape
 from ellipslice.sampling.journal import Lock, replace, sealed, sync_folder, unseal
 from ellipslice.sampling.keep import Kept
+from ellipslice.sampling.reading import is_inside, read_json
 from ellipslice.sampling.record import Checkpoint, Counts, Record
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Store:
         self.columns: dict[str, dict[str, Column]] = {"posterior": {}, "sample_stats": {}}
         self._numbers: list[Numbers] = []
         for name, metadata in setup["metadata"].items():
-            if not _is_inside(name):
+            if not is_inside(name):
                 raise ValueError(f"{path} names {name!r}, which is nothing that ellipslice writes.")
             if not _grows(metadata):
                 continue
@@ -158,14 +160,6 @@ class Store:
             if self._lock is not None:
                 self._lock.release()
 
-    def open_tree(self) -> xarray.DataTree:
-        """The draws, as `sample` returns them, to be read when they are asked for."""
-        import xarray
-
-        tree = xarray.open_datatree(str(self.path), engine="zarr")
-        tree.name = "ellipslice"
-        return tree
-
     def replay(self, taker: Any, step: int = 1000) -> None:
         """Hand over the draws that are here already, in pieces."""
         draws = min(self.complete)
@@ -205,6 +199,24 @@ class Store:
 
     def check(self) -> None:
         """Refuse a store that is not whole; take away what was written after its last commit."""
+        self._read_journal()
+        self._check_metadata()
+        self._check_draws()
+        self._check_labels()
+        for numbers_of in self._numbers:
+            numbers_of.check(min(self.complete))
+        for column in self._every_column():
+            column.trim(self.complete)
+        for left_over in self.path.rglob("*.new"):
+            left_over.unlink()
+
+    def look(self) -> None:
+        """Refuse a store whose draws are damaged; change nothing, for another process may be writing to it."""
+        self._read_journal()
+        self._check_draws()
+        self._check_labels()
+
+    def _read_journal(self) -> None:
         path = self.path / PRIVATE / "journal"
         entries, numbers = unseal(path)
         form = entries["states"]
@@ -214,32 +226,43 @@ class Store:
             raise ValueError(f"{path} is damaged: the states of the chains are not whole.") from None
         self.journal, self.states = entries, states.astype(states.dtype.newbyteorder("="))
         self._written = list(self.complete)
-        self._check_metadata()
+
+    def _check_draws(self) -> None:
         for group, own in self.columns.items():
             for name, column in own.items():
-                column.check(self.complete, entries["checksums"][f"{group}/{name}"])
-        for numbers_of in self._numbers:
-            numbers_of.check(min(self.complete))
-        for column in self._every_column():
-            column.trim(self.complete)
-        for left_over in self.path.rglob("*.new"):
-            left_over.unlink()
+                column.check(self.complete, self.journal["checksums"][f"{group}/{name}"])
+
+    def _check_labels(self) -> None:
+        for name, expected in self.setup.get("labels", {}).items():
+            if is_inside(name) and _checksums(self.path / name) != expected:
+                raise ValueError(f"{self.path / name} is damaged: the labels there are not those that were written.")
 
     def _check_metadata(self) -> None:
-        root = _read_json(self.path / "zarr.json")
-        attributes = root.get("attributes", {})
+        root = read_json(self.path / "zarr.json")
+        attributes = _mapping(root, "attributes")
         for name, value in self._attributes.items():
             if attributes.get(name) != value:
                 raise ValueError(
                     f"{self.path / 'zarr.json'} was edited: the attribute {name} is {attributes.get(name)!r}, and was "
                     f"{value!r} when the store was made."
                 )
-        shown = root.get("consolidated_metadata", {}).get("metadata", {})
+        shown = _mapping(_mapping(root, "consolidated_metadata"), "metadata")
         for name, metadata in self.setup["metadata"].items():
             path = self.path / name / "zarr.json"
-            for where, found in ((path, _read_json(path)), (self.path / "zarr.json", shown.get(name))):
+            for where, found in ((path, read_json(path)), (self.path / "zarr.json", shown.get(name))):
                 if not isinstance(found, dict) or not _same_but_for_length(found, metadata):
                     raise ValueError(f"{where} is damaged, or was edited: {name} is not what the store was made with.")
+
+
+def _mapping(found: dict[str, Any], name: str) -> dict[str, Any]:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Of the chunks of an array, by their names."""
+    chunks = sorted(path for path in folder.glob("c/**/*") if path.is_file())
+    return {str(path.relative_to(folder).as_posix()): zlib.crc32(path.read_bytes()) for path in chunks}
 
 
 def create(
@@ -262,7 +285,13 @@ def create(
         metadata = _lay_out(partial, skeleton)
         checksums = [_save(partial / PRIVATE / f"{i}.npy", array) for i, array in enumerate(arrays)]
         static = {name: value for name, value in skeleton.attrs.items() if name not in CHANGING}
+        labels = {
+            name: _checksums(partial / name)
+            for name, node in metadata.items()
+            if node["node_type"] == "array" and not _grows(node)
+        }
         whole = {**setup, "format": FORMAT, "arrays": checksums, "metadata": metadata, "attributes": static}
+        whole["labels"] = labels
         replace(partial / PRIVATE / "setup", sealed(whole))
         store = Store(partial, json.loads(json.dumps(whole)))
         store.commit(record, attributes, plans)
@@ -305,6 +334,42 @@ def check_free(path: Path) -> None:
 
 def open_store(path: Path) -> Store:
     """Open a store to go on with it: held by this process alone, and whole."""
+    store = as_made(path)
+    store.hold()
+    try:
+        with refused_if_edited(path):
+            store.check()
+    except BaseException:
+        store.close(tidy=False)
+        raise
+    return store
+
+
+def as_made(path: Path) -> Store:
+    """A store as it was made, neither held nor checked."""
+    entries = read_entries(path)
+    with refused_if_edited(path):
+        return Store(path, entries)
+
+
+@contextlib.contextmanager
+def refused_if_edited(path: Path) -> Iterator[None]:
+    """Whatever goes wrong with entries that have their checksum, and are not what this library writes."""
+    try:
+        yield
+    except (LookupError, AttributeError, ArithmeticError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged, or was edited: it is not what ellipslice writes ({error!r}).") from None
+
+
+def check_draws(path: Path) -> None:
+    """Refuse a store whose draws are not those that were written; also while it is being written."""
+    store = as_made(path)
+    with refused_if_edited(path):
+        store.look()
+
+
+def read_entries(path: Path) -> dict[str, Any]:
+    """What a store says was asked for; refused if it is no store of ours, or of another format."""
     if not path.exists():
         raise FileNotFoundError(f"there is no store at {path}. Make one with sample(..., store={str(path)!r}).")
     where = path / PRIVATE / "setup"
@@ -312,15 +377,7 @@ def open_store(path: Path) -> Store:
         what = "a Zarr group of something else" if (path / "zarr.json").exists() else "not a store"
         raise ValueError(f"{path} is not a store that ellipslice wrote, but {what}: it has no {PRIVATE}/setup.")
     check_format(where)
-    setup, _ = unseal(where)
-    store = Store(path, setup)
-    store.hold()
-    try:
-        store.check()
-    except BaseException:
-        store.close(tidy=False)
-        raise
-    return store
+    return unseal(where)[0]
 
 
 def check_format(where: Path) -> None:
@@ -371,18 +428,12 @@ def _lay_out(path: Path, skeleton: xarray.DataTree) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         skeleton.to_zarr(path, zarr_format=3, consolidated=False, mode="a", encoding=encoding)
         zarr.consolidate_metadata(str(path))
-    metadata = _read_json(path / "zarr.json")["consolidated_metadata"]["metadata"]
+    metadata = read_json(path / "zarr.json")["consolidated_metadata"]["metadata"]
     for name, entry in metadata.items():
         if _grows(entry):
             shutil.rmtree(path / name / "c", ignore_errors=True)
         (path / name / "zarr.json").write_bytes(_as_json(_resized(entry, 0)))
     return metadata
-
-
-def _is_inside(name: str) -> bool:
-    """Whether it names a group of the store, or an array of one; an untrusted store might name what is elsewhere."""
-    group, _, own = name.partition("/")
-    return group in ("posterior", "sample_stats") and not own.startswith(".") and not {"/", "\\"} & set(own)
 
 
 def _grows(metadata: dict[str, Any]) -> bool:
@@ -401,18 +452,6 @@ def _same_but_for_length(found: dict[str, Any], expected: dict[str, Any]) -> boo
         return _resized(found, 0) == _resized(expected, 0)
     except (KeyError, TypeError, ValueError):
         return False
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing: the store is damaged.") from None
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path} is damaged: it is not JSON.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged: it is not a JSON object.")
-    return found
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import warnings
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ellipslice.sampling.keep import Kept
+from ellipslice.sampling.traces import LENGTH, Found, Traces
 
 FIRST_LOOK = 100
 """Draws of each chain after which goals are looked at for the first time."""
 
 MOST_DRAWS = 100_000
 """Draws of each chain after which a run without another budget ends."""
-
-WATCHED = 16
-"""Latent values whose traces are judged, beside that of the log-likelihood."""
-
-LENGTH = 4000
-"""Draws of each chain in such a trace, at most; from longer ones every second is left out, again and again."""
 
 
 @dataclass(frozen=True)
@@ -95,25 +87,10 @@ class Until:
         return self.effective_size is not None or self.rhat is not None
 
 
-class Found(NamedTuple):
-    """What a look at the draws found: the worst of the values that are watched."""
-
-    effective_size: float = math.nan
-    rhat: float = math.nan
-
-    def reaches(self, until: Until) -> bool:
-        """Whether every goal is reached."""
-        enough = until.effective_size is None or self.effective_size >= until.effective_size
-        return until.has_goals and enough and (until.rhat is None or self.rhat <= until.rhat)
-
-    def says(self, until: Until) -> str:
-        """Beside the goals, in words."""
-        parts = []
-        if until.effective_size is not None:
-            parts.append(f"effective size {self.effective_size:,.0f} of {until.effective_size:,.0f}")
-        if until.rhat is not None:
-            parts.append(f"R-hat {self.rhat:.3f}, which should be at most {until.rhat:g}")
-        return " and ".join(parts)
+def reached(until: Until, found: Found) -> bool:
+    """Whether every goal is."""
+    enough = until.effective_size is None or found.effective_size >= until.effective_size
+    return until.has_goals and enough and (until.rhat is None or found.rhat <= until.rhat)
 
 
 class Judge:
@@ -130,37 +107,13 @@ class Judge:
     def __init__(self, until: Until, example: Kept, chains: int):
         if until.rhat is not None and chains < 2:
             raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
-        self.until, self._chains = until, chains
-        self._spans = list(example)
-        sizes = [value[0].size for value in example.values()]
-        among = (
-            np.unique(np.linspace(0, max(0, sum(sizes) - 1), WATCHED).astype(int)) if sum(sizes) else np.array([], int)
-        )
-        bounds = np.cumsum([0, *sizes])
-        self._picks = [among[(among >= a) & (among < b)] - a for a, b in itertools.pairwise(bounds)]
-        wanted = int(4 * (until.effective_size or 0) / chains)
-        self._every, self._length = 1, max(LENGTH, wanted)
-        self._traces = np.empty((chains, self._length, 1 + len(among)))
-        self.found = Found()
+        self.until, self.found = until, Found()
+        self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_size or 0) / chains)))
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
         """Take what is watched of some draws."""
-        if not self.until.has_goals:
-            return
-        count = statistics["log_likelihood"].shape[1]
-        while first + count > self._every * self._length:
-            half = self._traces[:, ::2].copy()
-            self._traces[:, : half.shape[1]] = half
-            self._every *= 2
-        skip = -first % self._every
-        if skip >= count:
-            return
-        columns = [statistics["log_likelihood"][:, skip :: self._every, None]]
-        for name, pick in zip(self._spans, self._picks, strict=True):
-            rows = latents[name][:, skip :: self._every]
-            columns.append(rows.reshape(*rows.shape[:2], -1)[:, :, pick])
-        start = (first + skip) // self._every
-        self._traces[chains, start : start + columns[0].shape[1]] = np.concatenate(columns, axis=2)
+        if self.until.has_goals:
+            self.traces.write(chains, first, latents, statistics)
 
     def first_look(self) -> int:
         """Draws of each chain at the first look."""
@@ -169,27 +122,20 @@ class Judge:
     def look(self, draws: int) -> bool:
         """Whether the first `draws` of every chain reach the goals."""
         if self.until.has_goals and draws >= 4:
-            self.found = _measure(self._traces[:, : -(-draws // self._every)])
-        return self.found.reaches(self.until)
+            self.found = self.traces.measure(draws)
+        return reached(self.until, self.found)
+
+    def says(self) -> str:
+        """What the last look found beside the goals, in words."""
+        until, parts = self.until, []
+        if until.effective_size is not None:
+            parts.append(f"effective size {self.found.effective_size:,.0f} of {until.effective_size:,.0f}")
+        if until.rhat is not None:
+            parts.append(f"R-hat {self.found.rhat:.3f}, which should be at most {until.rhat:g}")
+        return " and ".join(parts)
 
     def next_look(self, draws: int) -> int:
         """Draws of each chain at the look after one that was not enough: where it should be, if all goes on so."""
         goal, size = self.until.effective_size, self.found.effective_size
         hoped = draws * goal / size if goal is not None and size > 0 else math.inf
         return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))
-
-
-def _measure(traces: np.ndarray) -> Found:
-    """The worst of traces (chains, draws, values); those that never change, or are not finite, are not judged."""
-    import xarray
-    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
-
-    judged = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
-    if not judged.any():
-        return Found()
-    values = xarray.DataArray(traces[:, :, judged], dims=("chain", "draw", "value"))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of chains that have not moved yet
-        size = min(float(ess(values, method=method).min(skipna=False)) for method in ("bulk", "tail"))
-        worst = float(rhat(values).max(skipna=False)) if len(traces) > 1 else math.nan
-    return Found(size, worst)

@@ -1,0 +1,156 @@
+"""Reading a user's table: CSV or Parquet, columns by name, numbers or dates, with errors that name the row."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PARQUET = (".parquet", ".pq")
+MARKS = ";\t|,"
+"""That may be between columns."""
+
+
+class Column(NamedTuple):
+    """A column as numbers."""
+
+    name: str
+    values: np.ndarray
+    origin: str | None = None
+    """Of dates: the first one, from which days are counted."""
+
+
+class Table:
+    """A file's columns.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file, or a Parquet file by its ending.
+    delimiter : str, optional
+        Between the columns of a CSV file: a comma, or a tab in a file ending in .tsv, unless given.
+    drop_missing : bool
+        Leave out rows in which a column that is used has no value, in place of refusing them.
+    """
+
+    def __init__(self, path: Path, *, delimiter: str | None = None, drop_missing: bool = False):
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder; expected a CSV or Parquet file.")
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}.")
+        self.path, self._drop = path, drop_missing
+        self._frame, self._header = _read(path, delimiter)
+        if not len(self._frame):
+            raise ValueError(f"{path} has no rows of data.")
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def columns(self, names: list[str], dates: list[str]) -> dict[str, Column]:
+        """Some columns as numbers; those in `dates` may hold dates, which become days since the first."""
+        for name in names:
+            self._check_name(name)
+        frame = self._frame[list(dict.fromkeys(names))]
+        missing = frame.isna().any(axis=1).to_numpy()
+        if missing.any() and not self._drop:
+            row = int(np.argmax(missing))
+            where = next(name for name in frame.columns if frame[name].isna().iloc[row])
+            raise ValueError(
+                f"{self.path}: {missing.sum():,} of {len(frame):,} rows have no value, the first in the column "
+                f"{where!r} of row {row + 1}. Fill them, or leave those rows out with --drop-missing."
+            )
+        frame = frame[~missing]
+        if not len(frame):
+            raise ValueError(f"{self.path} has no row without a missing value in {', '.join(frame.columns)}.")
+        return {name: self._column(frame[name], name in dates) for name in frame.columns}
+
+    def _check_name(self, name: str) -> None:
+        known = [str(column) for column in self._frame.columns]
+        if self._header.count(name) > 1:
+            raise ValueError(f"{self.path} has {self._header.count(name)} columns of the name {name!r}. Rename them.")
+        if name in known:
+            return
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        if len(known) == 1 and any(mark in known[0] for mark in MARKS):
+            mark = next(mark for mark in MARKS if mark in known[0])
+            hint = f" Is there another mark between the columns? Say so: --delimiter {mark!r}."
+        shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+        raise ValueError(f"{self.path} has no column {name!r}. Its columns are {shown}.{hint}")
+
+    def _column(self, series: Any, may_be_dates: bool) -> Column:
+        import pandas as pd
+
+        name = str(series.name)
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+            return Column(name, self._finite(name, series))
+        numbers: Any = pd.to_numeric(series, errors="coerce")
+        if numbers.notna().all():
+            return Column(name, self._finite(name, numbers))
+        times = _as_dates(series) if may_be_dates else None
+        if times is not None:
+            first = times.min()
+            days = (times - first) / pd.Timedelta(days=1)
+            return Column(name, days.to_numpy(float), first.isoformat())
+        bad = numbers.isna().to_numpy()
+        row = int(np.argmax(bad))
+        wanted = "numbers, or dates such as 2026-01-31" if may_be_dates else "numbers"
+        raise ValueError(
+            f"{self.path}: the column {name!r} holds {str(series.iloc[row])[:40]!r} in row {series.index[row] + 1}; "
+            f"expected {wanted}."
+        )
+
+    def _finite(self, name: str, series: Any) -> np.ndarray:
+        values = series.to_numpy(float)
+        if not np.isfinite(values).all():
+            row = int(np.argmax(~np.isfinite(values)))
+            raise ValueError(
+                f"{self.path}: the column {name!r} holds {values[row]} in row {series.index[row] + 1}; expected finite "
+                "numbers."
+            )
+        return values
+
+
+def _as_dates(series: Any) -> Any:
+    """Dates without a time zone, if that is what the column holds."""
+    import pandas as pd
+
+    try:
+        times: Any = pd.to_datetime(series, utc=True, format=None if series.dtype.kind == "M" else "ISO8601")
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return times.dt.tz_localize(None)
+
+
+def _read(path: Path, delimiter: str | None) -> tuple[Any, list[str]]:
+    """A table, and the names of its columns as they are in the file."""
+    import pandas as pd
+
+    if path.suffix.lower() in PARQUET:
+        try:
+            frame = pd.read_parquet(path)
+        except ImportError:
+            raise ImportError("Parquet files need pyarrow: pip install 'ellipslice[parquet]'.") from None
+        except Exception as error:  # noqa: BLE001  of pyarrow's own kinds
+            raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
+        return frame.reset_index(drop=True), [str(column) for column in frame.columns]
+    mark = delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
+    if len(mark) != 1:
+        raise ValueError(f"--delimiter must be one character, but it is {mark!r}.")
+    try:
+        options: dict[str, Any] = {"sep": mark, "index_col": False, "encoding": "utf-8-sig"}
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **options)  # pandas renames what is there twice
+        return pd.read_csv(path, **options), [str(name) for name in first.iloc[0]]
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text file in UTF-8. Save it as CSV in UTF-8.") from None
+    except (ValueError, OverflowError) as error:  # of pandas' parser; an empty file too
+        raise ValueError(f"{path} cannot be read as CSV: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

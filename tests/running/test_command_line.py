@@ -1,0 +1,438 @@
+"""`ellipslice fit`, `resume`, `summary`, `plot` and `report`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special, stats
+from typer.testing import CliRunner
+
+import ellipslice as es
+from ellipslice.cli import app
+from ellipslice.fits.folder import open_folder
+from ellipslice.fits.model import Problem
+from ellipslice.fits.settings import LIKELIHOODS, Asked
+from stores import assert_same_stores
+
+pytest.importorskip("zarr")
+mpl.use("Agg")
+
+N = 12
+SHORT = ("--draws", 30, "--warmup", 10, "--chains", 2, "--seed", 5)
+KNOWN = ("--lengthscale", 2.0, "--amplitude", 1.0)
+
+
+def ellipslice(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A table with a column for every likelihood."""
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 10, N)
+    columns = {
+        "time": t,
+        "day": pd.date_range("2024-02-01", periods=N, freq="7D").strftime("%Y-%m-%d"),
+        "lon": rng.uniform(5, 9, N),
+        "lat": rng.uniform(50, 53, N),
+        "value": np.sin(t) + 0.3 * rng.standard_normal(N),
+        "count": rng.poisson(3, N),
+        "label": np.arange(N) % 2,
+        "tried": 10,
+        "hit": rng.binomial(10, 0.4, N),
+        "hours": np.linspace(1, 3, N),
+    }
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(table, tmp_path_factory):
+    """A fit with unknown parameters."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    ellipslice("fit", table, "--x", "time", "--y", "count", "--likelihood", "poisson", *SHORT, "--out", out)
+    return out
+
+
+# --- what it writes, and says -----------------------------------------------------------------------------------------
+
+
+def test_a_fit_writes_a_folder(run, table):
+    names = {path.name for path in run.iterdir()}
+    assert names == {"settings.json", "data.csv", "draws.zarr", "predictions.csv", "picture.png"}
+    predicted = pd.read_csv(run / "predictions.csv")
+    np.testing.assert_allclose(predicted.time, pd.read_csv(table).time, rtol=1e-7)
+    assert (predicted.expected_q05 < predicted.expected_mean).all()
+    assert (predicted.expected_mean < predicted.expected_q95).all()
+    assert (predicted.latent_q05 < predicted.latent_median).all()
+    assert (run / "picture.png").read_bytes().startswith(b"\x89PNG")
+    settings = json.loads((run / "settings.json").read_text())
+    assert settings["command"].startswith("ellipslice")
+    assert settings["asked"]["seed"] == 5
+
+
+def test_the_draws_are_those_of_the_model(run):
+    """What the command line runs is what the library gives for the same priors and data."""
+    import numpyro.distributions as dist
+    from tinygp import kernels
+
+    data = pd.read_csv(run / "data.csv")
+    model = es.gp.LatentGP(
+        lambda amplitude, lengthscale: amplitude**2 * kernels.Matern52(lengthscale),
+        es.likelihoods.Poisson,
+        mean=float(np.log(data["count"].mean())),
+        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "lengthscale": dist.LogNormal(np.log(2.0), 1.0)},
+    )
+    options = {"draws": 30, "warmup": 10, "chains": 2, "seed": 5, "progress": False}
+    fit = model.fit(data["time"].to_numpy(), data["count"].to_numpy(), **options)
+    found = open_folder(run).fit()
+    np.testing.assert_allclose(found.tree.posterior.f, fit.tree.posterior.f, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.tree.posterior.lengthscale, fit.tree.posterior.lengthscale, rtol=1e-6)
+
+
+def test_a_summary_for_the_eye_and_for_scripts(run):
+    text = ellipslice("summary", run).stdout
+    for word in ("table.csv, 12 rows", "amplitude", "lengthscale", "log-likelihood", "R-hat", "2 chains of 30 draws"):
+        assert word in text
+    found = json.loads(ellipslice("summary", run, "--json").stdout)
+    draws = open_folder(run).fit().tree.posterior.amplitude.values
+    assert found["parameters"]["amplitude"]["mean"] == pytest.approx(draws.mean())
+    assert found["parameters"]["amplitude"]["q95"] == pytest.approx(np.quantile(draws, 0.95))
+    assert found["draws"] == 30
+    assert found["chains"] == 2
+    assert found["good"] is False  # of 30 draws
+    assert "chains" in " ".join(found["verdict"])
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("b.pdf", b"%PDF"), ("c.svg", b"<?xml")])
+def test_plot(run, tmp_path, name, begins):
+    out = tmp_path / "made" / name
+    assert ellipslice("plot", run, "--what", "latent", "--out", out).stdout == f"wrote {out}\n"
+    assert out.read_bytes().startswith(begins)
+
+
+def test_the_report_is_one_page_with_everything(run, tmp_path):
+    out = tmp_path / "report.html"
+    ellipslice("report", run, "--out", out)
+    text = out.read_text()
+    assert not re.search(r"https?://|<script|<link|url\(|src=\"(?!data:image/png;base64,)", text)
+    assert text.count("data:image/png;base64,") == 2
+    settings = json.loads((run / "settings.json").read_text())
+    for word in (settings["data"]["sha256"], "lengthscale", "R-hat", "effective size", "jax", "median: amplitude 1"):
+        assert word in text
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
+def test_the_report_in_a_browser(run, tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    ellipslice("report", run, "--out", tmp_path / "report.html")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 500, "height": 800}, offline=True)
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto((tmp_path / "report.html").as_uri())
+        sizes = page.eval_on_selector_all("img", "images => images.map(i => [i.naturalWidth, i.clientWidth])")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        rows = page.locator("table").first.locator("tr").count()
+        browser.close()
+    assert len(sizes) == 2
+    assert all(natural > 500 and 0 < shown <= 500 for natural, shown in sizes)
+    assert wide <= 510  # nothing sticks out on a narrow screen
+    assert rows == 5
+    assert said == []
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+CASES = {
+    "gaussian": ("--y", "value", "--noise", 0.3),
+    "student-t": ("--y", "value", "--noise", 0.3),
+    "poisson": ("--y", "count", "--exposure", "hours"),
+    "negative-binomial": ("--y", "count", "--dispersion", 3),
+    "bernoulli": ("--y", "label"),
+    "logistic": ("--y", "label"),
+    "probit": ("--y", "label"),
+    "binomial": ("--y", "hit", "--trials", "tried"),
+}
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_every_likelihood(likelihood, table, tmp_path):
+    out = tmp_path / "run"
+    given = ("--likelihood", likelihood, *CASES[likelihood], *KNOWN, *SHORT, "--out", out)
+    found = json.loads(ellipslice("fit", table, "--x", "time", *given, "--json").stdout)
+    assert found["parameters"] == {}
+    assert found["known"]["lengthscale"] == 2.0
+    predicted, data = pd.read_csv(out / "predictions.csv"), pd.read_csv(table)
+    seen = {
+        "poisson": data["count"] / data.hours, "negative-binomial": data["count"], "binomial": data.hit / 10,
+    }.get(likelihood, data.value if "noise" in str(given) else data.label)  # fmt: skip
+    spread = seen.std() + 0.1
+    assert abs(predicted.expected_mean.mean() - seen.mean()) < spread  # in the units that are promised
+
+
+@pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "squared-exponential"])
+def test_every_kernel_of_two_inputs(kernel, table):
+    """By hand: the distance, each axis by its own length scale."""
+    asked = Asked(
+        ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, lengthscale=(0.5, 3.0), noise=1.0, draws=1,
+    )  # fmt: skip
+    data = pd.read_csv(table)
+    from ellipslice.fits.model import Data
+
+    problem = Problem(asked, Data(data[["lon", "lat"]].to_numpy(), data.value.to_numpy()))
+    points = problem._data.points
+    r = np.linalg.norm((points[:, None] - points) / [0.5, 3.0], axis=-1)
+    shapes = {
+        "matern12": np.exp(-r),
+        "matern32": (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
+        "matern52": (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
+        "squared-exponential": np.exp(-(r**2) / 2),
+    }
+    with es.settings.jax_settings():
+        covariance = np.asarray(problem._kernel(points, points))
+    np.testing.assert_allclose(covariance, 4 * shapes[kernel], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "target", "mean"),
+    [
+        ("gaussian", "value", lambda d: d.value.mean()),
+        ("student-t", "value", lambda d: d.value.median()),
+        ("poisson", "count", lambda d: np.log(d["count"].mean())),
+        ("bernoulli", "label", lambda d: special.logit(6.5 / 13)),
+        ("probit", "label", lambda d: stats.norm.ppf(6.5 / 13)),
+    ],
+)
+def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
+    from ellipslice.fits.model import Data
+
+    data = pd.read_csv(table)
+    problem = Problem(Asked(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy()))
+    assert problem.mean == pytest.approx(mean(data))
+    assert problem.medians["lengthscale"] == pytest.approx(2.0)
+    gaussian = likelihood in ("gaussian", "student-t")
+    assert problem.medians["amplitude"] == pytest.approx(data.value.std(ddof=0) if gaussian else 1.0)
+    assert ("noise" in problem.medians) == gaussian
+
+
+def test_two_inputs_have_maps_and_parquet_is_read(table, tmp_path):
+    pd.read_csv(table).to_parquet(tmp_path / "table.parquet")
+    out = tmp_path / "run"
+    given = ("--x", "lon", "--x", "lat", "--y", "value", *KNOWN, "--noise", 0.5, *SHORT, "--out", out)
+    ellipslice("fit", tmp_path / "table.parquet", *given, "--quiet")
+    assert (out / "picture.png").exists()
+    assert json.loads(ellipslice("summary", out, "--json").stdout)["known"]["lengthscale"] == [2.0, 2.0]
+    ellipslice("report", out)
+
+
+def test_three_inputs_have_no_picture(table, tmp_path):
+    out = tmp_path / "run"
+    given = ("--x", "lon", "--x", "lat", "--x", "time", "--y", "value", *KNOWN, "--noise", 0.5, *SHORT, "--out", out)
+    ellipslice("fit", table, *given)
+    assert not (out / "picture.png").exists()
+    assert "a picture has one or two" in ellipslice("plot", out, code=2).stderr
+    ellipslice("report", out)
+
+
+def test_dates(table, tmp_path):
+    out = tmp_path / "run"
+    later = tmp_path / "later.csv"
+    later.write_text("day\n2024-03-01\n2024-05-01T12:00:00\n")
+    given = ("--x", "day", "--y", "value", "--lengthscale", 20, "--amplitude", 1, "--noise", 0.3, *SHORT)
+    ellipslice("fit", table, *given, "--at", later, "--out", out)
+    assert pd.read_csv(out / "data.csv").day.tolist() == [7.0 * i for i in range(N)]
+    assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-01T00:00:00", "2024-05-01T12:00:00"]
+    assert "counted in days from 2024-02-01" in _report(out)
+    later.write_text("day\n2024-03-02\n")
+    ellipslice("resume", out, "--at", later, "--quiet")
+    assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-02T00:00:00"]
+    later.write_text("day\n17.5\n")
+    assert "must hold dates" in ellipslice("resume", out, "--at", later, code=2).stderr
+
+
+def test_events(tmp_path):
+    coal = es.data.coal_mining()
+    pd.DataFrame({"date": [str(date) for date in coal.dates]}).to_csv(tmp_path / "coal.csv", index=False)
+    out = tmp_path / "run"
+    given = ("--events", "date", "--cells", 20, "--lengthscale", 10_000, "--amplitude", 1, *SHORT, "--out", out)
+    ellipslice("fit", tmp_path / "coal.csv", *given)
+    predicted = pd.read_csv(out / "predictions.csv")
+    days = coal.dates[-1].astype(int) - coal.dates[0].astype(int)
+    assert predicted.expected_mean.mean() == pytest.approx(191 / days, rel=0.3)  # events a day
+    assert len(predicted) == 20
+    counted = open_folder(out).fit().y
+    assert counted.sum() == 191
+    ellipslice("resume", out, "--draws", 40)
+    assert "events per day" not in ellipslice("summary", out).stdout
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+
+def test_more_draws_are_those_of_a_longer_run(table, tmp_path):
+    given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
+    for name, draws in (("part", 20), ("whole", 50)):
+        ellipslice("fit", table, *given, "--draws", draws, "--out", tmp_path / name, "--quiet")
+    assert "2 chains of 50 draws" in ellipslice("resume", tmp_path / "part", "--draws", 50).stdout
+    assert_same_stores(tmp_path / "part/draws.zarr", tmp_path / "whole/draws.zarr")
+    one, two = ((tmp_path / name / "predictions.csv").read_bytes() for name in ("part", "whole"))
+    assert one == two
+    assert "50 draws of each chain already" in ellipslice("resume", tmp_path / "part", "--draws", 10, code=2).stderr
+
+
+def test_goals(table, tmp_path):
+    given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
+    goals = ("--effective-size", 150, "--draws", 5000, "--json")
+    found = json.loads(ellipslice("fit", table, *given, *goals, "--out", tmp_path / "run").stdout)
+    assert found["stopped_by"] == "goals"
+    more = json.loads(ellipslice("resume", tmp_path / "run", "--effective-size", 400, "--json").stdout)
+    assert more["draws"] > found["draws"]
+
+
+def test_a_fit_begun_and_not_yet_drawn_can_be_gone_on_with(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/draws.zarr")
+    assert "no draws yet" in ellipslice("summary", tmp_path / "run", code=2).stderr
+    ellipslice("resume", tmp_path / "run", "--quiet")
+    assert_same_stores(tmp_path / "run/draws.zarr", run / "draws.zarr")
+
+
+def _complete(journal):
+    """Draws of each chain that are safe."""
+    return json.loads(journal.read_bytes().partition(b"\n")[0])["entries"]["complete"]
+
+
+def command(*arguments):
+    """The command line in a process of its own."""
+    program = "from ellipslice.cli import main; main()"
+    return [sys.executable, "-c", program, *map(str, arguments)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_stopped_by_ctrl_c_and_gone_on_with(table, tmp_path):
+    out = tmp_path / "run"
+    given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command("fit", table, *given, "--draws", 1_000_000, "--out", out), **options)
+    journal, deadline = out / "draws.zarr/.ellipslice/journal", time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if journal.exists() and min(_complete(journal)) > 0:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stdout + stderr
+    assert process.returncode == 130
+    assert f"ellipslice resume {out}" in stderr
+    drawn = _complete(journal)
+    assert min(drawn) > 0
+    ellipslice("summary", out)  # what is there can be looked at
+    more = max(drawn) + 10
+    ellipslice("resume", out, "--draws", more, "--quiet")
+    assert open_folder(out).fit().tree.posterior.sizes["draw"] == more
+
+
+# --- mistakes, faults, help -------------------------------------------------------------------------------------------
+
+
+def test_a_mistake_leaves_nothing(table, tmp_path):
+    given = ("--x", "time", "--y", "value", "--likelihood", "poisson", "--out", tmp_path / "run")
+    assert "is not a count" in ellipslice("fit", table, *given, code=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_seen_late_leaves_nothing_either(table, tmp_path, monkeypatch):
+    from ellipslice.fits import model
+
+    def refused(self, *_, **__):
+        raise ValueError("the kernel has no positive definite covariance")
+
+    monkeypatch.setattr(model.Problem, "fit", refused)
+    ellipslice("fit", table, "--x", "time", "--y", "value", "--out", tmp_path / "run", code=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_is_not_written_over(run, table):
+    before = (run / "settings.json").read_bytes()
+    result = ellipslice("fit", table, "--x", "time", "--y", "count", "--out", run, code=2)
+    assert f"ellipslice resume {run}" in result.stderr
+    assert (run / "settings.json").read_bytes() == before
+
+
+def test_a_full_disk_is_a_fault_and_says_how_to_go_on(table, tmp_path, monkeypatch):
+    from ellipslice.sampling import columns
+
+    def full(self, *args):
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "run"
+    given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, *SHORT, "--out", out)
+    with monkeypatch.context() as patch:
+        patch.setattr(columns.Column, "write", full)
+        result = ellipslice("fit", table, *given, code=1)
+    assert "No space left" in result.stderr
+    assert f"ellipslice resume {out}" in result.stderr
+    ellipslice("resume", out, "--quiet")
+    assert open_folder(out).fit().tree.posterior.sizes["draw"] == 30
+
+
+def test_quiet_says_nothing(table, tmp_path):
+    given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, *SHORT, "--out", tmp_path / "run")
+    result = ellipslice("fit", table, *given, "--quiet")
+    assert result.output == ""
+
+
+@pytest.mark.parametrize("name", ["fit", "resume", "summary", "plot", "report"])
+def test_help_has_examples(name):
+    shown = ellipslice(name, "--help").stdout
+    assert f"ellipslice {name} " in shown.replace("Usage: ellipslice", "")
+    assert name in ellipslice("--help").stdout
+
+
+def test_shell_completion():
+    environment = {**os.environ, "_ELLIPSLICE_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    done = [
+        subprocess.run(command(), env=environment | {"COMP_WORDS": words, "COMP_CWORD": number}, **OUTPUT).stdout
+        for words, number in (("ellipslice su", "1"), ("ellipslice fit x --likelihood po", "4"))
+    ]
+    assert done[0].split() == ["summary"]
+    assert done[1].split() == ["poisson"]
+
+
+OUTPUT = {"capture_output": True, "text": True, "check": False, "timeout": 60}
+
+
+def test_names_of_columns_are_text_and_not_html(tmp_path):
+    path, name = tmp_path / "a.csv", "<script>alert(1)</script>"
+    pd.DataFrame({name: np.arange(6.0), "y": np.arange(6) % 3}).to_csv(path, index=False)
+    given = ("--x", name, "--y", "y", "--likelihood", "poisson", *KNOWN, *SHORT, "--out", tmp_path / "run")
+    ellipslice("fit", path, *given, "--quiet")
+    assert "<script" not in _report(tmp_path / "run")
+
+
+def _report(out: Path) -> str:
+    ellipslice("report", out, "--quiet")
+    return (out / "report.html").read_text()
