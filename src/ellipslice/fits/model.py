@@ -107,8 +107,8 @@ class Problem:
             raise ValueError("there is one row of data; at least 2 are needed.")
         if len(data.inputs) > LIMIT and not asked.events:
             raise ValueError(
-                f"there are {len(data.inputs):,} rows, and at most {LIMIT:,} can be fitted. Sum or average neighbours, or "
-                "use the library, which has priors for more."
+                f"there are {len(data.inputs):,} rows, and at most {LIMIT:,} can be fitted. Sum or average neighbours, "
+                "or use the library, which has priors for more."
             )
         if data.exposure is not None and not (data.exposure > 0).all():
             raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
