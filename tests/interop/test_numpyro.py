@@ -233,6 +233,21 @@ def test_chains_one_after_the_other_and_thinned():
     compare_gaussian(samples["f"][..., None], np.array([0.8]), np.array([[0.2]]), "sequential")
 
 
+def test_several_updates_are_one_after_the_other():
+    states = []
+    for updates, times in ((1, 3), (3, 1)):
+        kernel = EllipticalSlice(simple, updates=updates)
+        state = kernel.init(jax.random.key(3), 0, {"f": 0.2}, (1.0,))
+        tried = 0
+        for _ in range(times):
+            state = kernel.sample(state, (1.0,), {})
+            tried += int(state.evaluations)
+        states.append((float(state.z["f"]), tried))
+    np.testing.assert_allclose(states[0], states[1], rtol=1e-5)
+    with pytest.raises(ValueError, match="updates must be a whole number"):
+        EllipticalSlice(simple, updates=0)
+
+
 def test_a_start_of_ones_own_and_progress():
     mcmc = MCMC(EllipticalSlice(simple), num_warmup=0, num_samples=3, progress_bar=True)
     mcmc.run(jax.random.key(0), 1.0, init_params={"f": 0.7})

@@ -230,6 +230,23 @@ def test_the_noise_behind_a_process_is_found(kind):
     np.testing.assert_allclose(about["log_likelihood"], right, rtol=1e-6)
 
 
+def test_several_updates_are_one_after_the_other():
+    with pm.Model() as model:
+        f = pm.MvNormal("f", np.zeros(3), cov=CORRELATED)
+        pm.Normal("y", f, SIGMA, observed=Y)
+        one, five = EllipticalSlice([f], rng=1), EllipticalSlice([f], rng=1, updates=5)
+        for wrong in (0, 1.5, True):
+            with pytest.raises(ValueError, match="updates must be a whole number"):
+                EllipticalSlice([f], updates=wrong)
+    point, tried = model.initial_point(), 0
+    for _ in range(5):
+        point, (about,) = one.step(point)
+        tried += about["evaluations"]
+    other, (about,) = five.step(model.initial_point())
+    np.testing.assert_array_equal(other["f"], point["f"])
+    assert about["evaluations"] == tried
+
+
 def test_it_is_never_chosen_unasked():
     assert EllipticalSlice.competence(None, True) == 0
     assert EllipticalSlice not in pm.STEP_METHODS
@@ -352,6 +369,6 @@ def test_the_page_runs():
     assert len(blocks) == 2
     names = {}
     for block in blocks:
-        exec(compile(block.replace("5000, tune=500", "20, tune=20, quiet=True"), str(PAGE), "exec"), names)
+        exec(compile(re.sub(r"\d+, tune=500", "20, tune=20, quiet=True", block), str(PAGE), "exec"), names)
     assert names["trace"].posterior["log_rate"].shape == (4, 20, 28)
     assert names["both"].posterior["log_rate"].shape == (4, 20, 28)
