@@ -159,9 +159,13 @@ class _Turns:
         plain = number == self._plain - 1
         around = np.asarray(self._reference.draw(rng, count - int(plain.sum())))
         rows = aligned_empty((count, around.shape[1] + 1))
-        rows[~plain, :-1] = around
+        done = 0
+        for turn in range(min(self._plain - 1, count)):  # in slices, which are copied quicker than what a mask picks
+            these = rows[turn :: self._plain, :-1]
+            these[:] = around[done : done + len(these)]
+            done += len(these)
         if plain.any():
-            rows[plain, :-1] = np.asarray(self._prior.draw(rng, int(plain.sum())))
+            rows[self._plain - 1 :: self._plain, :-1] = np.asarray(self._prior.draw(rng, int(plain.sum())))
         alone = self._independent & (number != (self._plain - 1) // 2)
         rows[:, -1] = np.where(plain, PLAIN, np.where(alone, ALONE, AROUND))
         return rows

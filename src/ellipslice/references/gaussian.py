@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.references.sites import as_rows, draw_rows
+from ellipslice.references.sites import as_rows, draw_rows, triangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class GaussianBeside:
             to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
             mean=gaussian.mean,
             whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
-            rows=root.T @ prior.rows,
+            rows=triangular(root.T @ prior.rows),
         )
 
     def along(self, x: Any, nu: Any) -> Ratio:

@@ -17,6 +17,9 @@ from ellipslice.priors.base import aligned_empty
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
 
+PANEL = 96
+"""Columns of triangular rows that are multiplied together, without the zeros below."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sites:
@@ -50,7 +53,7 @@ class SitesBeside:
     """Its own covariance is rows.T @ rows."""
 
     def __init__(self, rows: np.ndarray, sites: Sites):
-        narrowed = narrow(rows, sites.precision)
+        narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
         set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, rows=narrowed)
 
@@ -66,10 +69,21 @@ class SitesBeside:
         return draw_rows(self.rows, rng, count)
 
 
+def triangular(rows: np.ndarray) -> np.ndarray:
+    """The same covariance by upper triangular rows, if they are square: draws then cost almost half."""
+    return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) == rows.shape[1] else rows
+
+
 def draw_rows(rows: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draws from N(0, rows.T @ rows)."""
+    """Draws from N(0, rows.T @ rows); rows that are square must be `triangular`."""
     z = rng.standard_normal((count, len(rows)))
-    return np.matmul(z, rows, out=aligned_empty((count, rows.shape[1])))
+    draws = aligned_empty((count, rows.shape[1]))
+    if len(rows) != rows.shape[1] or len(rows) < 2 * PANEL:
+        return np.matmul(z, rows, out=draws)
+    for start in range(0, len(rows), PANEL):
+        columns = slice(start, start + PANEL)
+        np.matmul(z[:, : columns.stop], rows[: columns.stop, columns], out=draws[:, columns])
+    return draws
 
 
 def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
