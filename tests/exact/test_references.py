@@ -18,7 +18,7 @@ from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
 from ellipslice.moves import Recentred, State
 from ellipslice.noise import Noise, block_length, draw_block
 from ellipslice.posterior import Posterior
-from ellipslice.references import fit_reference
+from ellipslice.references import accepted, fit_reference
 from ellipslice.references.gaussian import WhiteGaussian
 from ellipslice.references.laplace import laplace
 from ellipslice.references.propagation import propagate
@@ -112,13 +112,14 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
     """Beside a long run of such updates; and all of them, where the reference is the posterior."""
     runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
     fitted = fit_reference("ep", runner, lambda count: [], 0)
-    found = np.mean([fitted.accepted(runner, seed) for seed in range(20)])
+    found = np.mean([accepted(fitted.reference.beside(PRIOR), runner, seed) for seed in range(20)])
     tree = es.sample(Poisson(COUNTS), PRIOR, move=Recentred(fitted.reference, independent=True), draws=20_000, chains=1,
                      seed=3, progress=False)  # fmt: skip
     alone = np.isin(np.arange(20_000 + 500) % block_length(5) % 10, [0, 1, 2, 3, 5, 6, 7, 8])[500:]
     assert found == pytest.approx((tree.sample_stats.proposals.values[0][alone] == 1).mean(), abs=0.02)
     exact = CompiledEngine(Posterior(PRIOR, Gaussian(COUNTS * 1.0, 0.1)))
-    assert fit_reference("ep", exact, lambda count: [], 0).accepted(exact, 0) > 0.999
+    itself = fit_reference("ep", exact, lambda count: [], 0).reference
+    assert accepted(itself.beside(PRIOR), exact, 0) > 0.999
 
 
 def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():

@@ -27,6 +27,10 @@ class Engine(abc.ABC):
             self._prepared = move, move.prepare(self.posterior.prior)
         return self._prepared[1]
 
+    def remember(self, move: Move, prepared: Any) -> None:
+        """What the move would work out for the prior is known already."""
+        self._prepared = move, prepared
+
     @abc.abstractmethod
     def evaluate(self, f: np.ndarray) -> float:
         """The log-likelihood of one centred flat vector."""

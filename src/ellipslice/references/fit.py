@@ -13,7 +13,7 @@ from ellipslice.engines.base import Engine
 from ellipslice.engines.elementwise import CPU, NotElementwise, elementwise
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import State
-from ellipslice.moves.recentred import Reference
+from ellipslice.moves.recentred import Beside, Reference
 from ellipslice.posterior import CarriedLikelihood, Posterior
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.carried import Carried
@@ -36,23 +36,22 @@ class Fitted(NamedTuple):
     reference: Reference
     how: str
 
-    def accepted(self, engine: Engine, seed: int) -> float:
-        """Of its draws by themselves, how many a chain in equilibrium would accept, about.
 
-        Metropolis and Hastings accept one with probability min(1, w' / w), w being posterior over reference, and the
-        chain is where draws with weights w are.
-        """
-        prior = engine.posterior.prior
-        beside = self.reference.beside(prior)
-        x = beside.draw(np.random.default_rng(seed), TRIED)
-        values = np.array(engine.evaluate_all(list(x + beside.centre)))
-        log_w = np.array([value - beside.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
-        log_w = np.where(np.isnan(log_w), -np.inf, log_w)
-        if not np.isfinite(log_w).any():
-            return 0.0
-        w = np.exp(log_w - log_w.max())
-        ratio = np.minimum(1.0, w / np.where(w > 0, w, 1.0)[:, None])
-        return float(w @ ratio.mean(axis=1) / w.sum())
+def accepted(beside: Beside, engine: Engine, seed: int) -> float:
+    """Of a reference's draws by themselves, how many a chain in equilibrium would accept, about.
+
+    Metropolis and Hastings accept one with probability min(1, w' / w), w being posterior over reference, and the chain
+    is where draws with weights w are.
+    """
+    x = beside.draw(np.random.default_rng(seed), TRIED)
+    values = np.array(engine.evaluate_all(list(x + beside.centre)))
+    log_w = np.array([value - beside.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
+    log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+    if not np.isfinite(log_w).any():
+        return 0.0
+    w = np.exp(log_w - log_w.max())
+    ratio = np.minimum(1.0, w / np.where(w > 0, w, 1.0)[:, None])
+    return float(w @ ratio.mean(axis=1) / w.sum())
 
 
 def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:

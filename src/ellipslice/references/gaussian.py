@@ -10,8 +10,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
+from ellipslice.priors.dense import Panels, draw_by_rows, panels
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.references.sites import as_rows, draw_rows, triangular
+from ellipslice.references.sites import as_rows, triangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,8 @@ class GaussianBeside:
     """(z - mean) times this is white under Q."""
 
     rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
-    """Its own covariance is rows.T @ rows."""
+    """Its own covariance is rows.T @ rows; square ones are triangular."""
+    panels: ClassVar[Panels]
 
     def __init__(self, prior: Dense, gaussian: WhiteGaussian):
         root = cholesky(gaussian.covariance, lower=True)
@@ -59,8 +61,9 @@ class GaussianBeside:
             to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
             mean=gaussian.mean,
             whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
-            rows=triangular(root.T @ prior.rows),
         )
+        rows = triangular(root.T @ prior.rows)
+        set_fields(self, rows=rows, panels=panels(rows))
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""
@@ -76,4 +79,4 @@ class GaussianBeside:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""
-        return draw_rows(self.rows, rng, count)
+        return draw_by_rows(self.rows, self.panels, rng, count)

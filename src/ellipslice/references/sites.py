@@ -13,12 +13,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
-from ellipslice.priors.base import aligned_empty
+from ellipslice.priors.dense import Panels, draw_by_rows, panels
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
-
-PANEL = 96
-"""Columns of triangular rows that are multiplied together, without the zeros below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +47,14 @@ class SitesBeside:
     precision: Any
 
     rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
-    """Its own covariance is rows.T @ rows."""
+    """Its own covariance is rows.T @ rows; square ones are triangular."""
+    panels: ClassVar[Panels]
 
     def __init__(self, rows: np.ndarray, sites: Sites):
         narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
-        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, rows=narrowed)
+        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision)
+        set_fields(self, rows=narrowed, panels=panels(narrowed))
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""
@@ -66,24 +65,12 @@ class SitesBeside:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""
-        return draw_rows(self.rows, rng, count)
+        return draw_by_rows(self.rows, self.panels, rng, count)
 
 
 def triangular(rows: np.ndarray) -> np.ndarray:
     """The same covariance by upper triangular rows, if they are square: draws then cost almost half."""
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) == rows.shape[1] else rows
-
-
-def draw_rows(rows: np.ndarray, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draws from N(0, rows.T @ rows); rows that are square must be `triangular`."""
-    z = rng.standard_normal((count, len(rows)))
-    draws = aligned_empty((count, rows.shape[1]))
-    if len(rows) != rows.shape[1] or len(rows) < 2 * PANEL:
-        return np.matmul(z, rows, out=draws)
-    for start in range(0, len(rows), PANEL):
-        columns = slice(start, start + PANEL)
-        np.matmul(z[:, : columns.stop], rows[: columns.stop, columns], out=draws[:, columns])
-    return draws
 
 
 def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from ellipslice.moves.recentred import Beside, Recentred
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.references import fit_reference
+from ellipslice.references import accepted, fit_reference
 from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, count, how_many
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Checkpoint, Memory, Record
@@ -190,12 +190,13 @@ def sample(
     check_timeout(timeout, executor)
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings(), hired(executor, timeout) as workers:
-        how = None
+        how, around = None, None
         if reference is not None:
-            move, how = _around(reference, posterior, seed, engine, given_move, precision, workers)
+            move, how, around = _around(reference, posterior, seed, engine, given_move, precision, workers)
         choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double", workers=workers)
-        around = None if how is None else move.prepare(posterior.prior)
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
+        if around is not None:
+            runner.remember(move, around)
         runner.check_look_ahead(move, look_ahead)
         kept = Keep(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
@@ -285,8 +286,8 @@ def _around(
     move: Any,
     precision: str,
     workers: Workers | None,
-) -> tuple[Recentred, str]:
-    """The move around a fitted reference, and how that was found."""
+) -> tuple[Recentred, str, Beside]:
+    """The move around a fitted reference, how that was found, and what it is beside the prior."""
     if move is not None:
         raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
     if isinstance(posterior, TruncatedPosterior):
@@ -297,5 +298,6 @@ def _around(
     trial = first_draw(posterior, start_generator(own, 0))
     runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()), workers=workers)  # not for a GPU
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
-    good = fitted.accepted(runner, own) > INDEPENDENT
-    return Recentred(fitted.reference, independent=good), fitted.how
+    beside = fitted.reference.beside(posterior.prior)
+    good = accepted(beside, runner, own) > INDEPENDENT
+    return Recentred(fitted.reference, independent=good), fitted.how, beside
