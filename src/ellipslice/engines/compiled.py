@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
@@ -30,6 +31,9 @@ TURN = 0.1
 
 TURNS = 4
 """Turns of each core before others are heard: progress and Ctrl-C wait for no more, however many chains there are."""
+
+AHEAD = 2
+"""Blocks of noise that are drawn while updates are made, if there are cores left: draws may take longer than these."""
 
 ONE_FUNCTION = frozenset(
     [
@@ -222,7 +226,8 @@ class CompiledRun:
         self._chains = chains
         threads = min(len(chains), threads)
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
-        self._drawers = ThreadPoolExecutor(threads, "ellipslice-draw") if threads < cores() else None
+        drawers = min(AHEAD * threads, cores())
+        self._drawers = ThreadPoolExecutor(drawers, "ellipslice-draw") if threads < cores() else None
 
     @property
     def finished(self) -> bool:
@@ -269,7 +274,7 @@ class _Chain:
         self.updates, self._done = updates, done
         self._block: int = -1
         self._noise: Any = None
-        self._next: Future[Any] | None = None
+        self._coming: deque[Future[Any]] = deque()
         self._unread: Any = None
         self._drawn: list[Piece] = []
 
@@ -297,10 +302,10 @@ class _Chain:
         return drawn
 
     def _advance_stretch(self, drawers: Executor | None) -> None:
-        """A block of updates, or as many as fit into a turn; drawers make the next block's noise while they run."""
+        """A block of updates, or as many as fit into a turn; drawers make the next blocks' noise while they run."""
         block, first = divmod(self._done, self._length)
         if block != self._block:
-            self._noise, self._next = self._next.result() if self._next else self._draw(block), None
+            self._noise = self._coming.popleft().result() if self._coming else self._draw(block)
             self._block = block
             self._progress = self._updater.enter(self._progress, first)
         elif self._noise is None:  # it had ended here, and was told to go on
@@ -308,8 +313,12 @@ class _Chain:
         stretch = self._updater.stretch
         stop = min(self._length, first + stretch, first + self.updates - self._done)
         began = time.perf_counter()
-        if drawers and self._next is None and (block + 1) * self._length < self.updates:
-            self._next = drawers.submit(self._draw, block + 1)
+        while (
+            drawers
+            and len(self._coming) < AHEAD
+            and (coming := block + 1 + len(self._coming)) * self._length < self.updates
+        ):
+            self._coming.append(drawers.submit(self._draw, coming))
         trace, self._progress = self._updater.run(self._progress, self._noise, stop)
         self._read()
         reached, tried = self._updater.reached(self._progress)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.lanes import dot, value_and_gradient
 from ellipslice.engines.loops import Block, Progress, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -79,7 +79,6 @@ def bounded_block(
 
     `curvature`, shape (size,) or None, is minus an upper bound of the second derivatives.
     """
-    value_and_gradient = jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
     slots = PLANES if curvature is None else 1  # one paraboloid is all there is to know
 
     def one_update(carry: Any) -> Any:
@@ -105,7 +104,7 @@ def bounded_block(
             ran_out = tried >= last
             c, s = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             point = lax.optimization_barrier(a * c + b * s)
-            value, slope = value_and_gradient(point)
+            value, slope = value_and_gradient(likelihood, point)
             value = lax.optimization_barrier(value)
             bound, size = _bound(planes, bend, c, s)
             above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
@@ -139,13 +138,13 @@ def bounded_block(
 
 
 def _bend(curvature: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
-    return jnp.sum(curvature * a * a), jnp.sum(curvature * a * b), jnp.sum(curvature * b * b)
+    return dot(curvature * a, a), dot(curvature * a, b), dot(curvature * b, b)
 
 
 def _add(planes: Planes, slot: Any, touch: Touch, a: Any, b: Any) -> Planes:
     """The plane that touches g there, put into a slot; none if the gradient is not finite."""
     value, gradient, c, s = touch
-    x, z = jnp.sum(gradient * a), jnp.sum(gradient * b)
+    x, z = dot(gradient, a), dot(gradient, b)
     height = value - c * x - s * z
     usable = jnp.isfinite(height)
     new = Planes(jnp.where(usable, height, jnp.inf), jnp.where(usable, x, 0.0), jnp.where(usable, z, 0.0), c, s)

@@ -7,6 +7,7 @@ logarithm of a product, as in the fused kernel. Both change the last digits of a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -14,14 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.elementwise import CPU, Elementwise, NotElementwise, elementwise
+from ellipslice.engines.elementwise import CPU, NotElementwise, elementwise
 from ellipslice.pytree import pytree, set_fields
 
 WIDTH = 8
 """Sums side by side: a vector register of doubles, or two."""
 
-FACTORS = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
-"""How many factors in [1, 2] are multiplied before a logarithm is taken, were there three for each site."""
+ROWS = 32
+"""Values added up in each: of more, XLA makes windows, which it is slow to add up."""
+
+GROUPS = {np.dtype(np.float64): 8, np.dtype(np.float32): 1}
+"""Times `ROWS` factors in [1, 2] are multiplied before a logarithm is taken, were there three for each site."""
 
 
 def in_lanes(likelihood: Any, size: int) -> Any:
@@ -50,7 +54,7 @@ class InLanes:
 
         @jax.custom_jvp
         def value(f: Any, data: Any, scalars: Any, constant: Any) -> Any:
-            return jnp.asarray(_total(program, f, data, scalars) + constant, f.dtype)
+            return jnp.asarray(_total(*program.parts(f, data, scalars, CPU)) + constant, f.dtype)
 
         @value.defjvp
         def tangent(primals: Any, tangents: Any) -> Any:
@@ -65,27 +69,64 @@ class InLanes:
         return value(f, program.data, program.scalars, program.constant)
 
 
-def _total(program: Elementwise, f: Any, data: list[Any], scalars: list[Any]) -> Any:
-    """The sum over the sites: as many as fill all lanes, and those left over."""
-    factors, total, start = FACTORS[f.dtype], 0.0, 0
-    for rows in (factors * WIDTH, WIDTH, 1):
-        count = (len(f) - start) // rows
-        if not count:
-            continue
-        shape = {1: (count,), WIDTH: (count, WIDTH)}.get(rows, (count, factors, WIDTH))
-        piece = slice(start, start + count * rows)
-        a, m = program.parts(f[piece].reshape(shape), [part[piece].reshape(shape) for part in data], scalars, CPU)
-        axis = max(0, len(shape) - 2)
-        total += _together(lax.optimization_barrier(a.sum(axis)))  # or XLA makes one sum of the two, and one lane
-        if m is not None:
-            total -= _together(jnp.log(lax.optimization_barrier(m.prod(axis))))
-        start = piece.stop
+def value_and_gradient(likelihood: Any, f: Any) -> tuple[Any, Any]:
+    """Of any log-likelihood, at one vector; in lanes both share their exponentials."""
+    if not isinstance(likelihood, InLanes):
+        return jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
+    program = elementwise(likelihood.likelihood, len(f), f.dtype, CPU)
+
+    def parts(f: Any) -> Any:
+        return program.parts(f, program.data, program.scalars, CPU)
+
+    (a, m), (da, dm) = jax.jvp(parts, (f,), (jnp.ones_like(f),))
+    return jnp.asarray(_total(a, m) + program.constant, f.dtype), da if m is None else da - dm / m
+
+
+def dot(one: Any, two: Any) -> Any:
+    """The inner product of two vectors, in lanes."""
+    return _sum(one * two)
+
+
+def _total(a: Any, m: Any) -> Any:
+    return _sum(a) if m is None else _sum(a) - _log_product(m)
+
+
+def _sum(terms: Any) -> Any:
+    groups, left_over = _in_rows(terms)
+    total = left_over.sum()
+    for rows in groups:
+        lanes = lax.optimization_barrier(rows.sum(-2))  # or XLA makes one sum of the two, and one lane
+        total += _together(lanes)
     return total
+
+
+def _log_product(factors: Any) -> Any:
+    groups, left_over = _in_rows(factors)
+    total, most = jnp.log(left_over.prod()), GROUPS[factors.dtype]
+    for rows in groups:
+        lanes = lax.optimization_barrier(rows.prod(-2))
+        for first in range(0, len(lanes), most):
+            total += _together(jnp.log(math.prod(lanes[first : first + most])))
+    return total
+
+
+def _in_rows(values: Any) -> tuple[list[Any], Any]:
+    """The values in groups of rows of all lanes, shape (groups, rows, WIDTH), and a few that are left over.
+
+    Some always are: what only one sum wants, XLA works out inside of that sum, one value at a time.
+    """
+    groups, rows = divmod((len(values) - 1) // WIDTH, ROWS)
+    many, few = groups * ROWS * WIDTH, rows * WIDTH
+    in_rows = [
+        values[:many].reshape(groups, ROWS, WIDTH),
+        values[many : many + few].reshape(1, rows, WIDTH),
+    ]
+    return [some for some in in_rows if some.size], values[many + few :]
 
 
 def _together(lanes: Any) -> Any:
     """The sum of the lanes, in an order that XLA has no say in: so it has the same bits in any loop."""
-    lanes = lanes.reshape(-1, WIDTH).sum(0) if lanes.size > WIDTH else lanes.reshape(-1)
+    lanes = sum(lanes.reshape(-1, WIDTH))
     while len(lanes) > 1:
         half = len(lanes) // 2
         lanes = lanes[:half] + lanes[half:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,11 +12,10 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg import lapack, qr
 
-from ellipslice.priors.base import Prior, aligned_empty, as_mean, as_numbers, log_normal, on_span
+from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, Regression, as_block, outside
+from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields, static
-
-Panels = list[tuple[slice, np.ndarray]] | None
 
 
 @pytree
@@ -77,11 +75,11 @@ class Dense(Prior):
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
-        return draw_by_rows(self.rows, self._panels, rng, count)
+        return draw_by_rows(self.rows, self._triangular, rng, count)
 
     @cached_property
-    def _panels(self) -> Panels:
-        return panels(self.rows) if np.array_equal(self.pivots, np.arange(self.size)) else None
+    def _triangular(self) -> bool:
+        return np.array_equal(self.pivots, np.arange(self.size))
 
     @property
     def rank(self) -> int:
@@ -104,31 +102,6 @@ class Dense(Prior):
 
     def __repr__(self) -> str:
         return f"Dense({self.size} values, rank {self.noise_size})"
-
-
-def panels(rows: np.ndarray) -> Panels:
-    """The columns of upper triangular rows in groups, without the zeros below: almost half of a product's work.
-
-    None if it would be no quicker.
-    """
-    size = rows.shape[1]
-    if len(rows) != size or size < 100:
-        return None
-    ends = np.linspace(0, size, max(2, size // 96) + 1).astype(int).tolist()
-    return [
-        (slice(start, stop), np.ascontiguousarray(rows[:stop, start:stop])) for start, stop in itertools.pairwise(ends)
-    ]
-
-
-def draw_by_rows(rows: np.ndarray, panels: Panels, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Draws from N(0, rows.T @ rows), shape (count, size); by their panels, if they have any."""
-    z = rng.standard_normal((count, len(rows)))
-    draws = aligned_empty((count, rows.shape[1]))
-    if panels is None:
-        return np.matmul(z, rows, out=draws)
-    for columns, part in panels:
-        np.matmul(z[:, : len(part)], part, out=draws[:, columns])
-    return draws
 
 
 def regress(rows: np.ndarray, block: np.ndarray) -> Regression:

@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
-from ellipslice.priors.dense import Panels, draw_by_rows, panels
+from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.references.sites import as_rows, triangular
 
@@ -50,7 +50,6 @@ class GaussianBeside:
 
     rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
     """Its own covariance is rows.T @ rows; square ones are triangular."""
-    panels: ClassVar[Panels]
 
     def __init__(self, prior: Dense, gaussian: WhiteGaussian):
         root = cholesky(gaussian.covariance, lower=True)
@@ -63,7 +62,7 @@ class GaussianBeside:
             whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
         )
         rows = triangular(root.T @ prior.rows)
-        set_fields(self, rows=rows, panels=panels(rows))
+        set_fields(self, rows=rows)
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""
@@ -79,4 +78,4 @@ class GaussianBeside:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""
-        return draw_by_rows(self.rows, self.panels, rng, count)
+        return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)

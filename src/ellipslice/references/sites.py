@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
-from ellipslice.priors.dense import Panels, draw_by_rows, panels
+from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
 
@@ -48,13 +48,12 @@ class SitesBeside:
 
     rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
     """Its own covariance is rows.T @ rows; square ones are triangular."""
-    panels: ClassVar[Panels]
 
     def __init__(self, rows: np.ndarray, sites: Sites):
         narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
         set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision)
-        set_fields(self, rows=narrowed, panels=panels(narrowed))
+        set_fields(self, rows=narrowed)
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""
@@ -65,7 +64,7 @@ class SitesBeside:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""
-        return draw_by_rows(self.rows, self.panels, rng, count)
+        return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)
 
 
 def triangular(rows: np.ndarray) -> np.ndarray:
