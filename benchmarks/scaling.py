@@ -24,16 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 from structured_priors import STRUCTURES, dense
 
-from ellipslice.bench.contestants import Contestant, Outcome, blackjax, engine, own_function
+from ellipslice.bench.contestants import Contestant, Outcome, blackjax, ours, own_function
 from ellipslice.bench.worker import Here
-from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.likelihoods import Poisson
 from ellipslice.machine import machine
 from ellipslice.noise import block_length
 from ellipslice.paper import Problem, problem
 from ellipslice.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
-from ellipslice.posterior import Posterior
-from ellipslice.priors import Dense
+from ellipslice.priors import Dense, Prior
 
 HERE = Path(__file__).parent
 RESULTS, PICTURE = HERE / "results" / "scaling.json", HERE.parent / "docs" / "images" / "scaling.png"
@@ -115,12 +113,12 @@ def against_size(sizes: Iterable[int], dense_sizes: Iterable[int]) -> list[Case]
         one, start = counts(size), np.zeros(size)
         own = own_function(one)(jnp)
         cases.append(Case("BlackJAX, dense", size, 1, blackjax(one, own, start, 1)))
-        cases.append(Case("ours, Dense", size, 1, ours(Posterior(dense(size), own), 1), block_length(size)))
+        cases.append(Case("ours, Dense", size, 1, in_groups(own, dense(size), 1), block_length(size)))
     for name in ("Stationary", "Markov"):
         for size in sizes:
             observed = np.random.default_rng(0).poisson(1.0, size)
-            posterior = Posterior(STRUCTURES[name](size), Poisson(observed))
-            cases.append(Case(f"ours, {name}", size, 1, ours(posterior, 1), block_length(size)))
+            one = in_groups(Poisson(observed), STRUCTURES[name](size), 1)
+            cases.append(Case(f"ours, {name}", size, 1, one, block_length(size)))
     return cases
 
 
@@ -128,18 +126,18 @@ def against_chains(chains: Iterable[int]) -> list[Case]:
     """R10 with any number of chains."""
     one = problem("R10")
     own, size = own_function(one)(jnp), len(one.inputs)
-    posterior, block = Posterior(Dense(one.covariance), own), block_length(size)
-    ours(posterior, 1)(block)  # compiles, for any number of chains
+    prior, block = Dense(one.covariance), block_length(size)
+    in_groups(own, prior, 1)(block)  # compiles, for any number of chains
     cases = []
     for count in chains:
         cases.append(Case("BlackJAX", size, count, blackjax(one, own, np.zeros(size), count)))
-        cases.append(Case("ours", size, count, ours(posterior, count), block))
+        cases.append(Case("ours", size, count, in_groups(own, prior, count), block))
     return cases
 
 
-def ours(posterior: Posterior, chains: int) -> Contestant:
-    """Our compiled engine, a group of chains after the other."""
-    groups = [engine(CompiledEngine(posterior), np.zeros(posterior.prior.size), min(chains, GROUP))]
+def in_groups(log_likelihood: Any, prior: Prior, chains: int) -> Contestant:
+    """`sample`, a group of chains after the other."""
+    groups = [ours(log_likelihood, prior, np.zeros(prior.size), min(chains, GROUP))]
     groups *= -(-chains // GROUP)
 
     def advance(updates: int) -> Outcome:

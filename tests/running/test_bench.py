@@ -111,7 +111,7 @@ def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, bac
     monkeypatch.setattr(module, "device_contestants", lambda *_: {"blackjax": advance})
     monkeypatch.setattr(module, "workers", no_processes)
     monkeypatch.setattr(module, "_burned_in", lambda _: np.zeros(200))
-    [row] = module.run(["R01"], [8192], seconds=0.001, rounds=2)
+    [row] = module.run(["R01"], [8192], seconds=1e-4, rounds=2)
     assert row["updates"] in asked  # how many are tried first depends on how busy the machine is
     assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
     assert row["evaluations_per_update"] == 3
@@ -132,7 +132,7 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
     assert sum(len(piece.f) for piece in pieces) == 8 * 20
     for piece in pieces:
         assert piece.f.base is None or piece.f.base.nbytes <= 2 * piece.f.nbytes
-    assert all(chain._noise is None for chain in run._chains)
+    assert not any(chain._noise for chain in run._chains)
 
 
 def test_a_timing_is_about_as_long_as_asked_for():

@@ -41,11 +41,17 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     chains = 2 * compiled.TURNS + 3
     engine = CompiledEngine(Posterior(Diagonal(np.ones(3)), Gaussian(np.zeros(3), 1.0)))
     start = State(np.zeros(3), engine.evaluate(np.zeros(3)))
+    turns, advance = [], compiled._Chain.advance
+
+    def noted(chain, drawers):
+        turns.append(chain._position)
+        advance(chain, drawers)
+
+    monkeypatch.setattr(compiled._Chain, "advance", noted)
     run = engine.run(EllipticalSlice(), 1, range(chains), [start] * chains, 50)
-    run.advance()
-    assert {piece.chain for piece in run.take()} == set(range(2 * compiled.TURNS))
-    run.advance()
-    assert set(range(2 * compiled.TURNS, chains)) <= {piece.chain for piece in run.take()}
     while not run.finished:
         run.advance()
     run.close()
+    at_once = 2 * compiled.TURNS
+    assert set(turns[:at_once]) == set(range(at_once))
+    assert set(range(at_once, chains)) <= set(turns[at_once : 2 * at_once])

@@ -10,15 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine
 from ellipslice.engines.threads import blas_beside
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
-from ellipslice.moves import EllipticalSlice, State
 from ellipslice.noise import block_length
 from ellipslice.paper import Problem
-from ellipslice.posterior import Posterior
-from ellipslice.priors import Dense
+from ellipslice.priors import Dense, Prior
+from ellipslice.sampling import sample
 from ellipslice.settings import jax_settings
 
 
@@ -60,13 +57,13 @@ def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Contest
         case "blackjax":
             return blackjax(problem, own(jnp), start, chains)
         case "ours, own function":
-            return engine(CompiledEngine(Posterior(prior, own(jnp))), start, chains)
+            return ours(own(jnp), prior, start, chains)
         case "ours, ready-made":
-            return engine(CompiledEngine(Posterior(prior, problem.likelihood)), start, chains)
+            return ours(problem.likelihood, prior, start, chains)
         case "NUTS (NumPyro)":
             return numpyro_nuts(prior, own(jnp), start)
         case "ours, host":
-            return engine(HostEngine(Posterior(prior, own(np))), start, chains)
+            return ours(own(np), prior, start, chains, "host")
         case "NumPy loop":
             return numpy_loop(prior, own(np), start)
     if name == FLOOR:
@@ -90,22 +87,23 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
     raise TypeError(f"no plain function for {likelihood!r}.")
 
 
-def engine(runner: Any, start: np.ndarray, chains: int) -> Contestant:
-    """One of our engines, with every piece handed over."""
+def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Contestant:
+    """`sample` as anybody calls it, every draw kept."""
 
     def advance(updates: int) -> Outcome:
-        with jax_settings():
-            states = [State(start, runner.evaluate(start))] * chains
-            run = runner.run(EllipticalSlice(), 1, range(chains), states, updates)
-            pieces = []
-            while not run.finished:
-                run.advance()
-                pieces += run.take()
-            run.close()
-        trace = np.empty((chains, updates))
-        for piece in pieces:
-            trace[piece.chain, piece.first : piece.first + len(piece.log_likelihood)] = piece.log_likelihood
-        return Outcome(sum(int(piece.info.evaluations.sum()) for piece in pieces), trace)
+        tree = sample(
+            log_likelihood,
+            prior,
+            draws=updates,
+            warmup=0,
+            chains=chains,
+            seed=1,
+            initial=start,
+            engine=engine,
+            progress=False,
+        )
+        trace = np.asarray(tree["sample_stats"].dataset["log_likelihood"])
+        return Outcome(int(tree.attrs["evaluations"]), trace)
 
     return advance
 

@@ -172,12 +172,12 @@ def _plan(contestant: Timed, most: int, seconds: float) -> tuple[int, float]:
     updates = least = min(SHORT, most)
     first, again = contestant.time(updates), contestant.time(updates)
     compiling = max(0.0, first - again)
-    for part in (min(seconds, 0.2), seconds):
-        wanted = min(most, max(least, int(updates * part / max(again, 1e-4))))
-        if wanted != updates:
-            updates = wanted
-            contestant.time(updates)  # another number of updates may be compiled again: not counted
-            again = contestant.time(updates)
+    for _ in range(3):  # for a call takes a while by itself, and short ones seem slow
+        if again > 0.7 * seconds:
+            break
+        updates = min(most, max(least, int(updates * seconds / max(again, 1e-4))))
+        contestant.time(updates)  # another number of updates may be compiled again: not counted
+        again = contestant.time(updates)
     return updates, compiling
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -220,7 +221,10 @@ def _platform() -> str:
 
 
 class CompiledRun:
-    """Chains under way, as many at a time as there are cores. If cores are left, threads draw noise for them."""
+    """Chains under way, as many at a time as there are cores. If cores are left, threads draw noise for them.
+
+    The next turn sets out as soon as one has ended: chains run while their draws are taken and stored.
+    """
 
     def __init__(self, chains: list[_Chain], threads: int):
         self._chains = chains
@@ -228,17 +232,20 @@ class CompiledRun:
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
         drawers = min(AHEAD * threads, cores())
         self._drawers = ThreadPoolExecutor(drawers, "ellipslice-draw") if threads < cores() else None
+        self._under_way: list[Future[None]] = []
+        self._limits = contextlib.ExitStack()
 
     @property
     def finished(self) -> bool:
-        return all(chain.finished for chain in self._chains)
+        return not self._under_way and all(chain.finished for chain in self._chains)
 
     def advance(self) -> None:
-        active = [chain for chain in self._chains if not chain.finished]
-        behind = sorted(active, key=lambda chain: chain.done)[: TURNS * cores()]
-        with blas_beside(len(behind)):
-            for future in [self._pool.submit(chain.advance, self._drawers) for chain in behind]:
-                future.result()
+        if not self._under_way:
+            self._set_out()
+        under_way, self._under_way = self._under_way, []
+        for future in under_way:
+            future.result()
+        self._set_out()
 
     def extend(self, updates: int) -> None:
         for chain in self._chains:
@@ -251,10 +258,34 @@ class CompiledRun:
         self._pool.shutdown(cancel_futures=True)
         if self._drawers is not None:
             self._drawers.shutdown(cancel_futures=True)
+        self._limits.close()
+
+    def _set_out(self) -> None:
+        """On a turn of the chains that are behind, if any is not finished."""
+        active = [chain for chain in self._chains if not chain.finished]
+        behind = sorted(active, key=lambda chain: chain.done)[: TURNS * cores()]
+        self._limits.close()
+        self._limits.enter_context(blas_beside(len(behind)))
+        self._under_way = [self._pool.submit(chain.advance, self._drawers) for chain in behind]
+
+
+class _Stretch(NamedTuple):
+    """Updates under way: `first` to `stop` of a block, unless one of them runs out of angles."""
+
+    trace: Any
+    progress: Any
+    block: int
+    first: int
+    stop: int
+    began: float
 
 
 class _Chain:
-    """One chain: its state on the device, its noise, and what it has drawn but not handed over."""
+    """One chain: its state on the device, its noise, and what it has drawn but not handed over.
+
+    Updates are sent to the device before the last ones have come back, so that it never waits for us. Should one of
+    those run out of angles, what was sent after them finds the chain where it should not be, and does nothing.
+    """
 
     def __init__(
         self,
@@ -270,13 +301,15 @@ class _Chain:
     ):
         self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
         self._length = block_length(size * lots.draws)
-        self._progress = updater.begin(jax.tree.map(jnp.asarray, state))
-        self.updates, self._done = updates, done
-        self._block: int = -1
-        self._noise: Any = None
-        self._coming: deque[Future[Any]] = deque()
-        self._unread: Any = None
-        self._drawn: list[Piece] = []
+        self.updates, self._done, self._sent = updates, done, done
+        self._at = done % self._length
+        """Where in a block the chain will be when all that was sent has come back."""
+        self._progress = updater.begin(jax.tree.map(jnp.asarray, state), self._at)
+        self._noise: dict[int, Any] = {}
+        """Of the blocks in use."""
+        self._coming: dict[int, Future[Any]] = {}
+        self._under_way: deque[_Stretch] = deque()
+        self._drawn: deque[Piece] = deque()
 
     @property
     def finished(self) -> bool:
@@ -289,52 +322,58 @@ class _Chain:
     def advance(self, drawers: Executor | None) -> None:
         end = time.perf_counter() + TURN
         with on_cpu():
-            while not self.finished:
-                self._advance_stretch(drawers)
+            while self._sent < self.updates:
+                self._send(drawers)
+                if len(self._under_way) > 1:
+                    self._receive()
                 if time.perf_counter() > end:
                     break
-            self._read()
-        if self.finished or self._done == (self._block + 1) * self._length:  # a thousand that wait hold no noise
-            self._noise = None
+            while self._under_way:
+                self._receive()
+        if self.finished:
+            self._noise.clear()
 
     def take(self) -> list[Piece]:
-        drawn, self._drawn = self._drawn, []
-        return drawn
+        """All that has been drawn; more may be added meanwhile."""
+        return [self._drawn.popleft() for _ in range(len(self._drawn))]
 
-    def _advance_stretch(self, drawers: Executor | None) -> None:
+    def _send(self, drawers: Executor | None) -> None:
         """A block of updates, or as many as fit into a turn; drawers make the next blocks' noise while they run."""
-        block, first = divmod(self._done, self._length)
-        if block != self._block:
-            self._noise = self._coming.popleft().result() if self._coming else self._draw(block)
-            self._block = block
-            self._progress = self._updater.enter(self._progress, first)
-        elif self._noise is None:  # it had ended here, and was told to go on
-            self._noise = self._draw(block)
-        stretch = self._updater.stretch
-        stop = min(self._length, first + stretch, first + self.updates - self._done)
+        block, first = divmod(self._sent, self._length)
+        if block not in self._noise:
+            coming = self._coming.pop(block, None)
+            self._noise[block] = coming.result() if coming else self._draw(block)
+        if drawers:
+            self._draw_ahead(block, drawers)
+        stop = min(self._length, first + self._updater.stretch, first + self.updates - self._sent)
         began = time.perf_counter()
-        while (
-            drawers
-            and len(self._coming) < AHEAD
-            and (coming := block + 1 + len(self._coming)) * self._length < self.updates
-        ):
-            self._coming.append(drawers.submit(self._draw, coming))
-        trace, self._progress = self._updater.run(self._progress, self._noise, stop)
-        self._read()
-        reached, tried = self._updater.reached(self._progress)
+        trace, self._progress = self._updater.run(self._progress, self._noise[block], (self._at, first, stop))
+        self._under_way.append(_Stretch(trace, self._progress, block, first, stop, began))
+        self._sent, self._at = self._sent + stop - first, stop
+
+    def _receive(self) -> None:
+        """What the first stretch under way has brought."""
+        trace, progress, block, first, stop, began = self._under_way.popleft()
+        reached, tried = self._updater.reached(progress)
+        noise = self._noise[block]
         if reached > first:
-            self._unread = (trace, self._noise, slice(first, reached), self._done)
+            self._drawn.append(
+                Piece(self._position, self._done, *self._updater.read(trace, noise, slice(first, reached)))
+            )
             self._done += reached - first
         if reached < stop:
-            self._noise = self._updater.more_angles(self._noise, reached, tried)
+            self._noise[block] = self._updater.more_angles(noise, reached, tried)
+            self._under_way.clear()
+            self._progress, self._sent, self._at = progress, self._done, reached
+        elif reached == self._length:
+            del self._noise[block]
         if time.perf_counter() - began < TURN / 2:
-            self._updater.stretch = min(2 * stretch, self._updater.longest)
+            self._updater.stretch = min(max(self._updater.stretch, 2 * (stop - first)), self._updater.longest)
 
-    def _read(self) -> None:
-        if self._unread is not None:
-            trace, noise, rows, first = self._unread
-            self._drawn.append(Piece(self._position, first, *self._updater.read(trace, noise, rows)))
-            self._unread = None
+    def _draw_ahead(self, block: int, drawers: Executor) -> None:
+        for following in range(block + 1, block + 1 + AHEAD):
+            if following not in self._coming and following * self._length < self.updates:
+                self._coming[following] = drawers.submit(self._draw, following)
 
     def _draw(self, block: int) -> Any:
         source, draws, parts = self._lots

@@ -18,7 +18,7 @@ from jax import lax
 
 from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.lanes import dot, value_and_gradient
-from ellipslice.engines.loops import Block, Progress, Trace, empty_trace, write
+from ellipslice.engines.loops import Block, Progress, Span, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 
@@ -73,12 +73,14 @@ class Try(NamedTuple):
 
 
 def bounded_block(
-    rows: int, move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, stop: Any
+    rows: int, move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, span: Span
 ) -> tuple[tuple[Trace, Any], BoundedProgress]:
     """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not.
 
     `curvature`, shape (size,) or None, is minus an upper bound of the second derivatives.
     """
+    search, stop = span.set_out(start.search)
+    start = start._replace(search=search)
     slots = PLANES if curvature is None else 1  # one paraboloid is all there is to know
 
     def one_update(carry: Any) -> Any:

@@ -43,6 +43,20 @@ class Progress(NamedTuple):
     state: State
 
 
+class Span(NamedTuple):
+    """Updates to make: `first` to `stop` of a block, if the chain is where it is expected. Else it stays there."""
+
+    expected: Any
+    first: Any
+    stop: Any
+
+    def set_out(self, progress: Progress) -> tuple[Progress, Any]:
+        """The chain at its first update, and where to stop."""
+        is_there = progress.t == self.expected
+        t = jnp.where(is_there, self.first, progress.t)
+        return progress._replace(t=t), jnp.where(is_there, self.stop, 0)
+
+
 class Trace(NamedTuple):
     """The rows of a block: what each update left behind."""
 
@@ -99,12 +113,13 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
 
 
 def search_block(
-    rows: int, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, stop: Any
+    rows: int, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, span: Span
 ) -> tuple[Trace, Progress]:
-    """Updates of a block up to `stop`, or to the first that runs out of angles.
+    """Updates of a block, up to the first that runs out of angles.
 
     The trace has `rows` rows, at least as many as there are updates to make; those left over are empty.
     """
+    start, stop = span.set_out(start)
 
     def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
         trace, (t, tried, nans, (f, log_l)) = carry
@@ -173,9 +188,10 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
 
 
 def step_block(
-    rows: int, move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, stop: Any
+    rows: int, move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, span: Span
 ) -> tuple[Trace, Progress]:
-    """Updates of a block up to `stop`, by a move that is not a search."""
+    """Updates of a block, by a move that is not a search."""
+    start, stop = span.set_out(start)
     target = CompiledTarget(likelihood, prepared)
 
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:

@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.engines import loops
 from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
-from ellipslice.engines.loops import Block, Progress
+from ellipslice.engines.loops import Block, Progress, Span
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise
 
@@ -24,15 +24,11 @@ class Updater:
         self.stretch = 1
         """Updates of any chain in one call; twice as many in the next, as long as a turn has room for them."""
 
-    def begin(self, state: State) -> Any:
-        """The progress of a chain before its first update."""
+    def begin(self, state: State, t: int) -> Any:
+        """The progress of a chain that begins at update `t` of a block."""
         # A Python float would be another type to JAX than what a loop returns, and the loop would be compiled twice.
         state = State(state.f, jnp.asarray(state.log_likelihood, jnp.asarray(state.f).dtype))
-        return Progress(jnp.int32(0), jnp.int32(0), jnp.int32(0), state)
-
-    def enter(self, progress: Any, t: int) -> Any:
-        """The progress of a chain that enters a block at its update `t`: the first, unless the run begins there."""
-        return progress._replace(t=jnp.int32(t))
+        return Progress(jnp.int32(t), jnp.int32(0), jnp.int32(0), state)
 
     def reached(self, progress: Any) -> tuple[int, int]:
         """The update that is next, and the angles it has tried in vain."""
@@ -42,9 +38,9 @@ class Updater:
         """The noise of a block in the form that `run` takes."""
         return noise
 
-    def run(self, progress: Any, noise: Any, stop: int) -> tuple[Any, Any]:
-        """Updates up to `stop` (at most `longest`), or to one that runs out of angles: a trace, and the progress."""
-        arguments = *self._arguments(progress, noise), stop
+    def run(self, progress: Any, noise: Any, span: tuple[int, int, int]) -> tuple[Any, Any]:
+        """Updates of a `loops.Span`, at most `longest`, to one that runs out of angles: a trace, and the progress."""
+        arguments = *self._arguments(progress, noise), Span(*map(np.int32, span))
         try:
             return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
         except jax.errors.JaxRuntimeError:
@@ -121,12 +117,9 @@ class BoundedSearches(Searches):
         super().__init__(in_one, longest, move, 1, likelihood)
         self._loop, self._static, self._curvature = bounded_block, (longest, move), curvature
 
-    def begin(self, state: State) -> BoundedProgress:
+    def begin(self, state: State, t: int) -> BoundedProgress:
         gradient = loops.gradient(self._likelihood, state.f)
-        return BoundedProgress(super().begin(state), jnp.int32(0), gradient, jnp.int32(0))
-
-    def enter(self, progress: BoundedProgress, t: int) -> BoundedProgress:
-        return progress._replace(search=super().enter(progress.search, t))
+        return BoundedProgress(super().begin(state, t), jnp.int32(0), gradient, jnp.int32(0))
 
     def reached(self, progress: BoundedProgress) -> tuple[int, int]:
         if int(progress.above):

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, cython_blas
+from scipy.linalg import blas, cython_blas  # pyright: ignore[reportAttributeAccessIssue]
 
 from ellipslice.priors.base import aligned_empty
 
@@ -24,7 +24,7 @@ def draw_by_rows(rows: np.ndarray, triangular: bool, rng: np.random.Generator, c
 def _times_triangular(z: np.ndarray, rows: np.ndarray) -> None:
     """Put z @ rows in the place of z. Both are in C's order: for BLAS, which has Fortran's, they are transposes."""
     if (product := _dtrmm()) is None:
-        blas.dtrmm(1.0, rows.T, z.T, side=0, lower=1, overwrite_b=1)
+        blas.dtrmm(1.0, rows.T, z.T, side=0, lower=1, overwrite_b=1)  # pyright: ignore[reportAttributeAccessIssue]
         return
     count, size = (ctypes.byref(ctypes.c_int(length)) for length in z.shape)
     one = ctypes.byref(ctypes.c_double(1.0))

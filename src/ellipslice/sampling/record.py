@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import os
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -200,7 +203,7 @@ class Memory:
         check_memory((chains, draws), self.latents)
         for columns in (self.latents, self.statistics):
             for name, values in columns.items():
-                columns[name] = np.empty((chains, draws, *values.shape[2:]), values.dtype)
+                columns[name] = _room((chains, draws, *values.shape[2:]), values.dtype)
                 columns[name][:, :room] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
@@ -209,6 +212,18 @@ class Memory:
                 if not np.can_cast(values.dtype, columns[name].dtype):  # whole numbers first, then others
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
                 columns[name][chains, first : first + values.shape[1]] = values
+
+
+def _room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that is written to bit by bit. The system hands over its memory page by page, as it is reached.
+
+    NumPy would ask for huge pages: where a virtual machine's host has to fetch them that took five times as long.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size < 2**22 or sys.platform != "linux":
+        return np.empty(shape, dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def check_memory(shape: tuple[int, int], columns: Kept) -> None:
