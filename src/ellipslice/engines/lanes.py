@@ -83,8 +83,8 @@ def value_and_gradient(likelihood: Any, f: Any) -> tuple[Any, Any]:
 
 
 def dot(one: Any, two: Any) -> Any:
-    """The inner product of two vectors, in lanes."""
-    return _sum(one * two)
+    """The inner product of two vectors; in lanes, if it is to be compiled."""
+    return one @ two if isinstance(two, np.ndarray) else _sum(one * two)
 
 
 def _total(a: Any, m: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from ellipslice.engines.lanes import dot
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
 from ellipslice.priors.triangular import draw_by_rows
@@ -59,8 +60,8 @@ class SitesBeside:
         """The ratio of Q and P on an ellipse."""
         slope = self.linear - self.precision * self.centre
         bent_x, bent_nu = self.precision * x, self.precision * nu
-        parts = (slope * x, slope * nu, x * bent_x, nu * bent_x, nu * bent_nu)
-        return Ratio(*(part.sum() for part in parts))
+        pairs = ((slope, x), (slope, nu), (x, bent_x), (nu, bent_x), (nu, bent_nu))
+        return Ratio(*(dot(one, two) for one, two in pairs))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""
@@ -74,12 +75,13 @@ def triangular(rows: np.ndarray) -> np.ndarray:
 
 def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """The factor of inv(inv(Sigma) + diag(precision)) from the one of Sigma = rows.T @ rows, which may be singular."""
-    return solve_triangular(white_root(rows, precision), rows, lower=True)
+    return solve_triangular(white_root(rows, precision), rows, lower=True, check_finite=False)
 
 
 def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
     """The factor of Q's precision where the prior is white, I + rows diag(precision) rows.T; lower triangular."""
-    inner = (rows * precision) @ rows.T
+    weighted = rows * np.sqrt(np.abs(precision))
+    inner = (weighted * np.sign(precision) if (precision < 0).any() else weighted) @ weighted.T
     inner.flat[:: len(inner) + 1] += 1.0
     return cholesky(inner, lower=True)
 
