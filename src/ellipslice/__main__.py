@@ -1,0 +1,5 @@
+"""`python -m ellipslice`: the command line."""
+
+from ellipslice.cli import main
+
+main()
