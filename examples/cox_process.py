@@ -1,4 +1,10 @@
-"""A log-Gaussian Cox process on a grid of a million cells: events in the plane, whose intensity is an unknown field.
+"""
+Events on a map
+===============
+
+A log-Gaussian Cox process on a grid of a million cells: events in the plane, whose intensity is an unknown field.
+
+::
 
     python examples/cox_process.py                # 1000 x 1000 cells: ten minutes, a picture, the peak memory
     python examples/cox_process.py --size 100 --warmup 5000 --draws 2000     # a minute, and twelve times the updates

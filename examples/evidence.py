@@ -1,4 +1,10 @@
-"""Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+"""
+Which kernel do the data prefer?
+================================
+
+Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+
+::
 
     python examples/evidence.py --picture evidence.png
 

@@ -1,4 +1,10 @@
-"""A Gibbs sampler in plain NumPy, with `es.step` for its latent function.
+"""
+A Gibbs loop of your own
+========================
+
+A Gibbs sampler in plain NumPy, with `es.step` for its latent function.
+
+::
 
     python examples/gibbs.py
 

@@ -1,4 +1,10 @@
-"""A logistic regression with a million rows: `Linear` carries A f, so proposals cost no product with A.
+"""
+Logistic regression with very many rows
+=======================================
+
+A logistic regression with a million rows: `Linear` carries A f, so proposals cost no product with A.
+
+::
 
     python examples/million_rows.py [rows [weights]]
 

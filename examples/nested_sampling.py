@@ -1,4 +1,10 @@
-"""Nested sampling with dynesty, its live points moved along ellipses.
+"""
+Inside nested sampling
+======================
+
+Nested sampling with dynesty, its live points moved along ellipses.
+
+::
 
     python examples/nested_sampling.py
 

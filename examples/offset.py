@@ -1,4 +1,10 @@
-"""An unknown constant beside f: added to the covariance it ruins the sampler, as a variable of its own it does not.
+"""
+An unknown constant beside a function
+=====================================
+
+An unknown constant beside f: added to the covariance it ruins the sampler, as a variable of its own it does not.
+
+::
 
     python examples/offset.py
 

@@ -1,4 +1,10 @@
-"""Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+"""
+Predictions at new points
+=========================
+
+Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+
+::
 
     python examples/predict.py --picture predict.png
 

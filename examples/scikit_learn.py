@@ -1,7 +1,12 @@
-"""The estimators beside scikit-learn's own Gaussian processes: handwritten digits, and a curve with outliers.
+"""
+In place of scikit-learn's Gaussian processes
+=============================================
 
-python examples/scikit_learn.py                          # cross-validation takes about a minute
-python examples/scikit_learn.py --picture estimators.png
+The estimators beside scikit-learn's own Gaussian processes: handwritten digits, and a curve with outliers.
+
+::
+
+    python examples/scikit_learn.py                          # draws scikit_learn.png
 """
 
 from __future__ import annotations

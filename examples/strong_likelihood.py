@@ -1,4 +1,10 @@
-"""Many precise observations: plain elliptical slice sampling barely moves, around a fitted Gaussian it does.
+"""
+Many precise observations
+=========================
+
+Many precise observations: plain elliptical slice sampling barely moves, around a fitted Gaussian it does.
+
+::
 
     python examples/strong_likelihood.py --picture strong.png
 

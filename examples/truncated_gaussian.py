@@ -1,4 +1,10 @@
-"""A dose-response curve that is known to rise, from a handful of noisy measurements.
+"""
+A curve that rises
+==================
+
+A dose-response curve that is known to rise, from a handful of noisy measurements.
+
+::
 
     python examples/truncated_gaussian.py --picture curve.png
 

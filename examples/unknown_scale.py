@@ -1,4 +1,10 @@
-"""How quickly does the rate of explosions change? Coal mining with unknown amplitude and length scale.
+"""
+Unknown amplitude and length scale
+==================================
+
+How quickly does the rate of explosions change? Coal mining with unknown amplitude and length scale.
+
+::
 
     python examples/unknown_scale.py --picture unknown_scale.png
 
