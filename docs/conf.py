@@ -5,6 +5,7 @@ a build in seconds that runs nothing, `-D nb_execution_mode=off -D plot_gallery=
 """
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -59,6 +60,8 @@ shutil.copy(HERE / "_kernel" / "ipython_kernel_config.py", _profile)
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # of `!ellipslice`
 os.environ["IPYTHONDIR"] = str(BUILD / "ipython")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger warns on every start
+os.environ["TTY_COMPATIBLE"] = "0"  # no live lines from commands
+logging.getLogger().setLevel(logging.WARNING)  # what libraries say when they are imported
 
 # --- reference ----------------------------------------------------------------------------------------------------
 

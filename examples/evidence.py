@@ -6,7 +6,7 @@ Which model of the coal-mining explosions do the data prefer? Evidence of kernel
 
 ::
 
-    python examples/evidence.py --picture evidence.png
+    python examples/evidence.py        # writes evidence.png; --particles 1000 for smaller errors
 
 191 explosions in 811 bins of 50 days are counts of a Poisson process whose log-rate is a Gaussian process. Was the rate
 constant? If not, how fast did it change, and how smoothly? Each answer is a prior; log Z says how well it predicted the
@@ -103,7 +103,7 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--particles", type=int, default=1000)
-    options.add_argument("--picture")
+    options.add_argument("--particles", type=int, default=200)
+    options.add_argument("--picture", default="evidence.png")
     asked = options.parse_args()
     main(particles=asked.particles, picture=asked.picture)
