@@ -2,8 +2,8 @@
 Logistic regression with very many rows
 =======================================
 
-A logistic regression with a hundred thousand rows, or a million: `Linear` carries A f, so that proposals cost no product
-with A.
+A logistic regression with a hundred thousand rows, or a million: `Linear` carries A f, so that proposals cost no
+product with A.
 
 ::
 
