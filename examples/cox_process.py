@@ -60,7 +60,7 @@ def picture(counts: np.ndarray, truth: np.ndarray, draws: np.ndarray, path: str)
 
 def main() -> None:
     """Simulate events, sample the field, draw it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=64, help="cells along each side")
     parser.add_argument("--draws", type=int, default=500, help="of each of two chains, one for every ten updates")
     parser.add_argument("--warmup", type=int, default=2000, help="updates before them")

@@ -75,6 +75,6 @@ def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> Non
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--picture", default="scikit_learn.png", help="where to save one of the curve")
     main(picture=parser.parse_args().picture)
