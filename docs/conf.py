@@ -12,6 +12,9 @@ import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from docutils import nodes
+from latex2mathml.converter import convert as to_mathml
+
 from ellipslice import explore
 
 HERE = Path(__file__).parent
@@ -112,11 +115,26 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and what was printed are not copied
 
 
+html_math_renderer = "mathml"
+
+
+def write_formula(display: str):
+    """What browsers show by themselves: pages need no network, and formulas no script."""
+
+    def visit(translator, node) -> None:
+        translator.body.append(to_mathml(node.astext(), display=display))
+        raise nodes.SkipNode
+
+    return visit, None
+
+
+def put_explorer(app, exception) -> None:
+    """The page to play with, made anew for every build."""
+    if exception is None and app.builder.format == "html":
+        Path(app.outdir, "_static", "explore.html").write_text(explore.page(), encoding="utf8")
+
+
 def setup(app) -> None:
-    """The page to play with is made anew for every build."""
-
-    def put_explorer(app, exception) -> None:
-        if exception is None and app.builder.format == "html":
-            Path(app.outdir, "_static", "explore.html").write_text(explore.page(), encoding="utf8")
-
+    """What Sphinx calls first."""
+    app.add_html_math_renderer("mathml", write_formula("inline"), write_formula("block"))
     app.connect("build-finished", put_explorer)

@@ -7,7 +7,7 @@ field.
 
 ::
 
-    python examples/cox_process.py        # 64 x 64 cells; writes cox_process.png
+    python examples/cox_process.py        # 48 x 48 cells; writes cox_process.png
     python examples/cox_process.py --size 1000 --warmup 500 --draws 150        # a million cells, in ten minutes
 
 The log-intensity is Gaussian with an exponential kernel, drawn through the FFT (`Stationary`); the counts in the cells
@@ -61,8 +61,8 @@ def picture(counts: np.ndarray, truth: np.ndarray, draws: np.ndarray, path: str)
 def main() -> None:
     """Simulate events, sample the field, draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=64, help="cells along each side")
-    parser.add_argument("--draws", type=int, default=500, help="of each of two chains, one for every ten updates")
+    parser.add_argument("--size", type=int, default=48, help="cells along each side")
+    parser.add_argument("--draws", type=int, default=300, help="of each of two chains, one for every ten updates")
     parser.add_argument("--warmup", type=int, default=2000, help="updates before them")
     parser.add_argument("--picture", default="cox_process.png")
     options = parser.parse_args()

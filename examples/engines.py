@@ -63,12 +63,12 @@ print(f"largest difference between compiled and host: {same:.1e}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", width_ratios=[1.3, 1])
 for (name, tree), style in zip(trees.items(), ("-", "--", ":", "-"), strict=True):
-    left.plot(tree.posterior.f[0, :120, 50], style, label=name)
-    right.plot(x, tree.posterior.f.mean(("chain", "draw")), style)
+    left.plot(tree.posterior.f[0, :120, 50], style)
+    right.plot(x, tree.posterior.f.mean(("chain", "draw")), style, label=name)
 left.set(xlabel="draw", ylabel="f in the middle", title="one chain")
 right.set(xlabel="x", ylabel="posterior mean of f", title="all chains")
-right.plot(x, np.sin(x), color="black", linewidth=0.8)
-left.legend(frameon=False)
+right.plot(x, np.sin(x), color="black", linewidth=0.8, label="truth")
+right.legend(frameon=False, fontsize="small", loc="lower left")
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
 figure.savefig("engines.png", dpi=110)
