@@ -8,7 +8,7 @@ field.
 ::
 
     python examples/cox_process.py        # 48 x 48 cells; writes cox_process.png
-    python examples/cox_process.py --size 1000 --warmup 500 --draws 150        # a million cells, in ten minutes
+    python examples/cox_process.py --size 1000 --warmup 500 --draws 150 --thin 10        # a million, in ten minutes
 
 The log-intensity is Gaussian with an exponential kernel, drawn through the FFT (`Stationary`); the counts in the cells
 are Poisson. What is kept of each draw is the log-intensity averaged over squares of cells, not all of it: `keep`.
@@ -62,7 +62,8 @@ def main() -> None:
     """Simulate events, sample the field, draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=48, help="cells along each side")
-    parser.add_argument("--draws", type=int, default=300, help="of each of two chains, one for every ten updates")
+    parser.add_argument("--draws", type=int, default=300, help="of each of two chains")
+    parser.add_argument("--thin", type=int, default=50, help="updates for each draw")
     parser.add_argument("--warmup", type=int, default=2000, help="updates before them")
     parser.add_argument("--picture", default="cox_process.png")
     options = parser.parse_args()
@@ -73,7 +74,7 @@ def main() -> None:
         lambda lag: np.exp(-np.linalg.norm(lag, axis=-1) / length),
         (size, size),
         spacing=1.0,
-        mean=np.log(4 / length**2) - 0.5,  # four events in a square of that length
+        mean=np.log(2 / length**2) - 0.5,  # two events in a square of that length
     )
     truth = prior.simulate(rng)
     counts = rng.poisson(np.exp(truth))
@@ -84,7 +85,7 @@ def main() -> None:
         prior,
         draws=options.draws,
         warmup=options.warmup,
-        thin=10,
+        thin=options.thin,
         chains=2,
         seed=1,
         keep=lambda f: {"log_intensity": averaged(f)},

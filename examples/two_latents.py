@@ -41,7 +41,7 @@ model = es.gp.LatentGP(
     changing_noise,
     mean={"mean": 0.0, "log_noise": -1.0},
 )
-fit = model.fit(x, y, draws=500, warmup=2_000, thin=100, seed=1)
+fit = model.fit(x, y, draws=500, warmup=2_000, thin=50, seed=1)
 print(es.diagnostics.verdict(fit.tree))
 
 # %%

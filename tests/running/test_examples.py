@@ -53,9 +53,9 @@ SCRIPTS = {
         "draws=100": "draws=20",
     },
     "engines": {"2_000": "200", "500": "50"},
-    "regions": {"draws=500,": "draws=40,", "warmup=2_000": "warmup=50", "thin=30": "thin=1"},
-    "time_series": {"100_000": "1_000", "draws=100": "draws=20", "warmup=300": "warmup=20"},
-    "two_latents": {"draws=500, warmup=2_000, thin=100": "draws=20, warmup=20, thin=1"},
+    "regions": {"draws=1_000": "draws=50"},
+    "time_series": {"20_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
+    "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
 }
 """Those that are read from the top down, with what makes them small."""
 
@@ -92,7 +92,7 @@ def test_models_with_unknown_parameters(name, tmp_path, monkeypatch, capsys):
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "cox.png"
-    options = ["--size", "25", "--warmup", "50", "--draws", "20", "--picture", str(path)]
+    options = ["--size", "25", "--warmup", "50", "--draws", "20", "--thin", "10", "--picture", str(path)]
     monkeypatch.setattr(sys, "argv", ["cox_process.py", *options])
     module = load("cox_process")
     monkeypatch.setattr(module, "SHOWN", 10)  # the verdict looks at every square
