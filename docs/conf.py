@@ -5,11 +5,15 @@ a build in seconds that runs nothing, `-D nb_execution_mode=off -D plot_gallery=
 """
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
+
+from docutils import nodes
+from latex2mathml.converter import convert as to_mathml
 
 from ellipslice import explore
 
@@ -59,6 +63,8 @@ shutil.copy(HERE / "_kernel" / "ipython_kernel_config.py", _profile)
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # of `!ellipslice`
 os.environ["IPYTHONDIR"] = str(BUILD / "ipython")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger warns on every start
+os.environ["TTY_COMPATIBLE"] = "0"  # no live lines from commands
+logging.getLogger().setLevel(logging.WARNING)  # what libraries say when they are imported
 
 # --- reference ----------------------------------------------------------------------------------------------------
 
@@ -83,6 +89,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,
     "download_all_examples": False,
     "min_reported_time": 30,
     "image_srcset": ["2x"],
@@ -108,11 +115,26 @@ html_theme_options = {
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and what was printed are not copied
 
 
+html_math_renderer = "mathml"
+
+
+def write_formula(display: str):
+    """What browsers show by themselves: pages need no network, and formulas no script."""
+
+    def visit(translator, node) -> None:
+        translator.body.append(to_mathml(node.astext(), display=display))
+        raise nodes.SkipNode
+
+    return visit, None
+
+
+def put_explorer(app, exception) -> None:
+    """The page to play with, made anew for every build."""
+    if exception is None and app.builder.format == "html":
+        Path(app.outdir, "_static", "explore.html").write_text(explore.page(), encoding="utf8")
+
+
 def setup(app) -> None:
-    """The page to play with is made anew for every build."""
-
-    def put_explorer(app, exception) -> None:
-        if exception is None and app.builder.format == "html":
-            Path(app.outdir, "_static", "explore.html").write_text(explore.page(), encoding="utf8")
-
+    """What Sphinx calls first."""
+    app.add_html_math_renderer("mathml", write_formula("inline"), write_formula("block"))
     app.connect("build-finished", put_explorer)

@@ -6,7 +6,7 @@ The estimators beside scikit-learn's own Gaussian processes: handwritten digits,
 
 ::
 
-    python examples/scikit_learn.py                          # draws scikit_learn.png
+    python examples/scikit_learn.py        # writes scikit_learn.png
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def curve(draws: int, picture: str | None) -> None:
     axes[0].legend(frameon=False)
     if picture is not None:
         figure.savefig(picture, dpi=110)
-    plt.close(figure)
 
 
 def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> None:
@@ -76,6 +75,6 @@ def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> Non
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--picture", help="where to save one of the curve")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--picture", default="scikit_learn.png", help="where to save one of the curve")
     main(picture=parser.parse_args().picture)

@@ -1,6 +1,7 @@
 """Settings of the kernels that run the cells of pages; `conf.py` puts this file where they look for it."""
 
 c = get_config()  # noqa: F821  # IPython gives it
+c.Application.log_level = "ERROR"
 c.InlineBackend.figure_formats = ["retina"]
 c.InlineBackend.rc = {
     "figure.figsize": (7.5, 3.5),

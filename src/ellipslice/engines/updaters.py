@@ -45,10 +45,11 @@ class Updater:
     def run(self, progress: Any, noise: Any, stop: int) -> tuple[Any, Any]:
         """Updates up to `stop` (at most `longest`), or to one that runs out of angles: a trace, and the progress."""
         arguments = *self._arguments(progress, noise), stop
+        in_one = self._in_one  # chains share this object, and another may find out in the meantime
         try:
-            return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
+            return loops.run_loop(in_one, self._loop, self._static, *arguments)
         except jax.errors.JaxRuntimeError:
-            if not self._in_one:
+            if not in_one:
                 raise
             self._in_one = False  # XLA could not, so as it comes
             return loops.run_loop(False, self._loop, self._static, *arguments)

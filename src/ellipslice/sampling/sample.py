@@ -115,8 +115,8 @@ def sample(
     precision : {"double", "single"}
         Single precision is several times faster on a GPU; it runs on the engines "batched" and "fused".
     vectorized : bool, optional
-        True says that the log-likelihood takes a batch, ``(batch, *shape) -> (batch,)``. On the host engine this turns on
-        look-ahead and evaluates all chains in one call.
+        True says that the log-likelihood takes a batch, ``(batch, *shape) -> (batch,)``. On the host engine this turns
+        on look-ahead and evaluates all chains in one call.
     concave : bool, optional
         True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
         code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
