@@ -188,6 +188,11 @@ def sample(
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     check_timeout(timeout, executor)
+    if reference is not None and look_ahead is not None and look_ahead > 1:  # before a reference is fitted
+        raise ValueError(
+            f"look_ahead={look_ahead} was asked for, but a reference comes with a move that is not a single search. "
+            "Leave one of them out."
+        )
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings(), hired(executor, timeout) as workers:
         how, around = None, None
