@@ -64,7 +64,7 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 os.environ["IPYTHONDIR"] = str(BUILD / "ipython")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger warns on every start
 os.environ["TTY_COMPATIBLE"] = "0"  # no live lines from commands
-logging.getLogger().setLevel(logging.WARNING)  # what libraries say when they are imported
+logging.basicConfig(level=logging.WARNING)  # the theme's colours would set it to INFO, for all libraries
 
 # --- reference ----------------------------------------------------------------------------------------------------
 
