@@ -128,6 +128,12 @@ def write_formula(display: str):
     return visit, None
 
 
+def name_language(app, docname, source) -> None:
+    """Cells that are not run have no kernel to say what they are written in."""
+    if app.config.nb_execution_mode == "off":
+        source[0] = source[0].replace("\n  name: python3\n", "\n  name: python3\n  language: python\n", 1)
+
+
 def put_explorer(app, exception) -> None:
     """The page to play with, made anew for every build."""
     if exception is None and app.builder.format == "html":
@@ -137,4 +143,5 @@ def put_explorer(app, exception) -> None:
 def setup(app) -> None:
     """What Sphinx calls first."""
     app.add_html_math_renderer("mathml", write_formula("inline"), write_formula("block"))
+    app.connect("source-read", name_language)
     app.connect("build-finished", put_explorer)

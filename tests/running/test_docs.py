@@ -107,7 +107,7 @@ def site(tmp_path_factory) -> Path:
     said = subprocess.run(
         f"{sys.executable} -m sphinx -W --keep-going -q -D nb_execution_mode=off -D plot_gallery=0 docs html".split(),
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         timeout=600,
