@@ -131,7 +131,7 @@ def write_formula(display: str):
 def name_language(app, docname, source) -> None:
     """Cells that are not run have no kernel to say what they are written in."""
     if app.config.nb_execution_mode == "off":
-        source[0] = source[0].replace("\n  name: python3\n", "\n  name: python3\n  language: python\n", 1)
+        source[0] = source[0].replace("\n  name: python3\n", "\n  name: python3\n  language: ipython3\n", 1)
 
 
 def put_explorer(app, exception) -> None:
