@@ -64,7 +64,7 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 os.environ["IPYTHONDIR"] = str(BUILD / "ipython")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # else its debugger warns on every start
 os.environ["TTY_COMPATIBLE"] = "0"  # no live lines from commands
-logging.getLogger().setLevel(logging.WARNING)  # what libraries say when they are imported
+logging.basicConfig(level=logging.WARNING)  # the theme's colours would set it to INFO, for all libraries
 
 # --- reference ----------------------------------------------------------------------------------------------------
 
@@ -128,6 +128,12 @@ def write_formula(display: str):
     return visit, None
 
 
+def name_language(app, docname, source) -> None:
+    """Cells that are not run have no kernel to say what they are written in."""
+    if app.config.nb_execution_mode == "off":
+        source[0] = source[0].replace("\n  name: python3\n", "\n  name: python3\n  language: ipython3\n", 1)
+
+
 def put_explorer(app, exception) -> None:
     """The page to play with, made anew for every build."""
     if exception is None and app.builder.format == "html":
@@ -137,4 +143,5 @@ def put_explorer(app, exception) -> None:
 def setup(app) -> None:
     """What Sphinx calls first."""
     app.add_html_math_renderer("mathml", write_formula("inline"), write_formula("block"))
+    app.connect("source-read", name_language)
     app.connect("build-finished", put_explorer)

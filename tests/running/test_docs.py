@@ -107,7 +107,7 @@ def site(tmp_path_factory) -> Path:
     said = subprocess.run(
         f"{sys.executable} -m sphinx -W --keep-going -q -D nb_execution_mode=off -D plot_gallery=0 docs html".split(),
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         timeout=600,
@@ -138,6 +138,8 @@ def broken(site: Path) -> set[tuple[str, str]]:
     pages = {page: Links(page) for page in site.resolve().rglob("*.html")}
     found = set()
     for page, links in pages.items():
+        if "_modules" in page.parts:  # code, whose links back know the page and not always the place
+            continue
         for target in links.targets:
             parts = urlsplit(target)
             if parts.scheme or parts.netloc or target == "#":

@@ -54,7 +54,7 @@ SCRIPTS = {
     },
     "engines": {"2_000": "200", "500": "50"},
     "regions": {"draws=1_000": "draws=50"},
-    "time_series": {"20_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
+    "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
     "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
 }
 """Those that are read from the top down, with what makes them small."""
