@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kills malformed format coverage clean
+.PHONY: help demo docs test kills malformed format coverage clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests an
 	@echo "pyright";      PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
 	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+
+docs: $(VENV)/.installed-docs  ## build the pages, examples run: docs/_build/html/index.html (first ten minutes, then seconds)
+	@$(QUIET_THREADS) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 kills: $(VENV)/.installed-test  ## kill runs with a store a hundred times, resume them and compare the stores
 	@$(QUIET_THREADS) $(BIN)/python tests/faults/kills.py --kills 100
@@ -49,5 +53,5 @@ coverage: $(VENV)/.installed-test  ## which lines the tests reach
 	@$(BIN)/coverage report
 
 clean:  ## remove the environment, caches and what the demo wrote
-	rm -rf $(VENV) demo build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
+	rm -rf $(VENV) demo build dist docs/_build docs/gallery .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage .coverage.* htmlcov
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

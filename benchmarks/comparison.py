@@ -21,6 +21,10 @@ medians (with the range of the ratios). `python benchmarks/comparison.py` makes 
 `es.likelihoods`; "ours, fused" is the GPU kernel for sums over the values of f. The floors make the random numbers and
 the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster. On CPUs
 "+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
+
+Speed is not all: [who else does this, and what they do better](peers.md). Measured elsewhere: [strong
+likelihoods](strong_likelihood.md), [unknown parameters beside NUTS](unknown_parameters.md#how-fast-it-is), [inside
+BlackJAX's loops](blackjax.md#speed), [truncated Gaussians beside BoTorch](truncated.md#speed).
 """
 
 

@@ -1,13 +1,20 @@
-"""A log-Gaussian Cox process on a grid of a million cells: events in the plane, whose intensity is an unknown field.
+"""
+Events on a map
+===============
 
-    python examples/cox_process.py                # 1000 x 1000 cells: ten minutes, a picture, the peak memory
-    python examples/cox_process.py --size 100 --warmup 5000 --draws 2000     # a minute, and twelve times the updates
+A log-Gaussian Cox process on a grid, of a million cells if you like: events in the plane, whose intensity is an unknown
+field.
+
+::
+
+    python examples/cox_process.py        # 48 x 48 cells; writes cox_process.png
+    python examples/cox_process.py --size 1000 --warmup 500 --draws 150 --thin 10        # a million, in ten minutes
 
 The log-intensity is Gaussian with an exponential kernel, drawn through the FFT (`Stationary`); the counts in the cells
 are Poisson. What is kept of each draw is the log-intensity averaged over squares of cells, not all of it: `keep`.
 
-An update costs a draw and a few evaluations, but the more the events say, the less it moves the field: for some two
-hundred events the second run has an effective size of 25. The verdict at the end says whether it was enough.
+An update costs a draw and a few evaluations, but the more the events say, the less it moves the field. The verdict at
+the end says whether it was enough.
 """
 
 from __future__ import annotations
@@ -49,15 +56,15 @@ def picture(counts: np.ndarray, truth: np.ndarray, draws: np.ndarray, path: str)
         figure.colorbar(axis.imshow(values, vmin=least, vmax=most), ax=axis, shrink=0.8)
         axis.set(title=title, xticks=[], yticks=[])
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def main() -> None:
     """Simulate events, sample the field, draw it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=1000, help="cells along each side")
-    parser.add_argument("--draws", type=int, default=150, help="of each of two chains, one for every ten updates")
-    parser.add_argument("--warmup", type=int, default=500, help="updates before them")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=48, help="cells along each side")
+    parser.add_argument("--draws", type=int, default=300, help="of each of two chains")
+    parser.add_argument("--thin", type=int, default=50, help="updates for each draw")
+    parser.add_argument("--warmup", type=int, default=2000, help="updates before them")
     parser.add_argument("--picture", default="cox_process.png")
     options = parser.parse_args()
 
@@ -67,7 +74,7 @@ def main() -> None:
         lambda lag: np.exp(-np.linalg.norm(lag, axis=-1) / length),
         (size, size),
         spacing=1.0,
-        mean=np.log(4 / length**2) - 0.5,  # four events in a square of that length
+        mean=np.log(2 / length**2) - 0.5,  # two events in a square of that length
     )
     truth = prior.simulate(rng)
     counts = rng.poisson(np.exp(truth))
@@ -78,7 +85,7 @@ def main() -> None:
         prior,
         draws=options.draws,
         warmup=options.warmup,
-        thin=10,
+        thin=options.thin,
         chains=2,
         seed=1,
         keep=lambda f: {"log_intensity": averaged(f)},

@@ -1,6 +1,13 @@
-"""Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+"""
+Which kernel do the data prefer?
+================================
 
-    python examples/evidence.py --picture evidence.png
+Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+
+::
+
+    python examples/evidence.py        # writes evidence.png
+    python examples/evidence.py --particles 1000 --scales 2.5 5 10 20 40 80        # more models, smaller errors
 
 191 explosions in 811 bins of 50 days are counts of a Poisson process whose log-rate is a Gaussian process. Was the rate
 constant? If not, how fast did it change, and how smoothly? Each answer is a prior; log Z says how well it predicted the
@@ -26,7 +33,7 @@ KERNELS = {
 """Squared-exponential, and Matérn 3/2, of distances in length scales."""
 
 
-def main(scales: Sequence[float] = (2.5, 5, 10, 20, 40, 80), particles: int = 1000, picture: str | None = None) -> None:
+def main(scales: Sequence[float], particles: int, picture: str | None = None) -> None:
     """Print a row for each model, and draw the picture."""
     coal = es.data.coal_mining()
     years, likelihood = coal.bin_years, es.likelihoods.Poisson(coal.counts, math.log(191 / 811))
@@ -97,7 +104,8 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--particles", type=int, default=1000)
-    options.add_argument("--picture")
+    options.add_argument("--particles", type=int, default=200)
+    options.add_argument("--scales", type=float, nargs="+", default=[5, 20, 80], help="in years")
+    options.add_argument("--picture", default="evidence.png")
     asked = options.parse_args()
-    main(particles=asked.particles, picture=asked.picture)
+    main(asked.scales, asked.particles, asked.picture)

@@ -1,6 +1,12 @@
-"""A Gibbs sampler in plain NumPy, with `es.step` for its latent function.
+"""
+A Gibbs loop of your own
+========================
 
-    python examples/gibbs.py
+A Gibbs sampler in plain NumPy, with `es.step` for its latent function.
+
+::
+
+    python examples/gibbs.py        # writes gibbs.png
 
 Counts are Poisson with rate r exp(f): f is a function with a Gaussian prior, r an unknown level with a gamma prior.
 Given r, f has a Gaussian prior and any likelihood, so `es.step` updates it. Given f, r is gamma again, and drawn
@@ -37,8 +43,8 @@ def gibbs(
     return functions, levels, evaluations / updates
 
 
-def main(updates: int = 20_000) -> None:
-    """Print what was found."""
+def main(updates: int = 20_000, picture: str | None = None) -> None:
+    """Print what was found, and draw it."""
     rng = np.random.default_rng(1)
     x = np.linspace(0, 10, 50)
     covariance = 0.2 * np.exp(-2 * (x[:, None] - x) ** 2) + 1e-6 * np.eye(50)
@@ -54,7 +60,31 @@ def main(updates: int = 20_000) -> None:
         f"the truth is between the 5% and 95% quantiles of f at {np.mean((low < truth) & (truth < high)):.0%} of places"
     )
     print(f"effective size of r: {float(es.diagnostics.effective_size(levels)):,.0f} of {len(levels):,} draws")
+    if picture:
+        draw(x, y, truth, (low, functions.mean(axis=0), high), levels, picture)
+
+
+def draw(
+    x: np.ndarray, y: np.ndarray, truth: np.ndarray, band: tuple[np.ndarray, ...], levels: np.ndarray, path: str
+) -> None:
+    """The function beside the truth, and the level."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained", width_ratios=[1.8, 1])
+    low, middle, high = band
+    left.fill_between(x, low, high, color="#56B4E9", alpha=0.5, label="90 % of the draws")
+    left.plot(x, middle, color="#0072B2")
+    left.plot(x, truth, "--", color="black", label="truth")
+    left.plot(x, np.log((y + 0.5) / 5), ".", color="#5f6670", label="log of counts over 5")
+    left.set(xlabel="x", ylabel="f")
+    left.legend(frameon=False)
+    right.hist(levels, 60, density=True, color="#56B4E9")
+    right.axvline(5, color="black", linestyle="--")
+    right.set(xlabel="r", yticks=[])
+    for panel in (left, right):
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
-    main()
+    main(picture="gibbs.png")

@@ -1,6 +1,12 @@
-"""Nested sampling with dynesty, its live points moved along ellipses.
+"""
+Inside nested sampling
+======================
 
-    python examples/nested_sampling.py
+Nested sampling with dynesty, its live points moved along ellipses.
+
+::
+
+    python examples/nested_sampling.py        # writes nested_sampling.png
 
 Nested sampling draws new points from the prior where the likelihood is above that of the worst live point. dynesty does
 so by random walks or slices in the unit cube. If the prior is Gaussian, elliptical slice sampling does it with no scale
@@ -75,11 +81,12 @@ def problem(size: int) -> tuple[Any, Any, float]:
     return log_likelihood, prior_transform, float(log_z)
 
 
-def main(size: int = 20, live: int = 400, updates: int = 10) -> None:
-    """Print a row for each way to move live points."""
+def main(size: int = 20, live: int = 200, updates: int = 10, picture: str | None = None) -> None:
+    """Print a row for each way to move live points, and draw how they went."""
     log_likelihood, prior_transform, truth = problem(size)
     print(f"{size} values, {live} live points; log Z is {truth:.2f}")
     print(f"{'':<16} {'log Z':>8} {'error':>6} {'evaluations':>12}")
+    runs = {}
     for name, move in (("ellipses", EllipticalSampler(updates=updates)), ("random slices", "rslice")):
         sampler = dynesty.NestedSampler(
             log_likelihood,
@@ -91,12 +98,34 @@ def main(size: int = 20, live: int = 400, updates: int = 10) -> None:
             rstate=np.random.default_rng(1),
         )
         sampler.run_nested(print_progress=False)
-        found = sampler.results
+        found = runs[name] = sampler.results
         print(f"{name:<16} {found.logz[-1]:>8.2f} {found.logzerr[-1]:>6.2f} {int(np.sum(found.ncall)):>12,}")
+    if picture:
+        draw(runs, truth, picture)
+
+
+def draw(runs: dict[str, Any], truth: float, path: str) -> None:
+    """The evidence as it grows with the prior volume that is left out, and the true one."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    for (name, found), colour in zip(runs.items(), ("#0072B2", "#D55E00"), strict=True):
+        left.plot(-found.logvol, found.logl, color=colour, label=name)
+        right.plot(-found.logvol, found.logz, color=colour, label=name)
+    left.set(
+        xlabel="-log of the prior volume above", ylabel="log-likelihood", ylim=np.quantile(found.logl, [0.05, 1.0])
+    )
+    right.axhline(truth, color="black", linestyle="--", label="exact")
+    right.set(xlabel="-log of the prior volume above", ylabel="log Z so far", ylim=(truth - 20, truth + 5))
+    right.legend(frameon=False)
+    for panel in (left, right):
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=20)
-    parser.add_argument("--live", type=int, default=400)
+    parser.add_argument("--live", type=int, default=200)
+    parser.add_argument("--picture", default="nested_sampling.png")
     main(**vars(parser.parse_args()))

@@ -1,6 +1,12 @@
-"""Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+"""
+Predictions at new points
+=========================
 
-    python examples/predict.py --picture predict.png
+Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+
+::
+
+    python examples/predict.py        # writes predict.png
 
 A few of the observations are far off, and a stretch of inputs has none. What is printed is how many held-out
 observations lie inside the intervals that were predicted for them.
@@ -22,7 +28,7 @@ def main() -> None:
     """Fit, predict what was held out, and draw the picture."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--draws", type=int, default=1000)
-    options.add_argument("--picture", type=Path)
+    options.add_argument("--picture", type=Path, default="predict.png")
     asked = options.parse_args()
 
     rng = np.random.default_rng(5)
@@ -49,19 +55,15 @@ def main() -> None:
         share = np.mean((low < y[held_out]) & (y[held_out] < high))
         print(f"{share:.0%} of {held_out.sum()} held-out observations are inside their {inside:.0%} intervals")
     print(f"score (mean log predictive density): {fit.log_predictive(x[held_out], y[held_out]).mean():.2f}")
-    if asked.picture:
-        draw(fit, x[held_out], y[held_out], asked.picture)
+    draw(fit, x[held_out], y[held_out], asked.picture)
 
 
 def draw(fit: es.gp.Fit, x: np.ndarray, y: np.ndarray, path: Path) -> None:
     """What is expected, with its intervals; what was held out."""
-    import matplotlib.pyplot as plt
-
     axes = fit.plot()
     axes.plot(x, y, "x", color="#c1440e", ms=4, label="held out")
     axes.legend(frameon=False, fontsize=9, ncols=2)
     axes.figure.savefig(path, dpi=120)
-    plt.close(axes.figure)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
-"""The estimators beside scikit-learn's own Gaussian processes: handwritten digits, and a curve with outliers.
+"""
+In place of scikit-learn's Gaussian processes
+=============================================
 
-python examples/scikit_learn.py                          # cross-validation takes about a minute
-python examples/scikit_learn.py --picture estimators.png
+The estimators beside scikit-learn's own Gaussian processes: handwritten digits, and a curve with outliers.
+
+::
+
+    python examples/scikit_learn.py        # writes scikit_learn.png
 """
 
 from __future__ import annotations
@@ -61,7 +66,6 @@ def curve(draws: int, picture: str | None) -> None:
     axes[0].legend(frameon=False)
     if picture is not None:
         figure.savefig(picture, dpi=110)
-    plt.close(figure)
 
 
 def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> None:
@@ -71,6 +75,6 @@ def main(digits: int = 200, draws: int = 200, picture: str | None = None) -> Non
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--picture", help="where to save one of the curve")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--picture", default="scikit_learn.png", help="where to save one of the curve")
     main(picture=parser.parse_args().picture)

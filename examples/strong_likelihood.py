@@ -1,6 +1,12 @@
-"""Many precise observations: plain elliptical slice sampling barely moves, around a fitted Gaussian it does.
+"""
+Many precise observations
+=========================
 
-    python examples/strong_likelihood.py --picture strong.png
+Many precise observations: plain elliptical slice sampling barely moves, around a fitted Gaussian it does.
+
+::
+
+    python examples/strong_likelihood.py        # writes strong_likelihood.png
 
 A smooth function is observed at 200 places with heavy-tailed noise of scale 0.03, a thirtieth of the prior's deviation.
 The same posterior is sampled three ways: as it is, around a Gaussian found by expectation propagation
@@ -25,7 +31,7 @@ def main() -> None:
     """Print a row for each way, and draw the picture."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--draws", type=int, default=5_000)
-    options.add_argument("--picture", type=Path)
+    options.add_argument("--picture", type=Path, default="strong_likelihood.png")
     asked = options.parse_args()
 
     rng = np.random.default_rng(4)
@@ -45,8 +51,7 @@ def main() -> None:
             f"{name:20} {1000 * effective_size(total) / total.size:15.1f} {1000 * worst / total.size:12.1f}"
             f" {tree.attrs['evaluations'] / tree.attrs['updates']:12.2f}   {accepted}"
         )
-    if asked.picture:
-        draw(x, y, trees, asked.picture)
+    draw(x, y, trees, asked.picture)
 
 
 def draw(x: np.ndarray, y: np.ndarray, trees: dict[str, object], path: Path) -> None:

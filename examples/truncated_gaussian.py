@@ -1,6 +1,12 @@
-"""A dose-response curve that is known to rise, from a handful of noisy measurements.
+"""
+A curve that rises
+==================
 
-    python examples/truncated_gaussian.py --picture curve.png
+A dose-response curve that is known to rise, from a handful of noisy measurements.
+
+::
+
+    python examples/truncated_gaussian.py        # writes truncated_gaussian.png
 
 The prior is a smooth Gaussian process; rising everywhere and staying between 0 and 1 are linear inequalities, A f <= b.
 `TruncatedGaussian` keeps every draw within them. The curve without them is drawn beside it.
@@ -63,9 +69,9 @@ def main(draws: int = 2000, picture: str | None = None) -> None:
 
 def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, np.ndarray], path: Path) -> None:
     """Both posteriors side by side: a 90 % band, some draws, the data and the truth."""
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = plt.figure(figsize=(9, 3.6), layout="constrained")
     titles = {"free": "a Gaussian process", "rising": "the same, where A f ≤ b: rising, within 0 and 1"}
     axes = figure.subplots(1, 2, sharey=True)
     for panel, (name, f) in zip(axes, curves.items(), strict=True):
@@ -84,5 +90,5 @@ def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, n
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--picture", help="where to save a picture, if anywhere")
+    parser.add_argument("--picture", default="truncated_gaussian.png")
     main(**vars(parser.parse_args()))

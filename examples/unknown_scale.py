@@ -1,6 +1,12 @@
-"""How quickly does the rate of explosions change? Coal mining with unknown amplitude and length scale.
+"""
+Unknown amplitude and length scale
+==================================
 
-    python examples/unknown_scale.py --picture unknown_scale.png
+How quickly does the rate of explosions change? Coal mining with unknown amplitude and length scale.
+
+::
+
+    python examples/unknown_scale.py        # writes unknown_scale.png
 
 The rate is the exponential of a Gaussian process, as in the paper, but its amplitude and length scale are not known.
 What is printed is what the data say about them, and how they were moved.
@@ -24,7 +30,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--draws", type=int, default=2000)
     options.add_argument("--cells", type=int, default=112)
-    options.add_argument("--picture", type=Path)
+    options.add_argument("--picture", type=Path, default="unknown_scale.png")
     asked = options.parse_args()
 
     coal = es.data.coal_mining()
@@ -45,8 +51,7 @@ def main() -> None:
         )
     said = ", ".join(f"{way} {rate:.2f}" for way, rate in fit.moves.items())
     print(f"effective draws for the same work in pilot runs, of the best: {said}")
-    if asked.picture:
-        draw(fit, asked.picture)
+    draw(fit, asked.picture)
 
 
 def draw(fit: es.gp.Fit, path: Path) -> None:
@@ -61,7 +66,6 @@ def draw(fit: es.gp.Fit, path: Path) -> None:
     right.set(xlabel="length scale in years", ylabel="amplitude", title="what is known about the parameters")
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ OPTIONS = [
     ({"look_ahead": 0}, ValueError, "look_ahead & at least 1"),
     ({"look_ahead": 4}, ValueError, "look_ahead=4 & host & vectorized=True"),
     ({"look_ahead": 4, "move": moves.Cycle(moves.EllipticalSlice())}, ValueError, "look_ahead=4 & Cycle"),
+    ({"look_ahead": 4, "reference": "pilot"}, ValueError, "look_ahead=4 & reference & Leave one"),
     ({"look_ahead": "2"}, TypeError, "look_ahead & whole number & '2'"),
     ({"seed": -1}, ValueError, "seed & at least 0 & -1"),
     ({"seed": 1.5}, TypeError, "seed & whole number & 1.5"),

@@ -14,6 +14,14 @@ from statistical.monte_carlo import SEED, compare
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.fixture(autouse=True)
+def closed():
+    """The examples leave their figures open, for the gallery to see them."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 def load(name):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -34,7 +42,39 @@ def test_every_example_is_run():
         "strong_likelihood",
         "truncated_gaussian",
         "unknown_scale",
+        *SCRIPTS,
     }
+
+
+SCRIPTS = {
+    "classes": {
+        "draws=250, warmup=3_000, thin=200": "draws=20, warmup=20, thin=1",
+        "60": "12",
+        "draws=100": "draws=20",
+    },
+    "engines": {"2_000": "200", "500": "50"},
+    "regions": {"draws=1_000": "draws=50"},
+    "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
+    "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
+}
+"""Those that are read from the top down, with what makes them small."""
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_draw_their_picture(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    text = (EXAMPLES / f"{name}.py").read_text(encoding="utf8")
+    for long, short in SCRIPTS[name].items():
+        assert long in text, "the example has changed, and this test has not"
+        text = text.replace(long, short)
+    names = {"__name__": "__main__"}
+    exec(compile(text, f"{name}.py", "exec"), names)
+    said = capsys.readouterr().out
+    assert ("evaluations per update" in said) or name == "engines"
+    if name == "engines":
+        assert float(said.split()[-1]) < 1e-6
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("name", ["predict", "unknown_scale"])
@@ -52,7 +92,7 @@ def test_models_with_unknown_parameters(name, tmp_path, monkeypatch, capsys):
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "cox.png"
-    options = ["--size", "25", "--warmup", "50", "--draws", "20", "--picture", str(path)]
+    options = ["--size", "25", "--warmup", "50", "--draws", "20", "--thin", "10", "--picture", str(path)]
     monkeypatch.setattr(sys, "argv", ["cox_process.py", *options])
     module = load("cox_process")
     monkeypatch.setattr(module, "SHOWN", 10)  # the verdict looks at every square
@@ -73,8 +113,11 @@ def test_the_evidence_says_that_the_rate_of_explosions_changed(tmp_path, capsys)
     assert path.stat().st_size > 10_000
 
 
-def test_a_regression_finds_the_weights(capsys):
-    load("million_rows").main(rows=2000, weights=3, draws=300)
+def test_a_regression_finds_the_weights(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "weights.png"
+    load("million_rows").main(rows=2000, weights=3, draws=300, picture=str(path))
+    assert path.stat().st_size > 10_000
     said = capsys.readouterr().out
     assert "2000 rows, 3 weights" in said
     for line in said.splitlines():
@@ -82,10 +125,12 @@ def test_a_regression_finds_the_weights(capsys):
             assert float(line.split()[-4]) < 0.5
 
 
-def test_an_offset_is_better_by_itself(monkeypatch, capsys):
-    module = load("offset")
+def test_an_offset_is_better_by_itself(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    module, path = load("offset"), tmp_path / "offset.png"
     monkeypatch.setattr(module, "UPDATES", 1000)
-    module.main()
+    module.main(picture=str(path))
+    assert path.stat().st_size > 10_000
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()[:1].isdigit()]
     ratios = {float(row[0]): float(row[-2]) for row in rows}
     assert ratios[10.0] > 2
@@ -124,7 +169,7 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
 
 
 @pytest.mark.statistical
-def test_a_gibbs_loop_has_the_right_posterior(capsys):
+def test_a_gibbs_loop_has_the_right_posterior(tmp_path, capsys):
     """One count: the posterior of f and r by quadrature."""
     module, y = load("gibbs"), 7
     functions, levels, _ = module.gibbs(np.array([y]), np.eye(1), 20_000, np.random.default_rng(SEED))
@@ -133,12 +178,17 @@ def test_a_gibbs_loop_has_the_right_posterior(capsys):
     p = np.exp(log_p - log_p.max())
     compare(functions[None], (p * f).sum() / p.sum(), "f")
     compare(levels[None], (p * r).sum() / p.sum(), "r")
-    module.main(updates=300)
+    pytest.importorskip("matplotlib").use("Agg")
+    module.main(updates=300, picture=str(tmp_path / "gibbs.png"))
     assert "300 updates" in capsys.readouterr().out
+    assert (tmp_path / "gibbs.png").stat().st_size > 10_000
 
 
-def test_nested_sampling_along_ellipses_finds_the_evidence(capsys):
-    load("nested_sampling").main(size=4, live=100)
+def test_nested_sampling_along_ellipses_finds_the_evidence(tmp_path, capsys):
+    pytest.importorskip("matplotlib").use("Agg")
+    path = tmp_path / "nested.png"
+    load("nested_sampling").main(size=4, live=100, picture=str(path))
+    assert path.stat().st_size > 10_000
     lines = capsys.readouterr().out.splitlines()
     truth = float(lines[0].split()[-1])
     for line in lines[2:]:

@@ -281,6 +281,12 @@ def test_events_in_time():
     np.testing.assert_array_equal(fit.shown, [6, 2, 0, 2])
 
 
+def test_a_fit_to_events_takes_the_options_of_sample():
+    fit = CoxProcess(kernels.ExpSquared(0.5), (0.0, 2.0), 4).fit([0.1, 0.9, 1.5], thin=3, reference="ep", **SHORT)
+    assert fit.tree.attrs["thin"] == 3
+    assert fit.tree.attrs["reference"] == "ep"
+
+
 def test_points_in_a_window():
     points = np.random.default_rng(0).uniform([0, 0], [2, 1], (50, 2))
     process = CoxProcess(kernels.ExpSquared(0.5), [(0, 2), (0, 1)], [6, 3])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
+import jax
 import numpy as np
 
-from ellipslice.engines import compiled
+import ellipslice as es
+from ellipslice.engines import compiled, loops
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import EllipticalSlice, State
@@ -55,3 +58,22 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     at_once = 2 * compiled.TURNS
     assert set(turns[:at_once]) == set(range(at_once))
     assert set(range(at_once, chains)) <= set(turns[at_once : 2 * at_once])
+
+
+def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every_chain(monkeypatch):
+    """Two chains that find out at the same time: the second must not take the first one's finding for its own trial."""
+    both = threading.Barrier(2)
+    run_loop = loops.run_loop
+
+    def too_much(in_one, *arguments):
+        if in_one:
+            both.wait(timeout=60)
+            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: as XLA says it")
+        return run_loop(in_one, *arguments)
+
+    monkeypatch.setattr(compiled, "cores", lambda: 2)
+    monkeypatch.setattr(loops, "run_loop", too_much)
+    tree = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)
+    monkeypatch.undo()
+    again = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)
+    np.testing.assert_allclose(tree.posterior.f, again.posterior.f, rtol=1e-10)

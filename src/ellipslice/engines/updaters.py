@@ -41,10 +41,11 @@ class Updater:
     def run(self, progress: Any, noise: Any, span: tuple[int, int, int]) -> tuple[Any, Any]:
         """Updates of a `loops.Span`, at most `longest`, to one that runs out of angles: a trace, and the progress."""
         arguments = *self._arguments(progress, noise), Span(*map(np.int32, span))
+        in_one = self._in_one  # chains share this object, and another may find out in the meantime
         try:
-            return loops.run_loop(self._in_one, self._loop, self._static, *arguments)
+            return loops.run_loop(in_one, self._loop, self._static, *arguments)
         except jax.errors.JaxRuntimeError:
-            if not self._in_one:
+            if not in_one:
                 raise
             self._in_one = False  # XLA could not, so as it comes
             return loops.run_loop(False, self._loop, self._static, *arguments)

@@ -97,18 +97,21 @@ class CoxProcess:
         warmup: int = 500,
         chains: int = 4,
         seed: int | None = None,
+        thin: int = 1,
         until: Until | None = None,
+        reference: Any = None,
         store: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> Fit:
         """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
 
-        The options are those of `sample`.
+        The options are those of `sample`. `reference="ep"` is worth trying where the parameters are known and there are
+        at most 5,000 cells.
         """
         model, counts, volume = self._model(events)
         fit = model.fit(
-            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until, store=store,
-            progress=progress,
+            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until,
+            reference=reference, store=store, progress=progress,
         )  # fmt: skip
         return RateFit(model, fit.X, fit.y, fit.tree, volume)
 

@@ -48,7 +48,7 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        f : array of shape (..., *y.shape)
+        f : array of shape ``(..., *y.shape)``
 
         Returns
         -------
@@ -68,7 +68,7 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        f : array of shape (..., *y.shape)
+        f : array of shape ``(..., *y.shape)``
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        f : array of shape (..., *y.shape)
+        f : array of shape ``(..., *y.shape)``
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        f : array of shape (..., *y.shape)
+        f : array of shape ``(..., *y.shape)``
         rng : numpy.random.Generator
 
         Returns

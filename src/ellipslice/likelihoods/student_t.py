@@ -27,7 +27,7 @@ class StudentT(Likelihood):
 
     Notes
     -----
-    Not log-concave: beyond |f - y| = scale * sqrt(degrees) a term is convex. Not in the paper.
+    Not log-concave: beyond ``|f - y| = scale * sqrt(degrees)`` a term is convex. Not in the paper.
 
     Examples
     --------

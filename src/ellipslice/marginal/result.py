@@ -33,7 +33,7 @@ class Evidence:
         To how many independent runs of equal weight its runs amount: below 100 it is too noisy to be a check.
     agrees : bool or None
         Whether the two are within 4 standard errors; None if there is no check, or one that is too noisy.
-    draws : array, shape (particles, *shape), or dict of them for named latents
+    draws : array, shape ``(particles, *shape)``, or dict of them for named latents
         The particles at the end: draws from the posterior, nearly independent if `ancestors` is not small.
     powers : array
         The powers of the likelihood, from the first above 0 to 1.

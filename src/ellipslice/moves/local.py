@@ -44,8 +44,9 @@ class Local(Move):
     -----
     With B the block, m(f) its mean given the rest and S its conditional covariance, g = f[B] - m(f) has the prior
     N(0, S), and the inner move runs on g. Conditionals are factorised once for each run. A mean costs what the prior's
-    `condition` says: O(N |B|) if dense, the block's neighbours if it is a `SparsePrecision`, O(N) if `Markov`, nothing
-    for a whole latent of a `Stack`. That needs a prior with `condition`; whole latents of a `Stack` need nothing.
+    `condition` says: ``O(N |B|)`` if dense, the block's neighbours if it is a `SparsePrecision`, O(N) if `Markov`,
+    nothing for a whole latent of a `Stack`. That needs a prior with `condition`; whole latents of a `Stack` need
+    nothing.
 
     A block that the rest determines is refused: it could not move. Smooth kernels on dense grids make such blocks.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from ellipslice.settings import jax_settings
@@ -13,12 +14,13 @@ from ellipslice.settings import jax_settings
 def covariance_function(kernel: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The kernel as a function of two sets of inputs, returning their covariance matrix in double precision."""
     _check_callable(kernel, "a function of two sets of inputs")
+    evaluate = _compiled(kernel)
 
     def covariance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if comes_from(kernel, "sklearn"):
             x, y = x.reshape(len(x), -1), y.reshape(len(y), -1)
         with jax_settings():
-            matrix = np.asarray(kernel(x, y), dtype=np.float64)
+            matrix = np.asarray(evaluate(x, y), dtype=np.float64)
         if matrix.shape != (len(x), len(y)):
             raise ValueError(
                 f"kernel returned shape {matrix.shape} for inputs of shapes {x.shape} and {y.shape}; expected "
@@ -27,6 +29,11 @@ def covariance_function(kernel: Any) -> Callable[[np.ndarray, np.ndarray], np.nd
         return _finite(matrix)
 
     return covariance
+
+
+def _compiled(kernel: Any) -> Callable[[Any, Any], Any]:
+    """A kernel of tinygp as one program for each shape of its inputs: by itself it is one for each operation in it."""
+    return jax.jit(lambda x, y: kernel(x, y)) if comes_from(kernel, "tinygp") else kernel
 
 
 def variance_function(kernel: Any) -> Callable[[np.ndarray], np.ndarray]:

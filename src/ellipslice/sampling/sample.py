@@ -115,8 +115,8 @@ def sample(
     precision : {"double", "single"}
         Single precision is several times faster on a GPU; it runs on the engines "batched" and "fused".
     vectorized : bool, optional
-        True says that the log-likelihood takes a batch, (batch, *shape) -> (batch,). On the host engine this turns on
-        look-ahead and evaluates all chains in one call.
+        True says that the log-likelihood takes a batch, ``(batch, *shape) -> (batch,)``. On the host engine this turns
+        on look-ahead and evaluates all chains in one call.
     concave : bool, optional
         True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
         code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
@@ -188,6 +188,11 @@ def sample(
     if precision not in ("double", "single"):
         raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
     check_timeout(timeout, executor)
+    if reference is not None and look_ahead is not None and look_ahead > 1:  # before a reference is fitted
+        raise ValueError(
+            f"look_ahead={look_ahead} was asked for, but a reference comes with a move that is not a single search. "
+            "Leave one of them out."
+        )
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
     with jax_settings(), hired(executor, timeout) as workers:
         how, around = None, None

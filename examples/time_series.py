@@ -1,0 +1,86 @@
+"""
+A time series in linear time
+============================
+
+A rate that changes, seen on six thousand days, which need not be regular. `Markov` draws a Matérn process at a cost
+that grows as the number of times, where a dense covariance grows as its square, and its factor as the cube.
+
+::
+
+    python examples/time_series.py        # writes time_series.png
+"""
+
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+from tinygp.kernels import quasisep
+
+import ellipslice as es
+
+# %%
+# Alarms in a plant over twenty years, day by day. Some days are missing.
+
+rng = np.random.default_rng(3)
+days = np.sort(rng.choice(7_300, 6_000, replace=False)).astype(float)
+rate = 0.015 * np.exp(np.sin(2 * np.pi * days / 4_000))
+alarms = rng.poisson(rate)
+print(f"{alarms.sum()} alarms in {len(days):,} days")
+
+# %%
+# The prior is a process in continuous time. Its logarithm varies by about 1, and forgets itself over some years. Of
+# each draw every 20th value is kept, which is plenty for a picture.
+
+prior = es.Markov(quasisep.Matern52(scale=2_500.0), days, mean=np.log(0.015))
+shown = slice(None, None, 20)
+tree = es.sample(
+    es.likelihoods.Poisson(alarms),
+    prior,
+    draws=250,
+    warmup=500,
+    thin=40,
+    chains=2,
+    seed=1,
+    keep=lambda f: {"log_rate": f[shown]},
+)
+print(f"{tree.attrs['updates']:,} updates in {tree.attrs['sampling_time']:.0f} s")
+print(es.diagnostics.verdict(tree))
+
+# %%
+# How a draw's cost grows: from a thousand times to a million. (Processor time, the best of
+# three, with the prior made before.)
+
+sizes = (1_000, 10_000, 100_000, 1_000_000)
+seconds = []
+for size in sizes:
+    larger = es.Markov(quasisep.Matern52(scale=2_500.0), np.arange(float(size)))
+    best = np.inf
+    for _ in range(3):
+        began = time.process_time()
+        larger.simulate(rng)
+        best = min(best, time.process_time() - began)
+    seconds.append(best)
+    print(f"{size:>9,} times: {1000 * best:8.1f} ms for a draw")
+
+# %%
+# The band is where the rate is with 90 %.
+
+draws = np.exp(tree.posterior.log_rate.values.reshape(-1, len(days[shown])))
+years = days[shown] / 365.25
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", width_ratios=[2, 1])
+left.fill_between(
+    years, *np.quantile(draws, [0.05, 0.95], axis=0), color="#56B4E9", alpha=0.5, label="90 % of the draws"
+)
+left.plot(years, draws.mean(axis=0), color="#0072B2", label="posterior mean")
+left.plot(years, rate[shown], "--", color="black", linewidth=1, label="truth")
+left.plot(days[alarms > 0] / 365.25, np.zeros((alarms > 0).sum()), "|", color="#5f6670", alpha=0.6)
+left.set(xlabel="year", ylabel="alarms a day", ylim=(-0.001, None))
+left.legend(frameon=False)
+right.loglog(sizes, seconds, "o-")
+right.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], "--", color="#5f6670", label="linear")
+right.set(xlabel="times", ylabel="seconds of processor time for a draw")
+right.legend(frameon=False)
+for axes in (left, right):
+    axes.spines[["top", "right"]].set_visible(False)
+figure.savefig("time_series.png", dpi=110)
