@@ -1,24 +1,34 @@
-"""Gaussians in place of the likelihood of each latent value, for one value of the parameters."""
+"""Gaussians in place of the likelihood of each latent value, and how they follow its parameters."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots
-from ellipslice.gp.sweep import Sites
+from ellipslice.gp.sweep import Following, Sites, expand
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.references.fit import read_terms
 from ellipslice.references.laplace import laplace
 from ellipslice.references.propagation import propagate
+from ellipslice.references.sites import narrow
 from ellipslice.settings import on_cpu
+
+
+class StandIns(NamedTuple):
+    """Sites, and how they follow the likelihood's parameters if it has some."""
+
+    sites: Sites
+    following: Following | None
 
 
 def fit_sites(
     prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None = None
-) -> Sites | str:
+) -> StandIns | str:
     """Sites by expectation propagation, with the parameters u; or why there are none."""
     joint = prior.joint
     if len(joint.latents) > 1:
@@ -34,4 +44,9 @@ def fit_sites(
             return terms
         found = laplace(lower[0].T, terms.log_likelihood)
         found = propagate(lower[0].T, terms.of_each, found)
-    return Sites((found.linear + found.precision * mean[0])[None], found.precision[None])
+        following = None
+        if log_likelihood.used:
+            narrowed = narrow(lower[0].T, found.precision)
+            f = mean + narrowed.T @ (narrowed @ found.linear)
+            following = Following(f, Sites(*map(np.asarray, expand(log_likelihood, u, f))))
+    return StandIns(Sites((found.linear + found.precision * mean[0])[None], found.precision[None]), following)

@@ -18,6 +18,7 @@ from ellipslice.moves.arithmetic import fold, pick, put
 from ellipslice.moves.base import Lots, Target
 from ellipslice.noise import Noise, Uniforms
 from ellipslice.priors import Prior
+from ellipslice.references.laplace import slopes
 
 WAYS = ("white", "sites", "surrogate", "fixed")
 """What stays as it is while the parameters move."""
@@ -54,11 +55,38 @@ class Sites(NamedTuple):
         return (self.linear * f - 0.5 * self.precision * f * f).sum()
 
 
+class Following(NamedTuple):
+    """How sites follow parameters that the likelihood has: as its expansion to second order at some f does.
+
+    For Gaussian noise this is exact: sites that fit for one value of its deviation fit for all.
+    """
+
+    f: Any
+    """(latents, n)."""
+    then: Sites
+    """The expansion, for the parameters that the sites were found with."""
+
+    def at(self, u: Any, sites: Sites, log_likelihood: Callable[[Any], Any]) -> Sites:
+        """The sites for other parameters; those that were found, where the expansion is not finite."""
+        now = expand(log_likelihood, u, self.f)
+        precision = jnp.maximum(sites.precision + now.precision - self.then.precision, 0.0)
+        linear = sites.linear + now.linear - self.then.linear
+        sound = jnp.isfinite(linear) & jnp.isfinite(precision)
+        return Sites(jnp.where(sound, linear, sites.linear), jnp.where(sound, precision, sites.precision))
+
+
+def expand(log_likelihood: Callable[[Any], Any], u: Any, f: Any) -> Sites:
+    """The log-likelihood of points with parameters u to second order at f, without what bends upwards; in JAX."""
+    _, slope, bend = slopes(lambda f: log_likelihood(Point(jnp.asarray(u), jnp.zeros_like(f), f).flat), jnp.asarray(f))
+    precision = jnp.maximum(-bend, 0.0)
+    return Sites(slope + precision * f, precision)
+
+
 class Tuned(NamedTuple):
     """What is chosen before a run. No choice changes what is sampled."""
 
-    kernel: Around
-    """For the parameters of kernels and means: several, along a leading axis."""
+    together: Around
+    """For all parameters: several, along a leading axis."""
     likelihood: Around
     """For those that only the likelihood has: as many."""
     noise: np.ndarray
@@ -70,6 +98,8 @@ class Tuned(NamedTuple):
     """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
     pivots: Pivots | None = None
     """For factors with few columns."""
+    following: Following | None = None
+    """For sites, if the likelihood has parameters."""
 
 
 class _Prepared(NamedTuple):
@@ -77,10 +107,11 @@ class _Prepared(NamedTuple):
     pivots: Pivots | None
     fixed: Any
     """Factors and means, if no parameter enters them."""
-    kernel: Around
+    together: Around
     likelihood: Around
     noise: Any
     sites: Sites | None
+    following: Following | None
 
 
 @dataclass(frozen=True)
@@ -100,8 +131,8 @@ class Sweep(Move):
       sampled. The latent functions then move on ellipses of that Gaussian, too. For log-likelihoods that are sums over
       the values of f.
 
-    Parameters that only the likelihood has move with f fixed, and need no factorisation. `angle` is how many values of
-    the kernel's parameters were tried, each by a factorisation.
+    All parameters move together, and those that only the likelihood has once more with f fixed, which needs no
+    factorisation. `angle` is how many values of the kernel's parameters were tried, each by a factorisation.
 
     Parameters
     ----------
@@ -133,51 +164,61 @@ class Sweep(Move):
 
     def stored(self) -> list[Any]:
         """All of it but the joint prior, for a store: `restored` makes the move again."""
-        kernel, likelihood, noise, sites, turns, rates, pivots = self.tuned
+        together, likelihood, noise, sites, turns, rates, pivots, following = self.tuned
         there = [self.of_kernel, self.of_likelihood, self.ways, self.latent, turns, rates]
         narrow = (pivots.widths, pivots.order) if pivots else ((), np.zeros((0, 0), int))
-        return [*there, *narrow, *kernel, *likelihood, noise, *(sites or ())]
+        followed = (following.f, *following.then) if following else ()
+        return [*there, *narrow, *together, *likelihood, noise, *(sites or ()), *followed]
 
     @classmethod
     def restored(cls, joint: Joint, inputs: np.ndarray, parts: list[Any]) -> Sweep:
         """The move again, from what `stored` gave; refused if it does not fit the model."""
         shapes = [np.shape(part) for part in parts[8:]]
-        n, k = (len(joint.latents), len(inputs)), tuple(len(where) for where in parts[:2])
-        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n]
+        n, d, k = (len(joint.latents), len(inputs)), joint.parameters.size, len(parts[1])
+        expected = [(2, d), (2, d, d), (2, k), (2, k, k), n, *[n] * 5]
         *there, turns, rates, widths, order = parts[:8]
-        fits = sum(k) == joint.parameters.size and shapes in (expected, expected[:5])
+        fits = len(parts[0]) + k == d and shapes in (expected, expected[:7], expected[:5])
         if not fits or (widths and np.shape(order) != n):
             raise ValueError("the store was made with another model: with other parameters, or other inputs.")
-        a, b, c, d, noise, *sites = parts[8:]
-        pivots = Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None
-        tuned = Tuned(Around(a, b), Around(c, d), noise, Sites(*sites) if sites else None, turns, rates, pivots)
+        noise, sites, followed = parts[12], parts[13:15], parts[15:]
+        tuned = Tuned(
+            Around(*parts[8:10]),
+            Around(*parts[10:12]),
+            noise,
+            Sites(*sites) if sites else None,
+            turns,
+            rates,
+            Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None,
+            Following(followed[0], Sites(*followed[1:])) if followed else None,
+        )
         return cls(joint, *there, tuned=tuned)
 
     def prepare(self, prior: Prior) -> _Prepared:
         if not isinstance(prior, JointPrior):
             raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
         fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
-        tuned = self.tuned
-        return _Prepared(prior.inputs, tuned.pivots, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
+        own = self.tuned
+        around = own.together, own.likelihood
+        return _Prepared(prior.inputs, own.pivots, fixed, *around, own.noise, own.sites, own.following)
 
     def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
         size = prepared.noise.size
-        width = len(self.of_kernel) + len(self.of_likelihood) + (1 + self.latent) * size + 2
+        width = self.joint.parameters.size + len(self.of_likelihood) + (1 + self.latent) * size + 2
         return Lots(_Rows(width, self.tuned.turns), 1, 2 + self.latent)
 
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """The parameters of the kernel, the latent functions, those of the likelihood."""
+        """All parameters, the latent functions, the parameters of the likelihood."""
         known: _Prepared = target.prepared
         xp = np if isinstance(noise.nu, np.ndarray) else jnp
         row, shape = noise.nu[0], known.noise.shape
         way, number = row[-2], row[-1].astype(np.int32)
-        known = known._replace(kernel=known.kernel[number], likelihood=known.likelihood[number])
+        known = known._replace(together=known.together[number], likelihood=known.likelihood[number])
         target = target.within(target.log_likelihood, known)
-        ends = np.cumsum([len(self.of_kernel), len(self.of_likelihood), known.noise.size])
-        to_kernel, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
+        ends = np.cumsum([self.joint.parameters.size, len(self.of_likelihood), known.noise.size])
+        to_all, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
         total = Info(0, 0, False, 0.0)
         if self.of_kernel:
-            own = Noise(known.kernel.factor @ to_kernel, noise.level[0], noise.uniforms[0])
+            own = Noise(known.together.factor @ to_all, noise.level[0], noise.uniforms[0])
             ways = [partial(_MOVES[way], self, target, own, surrogate.reshape(shape)) for way in self.ways]
             point, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
             state = target.at(point.flat)
@@ -195,11 +236,12 @@ class Sweep(Move):
         """All updates of the latent functions. The last one does not depend on sites."""
         known: _Prepared = target.prepared
         u, _, _ = self.split(state.f, target)
-        around = 0 if known.sites is None else self.latent - 1
+        found = self.sites(u, target)
+        around = 0 if found is None else self.latent - 1
 
         def move(lower: Any, mean: Any) -> tuple[State, Info]:
             now, total = state, Info(0, 0, False, 0.0)
-            for rows, sites in ((slice(0, around), known.sites), (slice(around, self.latent), None)):
+            for rows, sites in ((slice(0, around), found), (slice(around, self.latent), None)):
                 if rows.stop > rows.start:
                     lots = Noise(noise.nu[rows], noise.level[rows], noise.uniforms[rows])
                     now, info = self._latent(target, lots, now, _Given(lower, mean, sites))
@@ -259,6 +301,13 @@ class Sweep(Move):
         found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
         return target.at(point(found.f)), info
 
+    def sites(self, u: Any, target: Target) -> Sites | None:
+        """The sites for some parameters. On the host, where nothing says how the likelihood bends, always the same."""
+        known: _Prepared = target.prepared
+        if known.sites is None or known.following is None or isinstance(u, np.ndarray):
+            return known.sites
+        return known.following.at(u, known.sites, target.log_likelihood)
+
     def split(self, x: Any, target: Target) -> Point:
         """The parts of a point."""
         return self.joint.split(x, target.prepared.noise.shape[1])
@@ -268,7 +317,7 @@ class Sweep(Move):
         return self.joint.parameters.log_density(x[: self.joint.parameters.size]) - around.log_density(away)
 
 
-# --- four ways to move the kernel's parameters ----------------------------------------------------------------------
+# --- four ways to move all parameters ----------------------------------------------------------------------
 
 
 def _white(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
@@ -313,10 +362,15 @@ def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: 
 
 def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """The white noise of f given the sites stays."""
-    here, sites = _Here(sweep, target, state), target.prepared.sites
-    eta = here.at(here.away, lambda u, lower, mean: _Given(lower, mean, sites).whiten(here.now.z))
+    here = _Here(sweep, target, state)
+
+    def begin(u: Any, lower: Any, mean: Any) -> Any:
+        return _Given(lower, mean, sweep.sites(u, target)).whiten(here.now.z)
+
+    eta = here.at(here.away, begin)
 
     def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
+        sites = sweep.sites(u, target)
         given = _Given(lower, mean, sites)
         z = given.color(eta)
         f = mean + multiply(lower, z)
@@ -326,19 +380,19 @@ def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: Stat
 
 
 class _Here:
-    """Where the chain is, and the search for other parameters of the kernel from there."""
+    """Where the chain is, and the search for other parameters from there."""
 
     def __init__(self, sweep: Sweep, target: Target, state: State):
-        self._sweep, self._target, self._where = sweep, target, np.array(sweep.of_kernel)
-        self._around: Around = target.prepared.kernel
+        self._sweep, self._target = sweep, target
+        self._around: Around = target.prepared.together
         self.now = sweep.split(state.f, target)
-        self.away = self.now.u[self._where] - self._around.centre
+        self.away = self.now.u - self._around.centre
         """Of the parameters, from the centre of the Gaussian that they move around."""
 
     def at(self, away: Any, then: Callable[..., Any]) -> Any:
         """then(u, factors, means), for parameters some way from the centre."""
         known: _Prepared = self._target.prepared
-        u = put(self.now.u, self._where, self._around.centre + away)
+        u = self._around.centre + away
         return self._sweep.joint.with_factors(u, known.inputs, known.pivots, partial(then, u))
 
     def search(self, noise: Noise, moved: Callable[..., Any]) -> tuple[Point, Info]:
