@@ -254,7 +254,7 @@ class Sweep(Move):
 
     def _latent(self, target: Target, noise: Noise, state: State, given: _Given) -> tuple[State, Info]:
         """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
-        normals, sites, centre, offset = given.spread(noise.nu), given.sites, given.centre, given.offset
+        normals, centre, offset = given.spread(noise.nu), given.centre, given.offset
         xp = np if isinstance(normals, np.ndarray) else jnp
         now = self.split(state.f, target)
 
@@ -262,12 +262,9 @@ class Sweep(Move):
             z, f = xp.split(y, 2)
             return Point(now.u, z.reshape(centre.shape) + centre, f.reshape(centre.shape) + offset)
 
-        def log_sites(f: Any) -> Any:
-            return 0.0 if sites is None else sites.log_value(f)
-
         def value(y: Any) -> Any:
             point = point_at(y)
-            return target.log_likelihood(point.flat) - log_sites(point.f)
+            return target.log_likelihood(point.flat) - given.log_sites(point.f)
 
         on = target.within(value, None)
 
@@ -280,7 +277,7 @@ class Sweep(Move):
         nu = xp.concatenate([normals.reshape(count, -1), multiply(given.lower, normals).reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
-        found, infos = fold(one, State(start, state.log_likelihood - log_sites(now.f)), rows)
+        found, infos = fold(one, State(start, state.log_likelihood - given.log_sites(now.f)), rows)
         evaluations, nans, stuck, angle = infos
         info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
         return target.at(point_at(found.f).flat), info
@@ -370,11 +367,10 @@ def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: Stat
     eta = here.at(here.away, begin)
 
     def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
-        sites = sweep.sites(u, target)
-        given = _Given(lower, mean, sites)
+        given = _Given(lower, mean, sweep.sites(u, target))
         z = given.color(eta)
         f = mean + multiply(lower, z)
-        return Point(u, z, f), given.log_evidence - sites.log_value(f)
+        return Point(u, z, f), given.log_evidence - given.log_sites(f)
 
     return here.search(noise, moved)
 
@@ -435,6 +431,10 @@ class _Given:
         self.offset = mean + multiply(lower, self.centre)
         self.log_evidence = 0.5 * (toward * toward).sum() - log_determinant(self._root) + sites.log_value(mean)
         """Of the sites: the logarithm of what their product integrates to."""
+
+    def log_sites(self, f: Any) -> Any:
+        """The logarithm of the sites at f."""
+        return 0.0 if self.sites is None else self.sites.log_value(f)
 
     def whiten(self, z: Any) -> Any:
         """The eta of a z."""
