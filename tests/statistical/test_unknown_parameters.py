@@ -15,7 +15,7 @@ import ellipslice as es
 from ellipslice.gp import sweep
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sweep import Around, Following, Sites, Sweep, Tuned
+from ellipslice.gp.sweep import Around, Sites, StandIns, Sweep, Tuned
 from ellipslice.gp.triangular import inner_root
 from ellipslice.settings import on_cpu
 from statistical.monte_carlo import SEED, compare
@@ -77,9 +77,11 @@ def centred_gaussians(size, wide):
 
 def tuned(turns, poor=False):
     sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
-    if poor:
-        sites = Sites(sites.linear * 0.3 + 1.0, sites.precision * 0.5)
-    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), sites, turns)
+    stand_ins = StandIns.always(sites, 2)
+    if poor:  # and another for other parameters
+        both = [np.stack([0.3 * sites.linear + 1.0, sites.linear]), np.stack([0.5 * sites.precision, sites.precision])]
+        stand_ins = StandIns(np.array([[0.0, 0.0], [0.5, -1.0]]), 2.0 * np.eye(2), Sites(*both))
+    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), stand_ins, turns)
 
 
 def following_sweep(model, *, poor):
@@ -90,8 +92,7 @@ def following_sweep(model, *, poor):
     choice = tuned(((0, 0), (0, 1)))._replace(
         together=centred_gaussians(3, 1.0),
         likelihood=centred_gaussians(1, 1.0),
-        sites=sites,
-        following=Following(np.full((1, 5), 0.2), then),
+        sites=StandIns.always(sites, 3)._replace(f=np.full((1, 5), 0.2), then=Sites(*(part[None] for part in then))),
     )
     return Sweep(model.joint, (0, 1), (2,), ("sites",), 2, tuned=choice)
 
@@ -126,13 +127,12 @@ def test_sites_that_follow_the_noise(poor):
 
 def test_sites_that_were_exact_once_stay_so():
     """Then the white noise given them does not depend on the parameters, and every f is a draw given these."""
-    model, following = UNKNOWN_NOISE, following_sweep(UNKNOWN_NOISE, poor=False).tuned.following
+    model, stand_ins = UNKNOWN_NOISE, following_sweep(UNKNOWN_NOISE, poor=False).tuned.sites
     model.joint.look(X)
     likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
-    sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
     for log_sigma in (-3.0, 0.0, 2.0):
         with on_cpu():
-            now = following.at(jnp.array([0.3, -0.2, log_sigma]), sites, likelihood)
+            now = stand_ins.at(jnp.array([0.3, -0.2, log_sigma]), likelihood)
         np.testing.assert_allclose(now.precision, np.full((1, 5), np.exp(-2 * log_sigma)), rtol=1e-9)
         np.testing.assert_allclose(now.linear, (Y * np.exp(-2 * log_sigma))[None], rtol=1e-9, atol=1e-9)
 

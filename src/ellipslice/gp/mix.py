@@ -12,8 +12,8 @@ from ellipslice.diagnostics import effective_size
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import find_pivots
-from ellipslice.gp.stand_ins import StandIns, fit_sites
-from ellipslice.gp.sweep import Around, Sweep, Tuned
+from ellipslice.gp.stand_ins import often, spread_out, stand_ins
+from ellipslice.gp.sweep import Around, StandIns, Sweep, Tuned
 from ellipslice.sampling import sample
 from ellipslice.settings import on_cpu
 
@@ -50,20 +50,19 @@ def choose(
     pivots = None
     if of_kernel and "fixed" not in (ways or ()):  # with f fixed the inverse of a whole factor is needed
         pivots = find_pivots(joint, inputs, joint.parameters.draw(np.random.default_rng(seed), LOOKED_AT))
-    sites = fit_sites(prior, log_likelihood, centre, pivots)
+    sites = stand_ins(prior, log_likelihood, centre[None], pivots)
     if ways is not None and "sites" in ways and isinstance(sites, str):
         raise ValueError(
             f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
         )
-    found = None if isinstance(sites, str) else sites
+    found = None if isinstance(sites, str) else often(sites)
     tried = ways or (
         ("white", "sites") if found else ("white", "surrogate") if pivots else ("white", "surrogate", "fixed")
     )
 
     def sweep(near: _Gaussian, noise: Any, found: StandIns | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
         around = _both(wide, near, range(len(centre))), _both(wide, near, of_likelihood)
-        sites, following = found or (None, None)
-        tuned = Tuned(*around, noise, sites, turns, rates, pivots, following)
+        tuned = Tuned(*around, noise, found, turns, rates, pivots)
         return Sweep(joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
@@ -74,8 +73,9 @@ def choose(
         return _Pilot(tree.posterior.f.values, tree.sample_stats)
 
     def refit(*pilots: _Pilot) -> tuple[_Gaussian, StandIns | None]:
-        near = _near(prior, np.concatenate([pilot.x for pilot in pilots]))
-        again = found and fit_sites(prior, log_likelihood, near.centre, pivots)
+        u = np.concatenate([pilot.x for pilot in pilots])[..., : len(centre)].reshape(-1, len(centre))
+        near = _near(prior, u)
+        again = found and stand_ins(prior, log_likelihood, spread_out(u, *near), pivots)
         return near, found if again is None or isinstance(again, str) else again
 
     all_of_them = tuple((number, 0) for number in range(len(tried)))
@@ -107,11 +107,10 @@ class _Gaussian(NamedTuple):
     factor: np.ndarray
 
 
-def _near(prior: JointPrior, x: np.ndarray) -> _Gaussian:
-    """One a bit wider than where the parameters of some points were."""
-    size, (_, deviation) = prior.joint.parameters.size, prior.joint.parameters.gaussian()
-    u = x[..., :size].reshape(-1, size)
-    covariance = np.cov(u, rowvar=False).reshape(size, size) + np.diag((0.02 * deviation) ** 2)
+def _near(prior: JointPrior, u: np.ndarray) -> _Gaussian:
+    """One a bit wider than where the parameters were, (count, size)."""
+    _, deviation = prior.joint.parameters.gaussian()
+    covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((0.02 * deviation) ** 2)
     return _Gaussian(u.mean(0), INFLATE * np.linalg.cholesky(covariance))
 
 

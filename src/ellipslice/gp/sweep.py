@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -55,29 +56,50 @@ class Sites(NamedTuple):
         return (self.linear * f - 0.5 * self.precision * f * f).sum()
 
 
-class Following(NamedTuple):
-    """How sites follow parameters that the likelihood has: as its expansion to second order at some f does.
+class StandIns(NamedTuple):
+    """Sites for any value of the parameters: found for some values, the anchors, and blended in between.
 
-    For Gaussian noise this is exact: sites that fit for one value of its deviation fit for all.
+    They follow parameters that the likelihood has as its expansion to second order at some f does. For Gaussian noise
+    this is exact: sites that fit for one value of its deviation fit for all.
     """
 
-    f: Any
-    """(latents, n)."""
-    then: Sites
-    """The expansion, for the parameters that the sites were found with."""
+    anchors: Any
+    """(count, size)."""
+    metric: Any
+    """Blending weighs an anchor by a standard Gaussian of metric @ (u - anchor), (size, size)."""
+    sites: Sites
+    """Of each anchor, (count, latents, n)."""
+    f: Any = None
+    """Where the log-likelihood is expanded, (latents, n); None if it has no parameters."""
+    then: Sites | None = None
+    """Its expansion for each anchor, (count, latents, n)."""
 
-    def at(self, u: Any, sites: Sites, log_likelihood: Callable[[Any], Any]) -> Sites:
-        """The sites for other parameters; those that were found, where the expansion is not finite."""
-        now = expand(log_likelihood, u, self.f)
-        precision = jnp.maximum(sites.precision + now.precision - self.then.precision, 0.0)
-        linear = sites.linear + now.linear - self.then.linear
-        sound = jnp.isfinite(linear) & jnp.isfinite(precision)
-        return Sites(jnp.where(sound, linear, sites.linear), jnp.where(sound, precision, sites.precision))
+    @classmethod
+    def always(cls, sites: Sites, size: int) -> StandIns:
+        """The same for all parameters, of which there are `size`."""
+        return cls(np.zeros((1, size)), np.zeros((size, size)), Sites(*(part[None] for part in sites)))
+
+    def at(self, u: Any, log_likelihood: Callable[[Any], Any]) -> Sites:
+        """The sites for parameters u. On the host, where nothing says how the likelihood bends, they do not follow."""
+        xp = np if isinstance(u, np.ndarray) else jnp
+        away = ((u - self.anchors) @ self.metric.T) ** 2
+        height = -0.5 * away.sum(-1)
+        weights = xp.exp(height - height.max())
+        weights = weights / weights.sum()
+        sites = Sites(*(xp.tensordot(weights, part, 1) for part in self.sites))
+        if self.then is None or xp is np:
+            return sites
+        then = Sites(*(xp.tensordot(weights, part, 1) for part in self.then))
+        now = expansion(slopes(lambda f: log_likelihood(Point(u, 0.0 * f, f).flat), jnp.asarray(self.f)), self.f)
+        precision = xp.maximum(sites.precision + now.precision - then.precision, 0.0)
+        linear = sites.linear + now.linear - then.linear
+        sound = xp.isfinite(linear) & xp.isfinite(precision)
+        return Sites(xp.where(sound, linear, sites.linear), xp.where(sound, precision, sites.precision))
 
 
-def expand(log_likelihood: Callable[[Any], Any], u: Any, f: Any) -> Sites:
-    """The log-likelihood of points with parameters u to second order at f, without what bends upwards; in JAX."""
-    _, slope, bend = slopes(lambda f: log_likelihood(Point(jnp.asarray(u), jnp.zeros_like(f), f).flat), jnp.asarray(f))
+def expansion(there: tuple[Any, Any, Any], f: Any) -> Sites:
+    """A log-likelihood to second order at f, without what bends upwards, from its `slopes` there."""
+    _, slope, bend = there
     precision = jnp.maximum(-bend, 0.0)
     return Sites(slope + precision * f, precision)
 
@@ -91,15 +113,13 @@ class Tuned(NamedTuple):
     """For those that only the likelihood has: as many."""
     noise: np.ndarray
     """Variances of the surrogate data, (latents, n)."""
-    sites: Sites | None
+    sites: StandIns | None
     turns: tuple[tuple[int, int], ...]
     """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
     rates: tuple[float, ...] = ()
     """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
     pivots: Pivots | None = None
     """For factors with few columns."""
-    following: Following | None = None
-    """For sites, if the likelihood has parameters."""
 
 
 class _Prepared(NamedTuple):
@@ -110,8 +130,7 @@ class _Prepared(NamedTuple):
     together: Around
     likelihood: Around
     noise: Any
-    sites: Sites | None
-    following: Following | None
+    sites: StandIns | None
 
 
 @dataclass(frozen=True)
@@ -164,32 +183,33 @@ class Sweep(Move):
 
     def stored(self) -> list[Any]:
         """All of it but the joint prior, for a store: `restored` makes the move again."""
-        together, likelihood, noise, sites, turns, rates, pivots, following = self.tuned
+        together, likelihood, noise, sites, turns, rates, pivots = self.tuned
         there = [self.of_kernel, self.of_likelihood, self.ways, self.latent, turns, rates]
         narrow = (pivots.widths, pivots.order) if pivots else ((), np.zeros((0, 0), int))
-        followed = (following.f, *following.then) if following else ()
-        return [*there, *narrow, *together, *likelihood, noise, *(sites or ()), *followed]
+        return [*there, *narrow, *together, *likelihood, noise, *jax.tree.leaves(sites)]
 
     @classmethod
     def restored(cls, joint: Joint, inputs: np.ndarray, parts: list[Any]) -> Sweep:
         """The move again, from what `stored` gave; refused if it does not fit the model."""
         shapes = [np.shape(part) for part in parts[8:]]
         n, d, k = (len(joint.latents), len(inputs)), joint.parameters.size, len(parts[1])
-        expected = [(2, d), (2, d, d), (2, k), (2, k, k), n, *[n] * 5]
+        anchors = shapes[5][:1] if len(shapes) > 5 else ()
+        expected = [(2, d), (2, d, d), (2, k), (2, k, k), n]
+        stood_in = [(*anchors, d), (d, d), (*anchors, *n), (*anchors, *n), n, (*anchors, *n), (*anchors, *n)]
         *there, turns, rates, widths, order = parts[:8]
-        fits = len(parts[0]) + k == d and shapes in (expected, expected[:7], expected[:5])
+        fits = len(parts[0]) + k == d and shapes in (expected, expected + stood_in[:4], expected + stood_in)
         if not fits or (widths and np.shape(order) != n):
             raise ValueError("the store was made with another model: with other parameters, or other inputs.")
-        noise, sites, followed = parts[12], parts[13:15], parts[15:]
+        noise, places, sites, then = parts[12], parts[13:15], parts[15:17], parts[18:]
+        f = parts[17] if then else None
         tuned = Tuned(
             Around(*parts[8:10]),
             Around(*parts[10:12]),
             noise,
-            Sites(*sites) if sites else None,
+            StandIns(places[0], places[1], Sites(*sites), f, Sites(*then) if then else None) if sites else None,
             turns,
             rates,
             Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None,
-            Following(followed[0], Sites(*followed[1:])) if followed else None,
         )
         return cls(joint, *there, tuned=tuned)
 
@@ -199,7 +219,7 @@ class Sweep(Move):
         fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
         own = self.tuned
         around = own.together, own.likelihood
-        return _Prepared(prior.inputs, own.pivots, fixed, *around, own.noise, own.sites, own.following)
+        return _Prepared(prior.inputs, own.pivots, fixed, *around, own.noise, own.sites)
 
     def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
         size = prepared.noise.size
@@ -299,11 +319,9 @@ class Sweep(Move):
         return target.at(point(found.f)), info
 
     def sites(self, u: Any, target: Target) -> Sites | None:
-        """The sites for some parameters. On the host, where nothing says how the likelihood bends, always the same."""
-        known: _Prepared = target.prepared
-        if known.sites is None or known.following is None or isinstance(u, np.ndarray):
-            return known.sites
-        return known.following.at(u, known.sites, target.log_likelihood)
+        """The sites for some parameters."""
+        stand_ins: StandIns | None = target.prepared.sites
+        return None if stand_ins is None else stand_ins.at(u, target.log_likelihood)
 
     def split(self, x: Any, target: Target) -> Point:
         """The parts of a point."""
