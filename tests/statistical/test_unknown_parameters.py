@@ -139,7 +139,7 @@ def test_sites_that_were_exact_once_stay_so():
 
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_all_ways_in_turn(engine):
-    turns = tuple((way, around) for way in range(4) for around in range(2))
+    turns = tuple((way, around) for way in range(4) for around in range(4))  # with each parameter by itself
     move = Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
     check(run(KNOWN_NOISE, move, *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine), EXACT)
 

@@ -78,7 +78,8 @@ def choose(
         again = found and stand_ins(prior, log_likelihood, spread_out(u, *near), pivots)
         return near, found if again is None or isinstance(again, str) else again
 
-    all_of_them = tuple((number, 0) for number in range(len(tried)))
+    # One by one, too: at first a parameter that the data know well would hold back all that move with it.
+    all_of_them = tuple((way, one) for one in (0, *range(2, 2 + len(centre))) for way in range(len(tried)))
     seen = pilot(sweep(wide, np.ones(shape), found, all_of_them), None, WARMUP)
     noise = _surrogate_noise(prior, log_likelihood, seen)
     near, found = refit(seen)

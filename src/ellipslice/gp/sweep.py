@@ -115,7 +115,8 @@ class Tuned(NamedTuple):
     """Variances of the surrogate data, (latents, n)."""
     sites: StandIns | None
     turns: tuple[tuple[int, int], ...]
-    """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
+    """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian, 0 or 1. The number 2 + i is
+    for parameter i of u by itself, around the first, whose factor must then be diagonal."""
     rates: tuple[float, ...] = ()
     """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
     pivots: Pivots | None = None
@@ -131,6 +132,8 @@ class _Prepared(NamedTuple):
     likelihood: Around
     noise: Any
     sites: StandIns | None
+    free: Any = None
+    """Which parameters an update moves."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +235,9 @@ class Sweep(Move):
         xp = np if isinstance(noise.nu, np.ndarray) else jnp
         row, shape = noise.nu[0], known.noise.shape
         way, number = row[-2], row[-1].astype(np.int32)
-        known = known._replace(together=known.together[number], likelihood=known.likelihood[number])
+        free = (number < 2) | (np.arange(self.joint.parameters.size) == number - 2)
+        which = xp.where(number < 2, number, 0)
+        known = known._replace(together=known.together[which], likelihood=known.likelihood[which], free=free)
         target = target.within(target.log_likelihood, known)
         ends = np.cumsum([self.joint.parameters.size, len(self.of_likelihood), known.noise.size])
         to_all, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
@@ -406,15 +411,20 @@ class _Here:
     def at(self, away: Any, then: Callable[..., Any]) -> Any:
         """then(u, factors, means), for parameters some way from the centre."""
         known: _Prepared = self._target.prepared
-        u = self._around.centre + away
+        u = self._around.centre + self._kept(away)
         return self._sweep.joint.with_factors(u, known.inputs, known.pivots, partial(then, u))
+
+    def _kept(self, away: Any) -> Any:
+        """The same, with parameters that do not move where they are."""
+        xp = np if isinstance(away, np.ndarray) else jnp
+        return xp.where(self._target.prepared.free, away, self.away)
 
     def search(self, noise: Noise, moved: Callable[..., Any]) -> tuple[Point, Info]:
         """Slice sample the parameters; `moved` says where all goes, and what multiplies the likelihood there."""
 
         def value(away: Any) -> Any:
             point, log_factor = self.at(away, moved)
-            residual = self._sweep.residual(point.u, self._around, away)
+            residual = self._sweep.residual(point.u, self._around, self._kept(away))
             return self._target.log_likelihood(point.flat) + residual + log_factor
 
         start = State(self.away, value(self.away))
