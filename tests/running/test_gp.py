@@ -248,6 +248,14 @@ def test_predictions_are_calibrated():
     assert stats.kstest(ranks, "uniform").pvalue > 1e-6
 
 
+def test_predictions_are_compiled_once():
+    fit = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS).fit(X, Y, **SHORT)
+    one, other = (fit.predict(new, draws=4).latent.values for new in (X[:3], X[:3] + 0.1))
+    assert fit._compiled._cache_size() == 1
+    assert not np.array_equal(one, other)
+    np.testing.assert_array_equal(one, fit.predict(X[:3], draws=4).latent.values)
+
+
 def test_scores_of_held_out_data():
     fit = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT)
     f = fit.predict(X[:2]).latent.values.reshape(-1, 2)

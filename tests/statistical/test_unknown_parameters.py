@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -14,8 +15,9 @@ import ellipslice as es
 from ellipslice.gp import sweep
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
+from ellipslice.gp.sweep import Around, Sites, StandIns, Sweep, Tuned
 from ellipslice.gp.triangular import inner_root
+from ellipslice.settings import on_cpu
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -31,6 +33,9 @@ def kernel(amplitude, scale):
 
 
 PRIORS = {"amplitude": dist.LogNormal(0.0, 0.7), "scale": dist.Gamma(2.0, 2.0)}
+UNKNOWN_NOISE = es.gp.LatentGP(
+    kernel, es.likelihoods.Gaussian, mean=0.1, parameters=PRIORS | {"sigma": dist.LogNormal(-1.0, 0.5)}
+)
 KNOWN_NOISE = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
 
 
@@ -62,6 +67,7 @@ def functions(a, s, n):
 
 
 EXACT = posterior_on_a_grid()
+EXACT_WITH_NOISE = posterior_on_a_grid(np.linspace(-3.2, 1.2, 41))
 
 
 def centred_gaussians(size, wide):
@@ -71,9 +77,24 @@ def centred_gaussians(size, wide):
 
 def tuned(turns, poor=False):
     sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
-    if poor:
-        sites = Sites(sites.linear * 0.3 + 1.0, sites.precision * 0.5)
-    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), sites, turns)
+    stand_ins = StandIns.always(sites, 2)
+    if poor:  # and another for other parameters
+        both = [np.stack([0.3 * sites.linear + 1.0, sites.linear]), np.stack([0.5 * sites.precision, sites.precision])]
+        stand_ins = StandIns(np.array([[0.0, 0.0], [0.5, -1.0]]), 2.0 * np.eye(2), Sites(*both))
+    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), stand_ins, turns)
+
+
+def following_sweep(model, *, poor):
+    """Sites that follow the noise, at any f: exact ones if they were exact once."""
+    sigma = SIGMA * (1.3 if poor else 1.0)
+    sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
+    then = Sites((Y / sigma**2)[None], np.full((1, 5), 1 / sigma**2))
+    choice = tuned(((0, 0), (0, 1)))._replace(
+        together=centred_gaussians(3, 1.0),
+        likelihood=centred_gaussians(1, 1.0),
+        sites=StandIns.always(sites, 3)._replace(f=np.full((1, 5), 0.2), then=Sites(*(part[None] for part in then))),
+    )
+    return Sweep(model.joint, (0, 1), (2,), ("sites",), 2, tuned=choice)
 
 
 def run(model, move, draws=4000, chains=4, engine=None, seed=0):
@@ -85,10 +106,11 @@ def run(model, move, draws=4000, chains=4, engine=None, seed=0):
     return tree.posterior.f.values
 
 
-def check(draws, exact, names=5):
+def check(draws, exact):
     # Gamma's u is the logarithm of the scale, LogNormal's that of the amplitude
-    values = np.stack(functions(draws[..., 0], draws[..., 1], 0 * draws[..., 0])[:names], -1)
-    compare(values, exact[:names], "log amplitude, log scale, squares, product")
+    names = 5 if exact is EXACT else 7
+    values = np.stack(functions(draws[..., 0], draws[..., 1], draws[..., 2])[:names], -1)
+    compare(values, exact[:names], "logs of the parameters, squares, product")
 
 
 @pytest.mark.parametrize(("way", "poor"), [*((way, False) for way in WAYS), ("sites", True)])
@@ -97,9 +119,27 @@ def test_each_way_alone(way, poor):
     check(run(KNOWN_NOISE, move), EXACT)
 
 
+@pytest.mark.parametrize("poor", [False, True])
+def test_sites_that_follow_the_noise(poor):
+    move = following_sweep(UNKNOWN_NOISE, poor=poor)
+    check(run(UNKNOWN_NOISE, move, 3000), EXACT_WITH_NOISE)
+
+
+def test_sites_that_were_exact_once_stay_so():
+    """Then the white noise given them does not depend on the parameters, and every f is a draw given these."""
+    model, stand_ins = UNKNOWN_NOISE, following_sweep(UNKNOWN_NOISE, poor=False).tuned.sites
+    model.joint.look(X)
+    likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
+    for log_sigma in (-3.0, 0.0, 2.0):
+        with on_cpu():
+            now = stand_ins.at(jnp.array([0.3, -0.2, log_sigma]), likelihood)
+        np.testing.assert_allclose(now.precision, np.full((1, 5), np.exp(-2 * log_sigma)), rtol=1e-9)
+        np.testing.assert_allclose(now.linear, (Y * np.exp(-2 * log_sigma))[None], rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_all_ways_in_turn(engine):
-    turns = tuple((way, around) for way in range(4) for around in range(2))
+    turns = tuple((way, around) for way in range(4) for around in range(4))  # with each parameter by itself
     move = Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns))
     check(run(KNOWN_NOISE, move, *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine), EXACT)
 
@@ -131,13 +171,10 @@ def test_white_noise_and_f_belong_together():
 
 def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
     """The whole of `fit`, the pilot runs included."""
-    model = es.gp.LatentGP(
-        kernel, es.likelihoods.Gaussian, mean=0.1, parameters=PRIORS | {"sigma": dist.LogNormal(-1.0, 0.5)}
-    )
-    fit = model.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
+    fit = UNKNOWN_NOISE.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
     p = fit.tree["posterior"]
     values = functions(*(np.log(p[name].values) for name in ("amplitude", "scale", "sigma")))
-    compare(np.stack(values, -1), posterior_on_a_grid(np.linspace(-3.2, 1.2, 41)), "logs of all three parameters")
+    compare(np.stack(values, -1), EXACT_WITH_NOISE, "logs of all three parameters")
     assert "sites" in fit.tree.attrs["parameter_moves"]
 
 
@@ -188,3 +225,12 @@ def test_a_planted_mistake_is_caught(monkeypatch, plant, way):
     move = Sweep(model.joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor=True))
     with pytest.raises(AssertionError, match="standard errors off"):
         check(run(model, move), EXACT)
+
+
+def test_sites_that_follow_in_one_place_and_not_in_the_other(monkeypatch):
+    sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
+    fixed = Sites.log_value
+    monkeypatch.setattr(Sites, "log_value", lambda self, f: fixed(sites, f))
+    model = es.gp.LatentGP(kernel, es.likelihoods.Gaussian, mean=0.1, parameters=UNKNOWN_NOISE.parameters.priors)
+    with pytest.raises(AssertionError, match="standard errors off"):
+        check(run(model, following_sweep(model, poor=True), 3000), EXACT_WITH_NOISE)

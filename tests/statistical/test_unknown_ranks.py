@@ -15,7 +15,7 @@ from tinygp import kernels
 import ellipslice as es
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sweep import WAYS, Around, Sites, Sweep, Tuned
+from ellipslice.gp.sweep import WAYS, Around, Sites, StandIns, Sweep, Tuned
 from statistical.monte_carlo import SEED
 
 pytestmark = pytest.mark.statistical
@@ -48,8 +48,11 @@ def test_parameters_and_latent_functions_rank_uniformly():
     joint.look(X)
     prior = JointPrior(joint, X)
     sites = Sites(np.full((1, 4), 0.8), np.full((1, 4), 1.0))
+    two = Sites(*(np.stack([part, 1.4 * part]) for part in sites))
+    then = Sites(np.full((2, 1, 4), 0.2), np.full((2, 1, 4), 0.6))
+    blended = StandIns(np.array([[0.0] * 4, [0.5] * 4]), np.eye(4), two, np.full((1, 4), 0.5), then)
     turns = tuple((way, around) for way in range(len(WAYS)) for around in range(2))
-    tuned = Tuned(gaussians(3), gaussians(1), np.ones((1, 4)), sites, turns)
+    tuned = Tuned(gaussians(4), gaussians(1), np.ones((1, 4)), blended, turns)
     move = Sweep(joint, (0, 1, 2), (3,), WAYS, 2, tuned=tuned)
     ranks = []
     for repeat in range(REPEATS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,9 +28,17 @@ class Conditional:
 
     It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ. Where a kernel is so smooth
     that its values at some of the old inputs say what all of them do (see pivots.py), n is the number of these.
+
+    Parameters
+    ----------
+    model : LatentGP
+    old, new : array
+        Inputs.
+    compiled : function, optional
+        What `compiled_draws` gave for this model, to compile once for many.
     """
 
-    def __init__(self, model: LatentGP, old: np.ndarray, new: np.ndarray):
+    def __init__(self, model: LatentGP, old: Any, new: Any, compiled: Callable[..., Any] | None = None):
         for count, what in ((len(old), "the data have"), (len(new), "X has")):
             if count > LIMIT:
                 raise ValueError(
@@ -38,7 +46,7 @@ class Conditional:
                     "points at a time, or add the new inputs to the fit with a likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
-        self._on_device = jax.jit(self._traced)
+        self._compiled = compiled
 
     def draw(self, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """For each of f (draws, latents, n), with its parameters: values at the new inputs, (draws, latents, m)."""
@@ -47,12 +55,13 @@ class Conditional:
             return self._given(*self._maps({}, np), f, normals, np)
         values = [{name: value[i] for name, value in parameters.items()} for i in range(len(f))]
         traceable = not any(comes_from(kernel(values[0]), "sklearn") for kernel in self._model.kernels.values())
+        compiled = self._compiled or compiled_draws(self._model)
         drawn = []
         for mine, one, normal, some in zip(values, f, normals, self._needed(parameters, len(f)), strict=True):
             old = one if some is None else np.take_along_axis(one, some, axis=1)
             if traceable:
                 with on_cpu():
-                    drawn.append(np.asarray(self._on_device(mine, old, normal, some)))
+                    drawn.append(np.asarray(compiled(self._old, self._new, mine, old, normal, some)))
             else:
                 drawn.append(self._given(*self._maps(mine, np, some), old, normal, np))
         return np.stack(drawn)
@@ -66,7 +75,8 @@ class Conditional:
             return [None] * count
         return [joint.enough(one, self._old, pivots) for one in u]
 
-    def _traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
+    def traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
+        """One draw, in JAX, from f at the old inputs that are needed."""
         return self._given(*self._maps(values, jnp, some), f, normals, jnp)
 
     def _given(self, mean: Any, weights: Any, root: Any, mean_old: Any, f: Any, normals: Any, xp: Any) -> Any:
@@ -96,6 +106,11 @@ class Conditional:
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self._model.means[name]
         return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
+
+
+def compiled_draws(model: LatentGP) -> Callable[..., Any]:
+    """A function of the old and the new inputs and of what `traced` takes, compiled for as many of them."""
+    return jax.jit(lambda old, new, *given: Conditional(model, old, new).traced(*given))
 
 
 def _root(matrix: Any, variance: Any, xp: Any) -> Any:

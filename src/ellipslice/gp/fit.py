@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.conditional import Conditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
 from ellipslice.priors.features import as_inputs
 
@@ -82,9 +83,8 @@ class Fit:
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
         groups = [inputs] if together else np.split(inputs, range(GROUP, len(inputs), GROUP))
-        drawn = np.concatenate(
-            [Conditional(self.model, self.X, group).draw(parameters, flat, rng) for group in groups], axis=-1
-        )
+        given = [Conditional(self.model, self.X, group, self._compiled) for group in groups]
+        drawn = np.concatenate([one.draw(parameters, flat, rng) for one in given], axis=-1)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
@@ -136,6 +136,11 @@ class Fit:
         """How the kernel's parameters were moved: effective draws for the same work, of the best in pilot runs."""
         attrs = {str(name): value for name, value in self.tree.attrs.items()}
         return {name.removeprefix("rate_of_"): value for name, value in attrs.items() if name.startswith("rate_of_")}
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        """For predictions, compiled once for each number of points."""
+        return compiled_draws(self.model)
 
     def _thinned(self, draws: int) -> xarray.Dataset:
         """Some of the draws, as many of each chain."""

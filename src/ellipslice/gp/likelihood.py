@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.calling import Called
 from ellipslice.gp.joint import Joint
 from ellipslice.likelihoods import Likelihood
+from ellipslice.references.laplace import slopes
 
 
 class PointLikelihood:
@@ -34,6 +38,15 @@ class PointLikelihood:
         function = self.given(point.u)
         names = self._joint.latents
         return function(point.f[0]) if names == ["f"] else function(**dict(zip(names, point.f, strict=True)))
+
+    @cached_property
+    def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
+        """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
+
+        def at(u: Any, f: Any) -> tuple[Any, Any, Any]:
+            return slopes(lambda f: self(jnp.concatenate([u, jnp.zeros(f.size), f.ravel()])), f)
+
+        return jax.jit(at)
 
     def given(self, u: Any) -> Callable[..., Any]:
         """The log-likelihood of the latent functions with these parameters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +12,8 @@ from ellipslice.diagnostics import effective_size
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import find_pivots
-from ellipslice.gp.stand_ins import fit_sites
-from ellipslice.gp.sweep import Around, Sites, Sweep, Tuned
+from ellipslice.gp.stand_ins import often, spread_out, stand_ins
+from ellipslice.gp.sweep import Around, StandIns, Sweep, Tuned
 from ellipslice.sampling import sample
 from ellipslice.settings import on_cpu
 
@@ -49,20 +50,19 @@ def choose(
     pivots = None
     if of_kernel and "fixed" not in (ways or ()):  # with f fixed the inverse of a whole factor is needed
         pivots = find_pivots(joint, inputs, joint.parameters.draw(np.random.default_rng(seed), LOOKED_AT))
-    sites = fit_sites(prior, log_likelihood, centre, pivots)
+    sites = stand_ins(prior, log_likelihood, centre[None], pivots)
     if ways is not None and "sites" in ways and isinstance(sites, str):
         raise ValueError(
             f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
         )
-    found = None if isinstance(sites, str) else sites
+    found = None if isinstance(sites, str) else often(sites)
     tried = ways or (
         ("white", "sites") if found else ("white", "surrogate") if pivots else ("white", "surrogate", "fixed")
     )
 
-    def sweep(near: _Gaussian, noise: Any, sites: Sites | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
-        tuned = Tuned(
-            _both(wide, near, of_kernel), _both(wide, near, of_likelihood), noise, sites, turns, rates, pivots
-        )
+    def sweep(near: _Gaussian, noise: Any, found: StandIns | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
+        around = _both(wide, near, range(len(centre))), _both(wide, near, of_likelihood)
+        tuned = Tuned(*around, noise, found, turns, rates, pivots)
         return Sweep(joint, of_kernel, of_likelihood, tried if of_kernel else (), latent, tuned=tuned)
 
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
@@ -72,29 +72,35 @@ def choose(
         )  # fmt: skip
         return _Pilot(tree.posterior.f.values, tree.sample_stats)
 
-    def refit(seen: _Pilot) -> tuple[_Gaussian, Sites | None]:
-        near = seen.gaussian(prior)
-        again = found and fit_sites(prior, log_likelihood, near.centre, pivots)
+    def refit(*pilots: _Pilot) -> tuple[_Gaussian, StandIns | None]:
+        u = np.concatenate([pilot.x for pilot in pilots])[..., : len(centre)].reshape(-1, len(centre))
+        near = _near(prior, u)
+        again = found and stand_ins(prior, log_likelihood, spread_out(u, *near), pivots)
         return near, found if again is None or isinstance(again, str) else again
 
-    all_of_them = tuple((number, 0) for number in range(len(tried)))
+    # One by one, too: at first a parameter that the data know well would hold back all that move with it.
+    all_of_them = tuple((way, one) for one in (0, *range(2, 2 + len(centre))) for way in range(len(tried)))
     seen = pilot(sweep(wide, np.ones(shape), found, all_of_them), None, WARMUP)
     noise = _surrogate_noise(prior, log_likelihood, seen)
     near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
         return sweep(near, noise, found, turns)
-    rates, best, after = {}, "", seen
-    for number, way in enumerate(tried):
-        run = pilot(sweep(near, noise, found, ((number, 1),)), seen.ends, WARMUP // 4)
-        rates[way] = run.effective(of_kernel) / (COST[way] * (1 + run.factorisations))
-        if rates[way] >= max(rates.values()):
-            best, after = way, run
-    second = max((way for way in tried if way != best), key=lambda way: rates[way])
-    one, two = tried.index(best), tried.index(second)
+    runs = [
+        pilot(sweep(near, noise, found, ((number, 1), (number, 1), (number, 0))), seen.ends, WARMUP // 4)
+        for number in range(len(tried))
+    ]
+    spread = np.concatenate([run.x for run in (seen, *runs)]).var((0, 1))
+    rates = np.array(
+        [
+            run.effective(of_kernel, spread) / (COST[way] * (1 + run.factorisations))
+            for way, run in zip(tried, runs, strict=True)
+        ]
+    )
+    one, two = np.argsort(-rates)[:2].tolist()
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
-    top, (near, found) = max(rates.values()), refit(after)
-    return sweep(near, noise, found, turns, tuple(rates[way] / top for way in tried))
+    near, found = refit(*runs)
+    return sweep(near, noise, found, turns, tuple((rates / rates.max()).tolist()))
 
 
 class _Gaussian(NamedTuple):
@@ -102,7 +108,14 @@ class _Gaussian(NamedTuple):
     factor: np.ndarray
 
 
-def _both(wide: _Gaussian, near: _Gaussian, where: tuple[int, ...]) -> Around:
+def _near(prior: JointPrior, u: np.ndarray) -> _Gaussian:
+    """One a bit wider than where the parameters were, (count, size)."""
+    _, deviation = prior.joint.parameters.gaussian()
+    covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((0.02 * deviation) ** 2)
+    return _Gaussian(u.mean(0), INFLATE * np.linalg.cholesky(covariance))
+
+
+def _both(wide: _Gaussian, near: _Gaussian, where: Sequence[int]) -> Around:
     """Number 0 is the prior's Gaussian, number 1 the posterior's, for some of the parameters."""
     chosen = np.array(where, int)
     covariances = [g.factor @ g.factor.T for g in (wide, near)]
@@ -125,16 +138,13 @@ class _Pilot:
     def factorisations(self) -> float:
         return float(self._statistics.angle.mean())
 
-    def gaussian(self, prior: JointPrior) -> _Gaussian:
-        """One a bit wider than where the parameters were, and never wider than where they might have been."""
-        u = self.x[..., : prior.joint.parameters.size].reshape(-1, prior.joint.parameters.size)
-        _, deviation = prior.joint.parameters.gaussian()
-        covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((0.02 * deviation) ** 2)
-        return _Gaussian(u.mean(0), INFLATE * np.linalg.cholesky(covariance))
+    def effective(self, of_kernel: tuple[int, ...], spread: np.ndarray) -> float:
+        """Effective draws of the slowest of the kernel's parameters, per update.
 
-    def effective(self, of_kernel: tuple[int, ...]) -> float:
-        """Effective draws of the slowest of the kernel's parameters, per update."""
-        sizes = [effective_size(self.x[:, :, i]).sum() for i in of_kernel]
+        Fewer, if the variance they saw is less than the `spread` that others did: a chain that never leaves one of two
+        modes moves well there, and does not know of the other.
+        """
+        sizes = [effective_size(self.x[:, :, i]).sum() * min(1.0, self.x[:, :, i].var() / spread[i]) for i in of_kernel]
         return float(min(sizes)) / self.x.shape[1] / self.x.shape[0]
 
 

@@ -1,30 +1,104 @@
-"""Gaussians in place of the likelihood of each latent value, for one value of the parameters."""
+"""Gaussians in place of the likelihood of each latent value, for any value of the parameters."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots
-from ellipslice.gp.sweep import Sites
+from ellipslice.gp.sweep import Sites, StandIns, expansion
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.references.fit import read_terms
-from ellipslice.references.laplace import laplace
+from ellipslice.references.laplace import newton
 from ellipslice.references.propagation import propagate
+from ellipslice.references.sites import narrow
 from ellipslice.settings import on_cpu
 
+ANCHORS = 12
+"""Values of the parameters for which sites are found."""
 
-def fit_sites(
-    prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None = None
-) -> Sites | str:
-    """Sites by expectation propagation, with the parameters u; or why there are none."""
+USUAL = 0.95
+"""Anchors are among so many of the parameters' values, those nearest to the middle."""
+
+
+def stand_ins(
+    prior: JointPrior, log_likelihood: PointLikelihood, anchors: np.ndarray, pivots: Pivots | None = None
+) -> StandIns | str:
+    """Sites by expectation propagation, for parameters (count, size); or why there are none."""
+    found = []
+    for u in anchors:
+        one = _sites_at(prior, log_likelihood, u, pivots)
+        if isinstance(one, str):
+            return one
+        found.append(one)
+    sites = [one for one, _ in found]
+    there = StandIns(anchors, _metric(anchors), _stacked(sites))
+    if not log_likelihood.used:
+        return there
+    f = found[0][1]
+    with on_cpu():
+        then = [Sites(*map(np.asarray, expansion(log_likelihood.slopes(u, f), f))) for u in anchors]
+    return there._replace(f=f, then=_stacked(then))
+
+
+def often(stand_ins: StandIns) -> StandIns:
+    """The sites of one anchor as those of `ANCHORS` at the same place: compiled code is made for as many."""
+    anchors, metric, sites, f, then = stand_ins
+
+    def repeated(part: np.ndarray) -> np.ndarray:
+        return np.repeat(part, ANCHORS, axis=0)
+
+    then = None if then is None else Sites(*map(repeated, then))
+    return StandIns(repeated(anchors), metric, Sites(*map(repeated, sites)), f, then)
+
+
+def spread_out(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Anchors: the centre and then, one after another, the value farthest from all before; of u, (count, size)."""
+    white = np.linalg.solve(factor, (u - centre).T).T
+    size = (white**2).sum(1)
+    near = size <= np.quantile(size, USUAL)
+    u, white, distance = u[near], white[near], size[near]
+    chosen = [centre]
+    for _ in range(ANCHORS - 1):
+        farthest = int(np.argmax(distance))
+        chosen.append(u[farthest])
+        distance = np.minimum(distance, ((white - white[farthest]) ** 2).sum(1))
+    return np.stack(chosen)
+
+
+def _metric(anchors: np.ndarray) -> np.ndarray:
+    """Such that an anchor is about one away from the next."""
+    count, size = anchors.shape
+    if count == 1:
+        return np.zeros((size, size))
+    deviation = anchors.std(0) + 1e-9
+    white = anchors / deviation
+    distance = np.sqrt(((white[:, None] - white) ** 2).sum(-1)) + np.diag(np.full(count, np.inf))
+    return np.diag(1 / deviation) / (np.median(distance.min(1)) + 1e-9)
+
+
+def _stacked(sites: list[Sites]) -> Sites:
+    return Sites(*(np.stack(parts) for parts in zip(*sites, strict=True)))
+
+
+def _sites_at(
+    prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None
+) -> tuple[Sites, np.ndarray] | str:
+    """Sites for the parameters u, and the mean of f with them."""
     joint = prior.joint
     if len(joint.latents) > 1:
         return "there are several latent functions"
     lower, mean = joint.with_factors(u, prior.inputs, pivots, lambda *both: both)
     given = log_likelihood.given(u)
+
+    def slopes_at(h: np.ndarray) -> tuple[Any, Any, Any]:
+        value, slope, bend = log_likelihood.slopes(u, mean + h)
+        return value, slope[0], bend[0]
+
     with on_cpu():
         try:
             terms = read_terms(Posterior(Dense(factor=lower[0]), lambda h: given(h + mean[0])))
@@ -32,6 +106,8 @@ def fit_sites(
             return "JAX cannot trace it"
         if isinstance(terms, str):
             return terms
-        found = laplace(lower[0].T, terms.log_likelihood)
+        found = newton(lower[0].T, slopes_at)
         found = propagate(lower[0].T, terms.of_each, found)
-    return Sites((found.linear + found.precision * mean[0])[None], found.precision[None])
+    narrowed = narrow(lower[0].T, found.precision)
+    f = mean + narrowed.T @ (narrowed @ found.linear)
+    return Sites((found.linear + found.precision * mean[0])[None], found.precision[None]), f

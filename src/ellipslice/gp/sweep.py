@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,6 +19,7 @@ from ellipslice.moves.arithmetic import fold, pick, put
 from ellipslice.moves.base import Lots, Target
 from ellipslice.noise import Noise, Uniforms
 from ellipslice.priors import Prior
+from ellipslice.references.laplace import slopes
 
 WAYS = ("white", "sites", "surrogate", "fixed")
 """What stays as it is while the parameters move."""
@@ -54,18 +56,67 @@ class Sites(NamedTuple):
         return (self.linear * f - 0.5 * self.precision * f * f).sum()
 
 
+class StandIns(NamedTuple):
+    """Sites for any value of the parameters: found for some values, the anchors, and blended in between.
+
+    They follow parameters that the likelihood has as its expansion to second order at some f does. For Gaussian noise
+    this is exact: sites that fit for one value of its deviation fit for all.
+    """
+
+    anchors: Any
+    """(count, size)."""
+    metric: Any
+    """Blending weighs an anchor by a standard Gaussian of metric @ (u - anchor), (size, size)."""
+    sites: Sites
+    """Of each anchor, (count, latents, n)."""
+    f: Any = None
+    """Where the log-likelihood is expanded, (latents, n); None if it has no parameters."""
+    then: Sites | None = None
+    """Its expansion for each anchor, (count, latents, n)."""
+
+    @classmethod
+    def always(cls, sites: Sites, size: int) -> StandIns:
+        """The same for all parameters, of which there are `size`."""
+        return cls(np.zeros((1, size)), np.zeros((size, size)), Sites(*(part[None] for part in sites)))
+
+    def at(self, u: Any, log_likelihood: Callable[[Any], Any]) -> Sites:
+        """The sites for parameters u. On the host, where nothing says how the likelihood bends, they do not follow."""
+        xp = np if isinstance(u, np.ndarray) else jnp
+        away = ((u - self.anchors) @ self.metric.T) ** 2
+        height = -0.5 * away.sum(-1)
+        weights = xp.exp(height - height.max())
+        weights = weights / weights.sum()
+        sites = Sites(*(xp.tensordot(weights, part, 1) for part in self.sites))
+        if self.then is None or xp is np:
+            return sites
+        then = Sites(*(xp.tensordot(weights, part, 1) for part in self.then))
+        now = expansion(slopes(lambda f: log_likelihood(Point(u, 0.0 * f, f).flat), jnp.asarray(self.f)), self.f)
+        precision = xp.maximum(sites.precision + now.precision - then.precision, 0.0)
+        linear = sites.linear + now.linear - then.linear
+        sound = xp.isfinite(linear) & xp.isfinite(precision)
+        return Sites(xp.where(sound, linear, sites.linear), xp.where(sound, precision, sites.precision))
+
+
+def expansion(there: tuple[Any, Any, Any], f: Any) -> Sites:
+    """A log-likelihood to second order at f, without what bends upwards, from its `slopes` there."""
+    _, slope, bend = there
+    precision = jnp.maximum(-bend, 0.0)
+    return Sites(slope + precision * f, precision)
+
+
 class Tuned(NamedTuple):
     """What is chosen before a run. No choice changes what is sampled."""
 
-    kernel: Around
-    """For the parameters of kernels and means: several, along a leading axis."""
+    together: Around
+    """For all parameters: several, along a leading axis."""
     likelihood: Around
     """For those that only the likelihood has: as many."""
     noise: np.ndarray
     """Variances of the surrogate data, (latents, n)."""
-    sites: Sites | None
+    sites: StandIns | None
     turns: tuple[tuple[int, int], ...]
-    """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian."""
+    """What updates do in turn: the number of the way, in `Sweep.ways`, and of the Gaussian, 0 or 1. The number 2 + i is
+    for parameter i of u by itself, around the first, whose factor must then be diagonal."""
     rates: tuple[float, ...] = ()
     """Of each way: effective draws for the same work, beside the best, in pilot runs; if there were any."""
     pivots: Pivots | None = None
@@ -77,10 +128,12 @@ class _Prepared(NamedTuple):
     pivots: Pivots | None
     fixed: Any
     """Factors and means, if no parameter enters them."""
-    kernel: Around
+    together: Around
     likelihood: Around
     noise: Any
-    sites: Sites | None
+    sites: StandIns | None
+    free: Any = None
+    """Which parameters an update moves."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +153,8 @@ class Sweep(Move):
       sampled. The latent functions then move on ellipses of that Gaussian, too. For log-likelihoods that are sums over
       the values of f.
 
-    Parameters that only the likelihood has move with f fixed, and need no factorisation. `angle` is how many values of
-    the kernel's parameters were tried, each by a factorisation.
+    All parameters move together, and those that only the likelihood has once more with f fixed, which needs no
+    factorisation. `angle` is how many values of the kernel's parameters were tried, each by a factorisation.
 
     Parameters
     ----------
@@ -133,51 +186,64 @@ class Sweep(Move):
 
     def stored(self) -> list[Any]:
         """All of it but the joint prior, for a store: `restored` makes the move again."""
-        kernel, likelihood, noise, sites, turns, rates, pivots = self.tuned
+        together, likelihood, noise, sites, turns, rates, pivots = self.tuned
         there = [self.of_kernel, self.of_likelihood, self.ways, self.latent, turns, rates]
         narrow = (pivots.widths, pivots.order) if pivots else ((), np.zeros((0, 0), int))
-        return [*there, *narrow, *kernel, *likelihood, noise, *(sites or ())]
+        return [*there, *narrow, *together, *likelihood, noise, *jax.tree.leaves(sites)]
 
     @classmethod
     def restored(cls, joint: Joint, inputs: np.ndarray, parts: list[Any]) -> Sweep:
         """The move again, from what `stored` gave; refused if it does not fit the model."""
         shapes = [np.shape(part) for part in parts[8:]]
-        n, k = (len(joint.latents), len(inputs)), tuple(len(where) for where in parts[:2])
-        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n]
+        n, d, k = (len(joint.latents), len(inputs)), joint.parameters.size, len(parts[1])
+        anchors = shapes[5][:1] if len(shapes) > 5 else ()
+        expected = [(2, d), (2, d, d), (2, k), (2, k, k), n]
+        stood_in = [(*anchors, d), (d, d), (*anchors, *n), (*anchors, *n), n, (*anchors, *n), (*anchors, *n)]
         *there, turns, rates, widths, order = parts[:8]
-        fits = sum(k) == joint.parameters.size and shapes in (expected, expected[:5])
+        fits = len(parts[0]) + k == d and shapes in (expected, expected + stood_in[:4], expected + stood_in)
         if not fits or (widths and np.shape(order) != n):
             raise ValueError("the store was made with another model: with other parameters, or other inputs.")
-        a, b, c, d, noise, *sites = parts[8:]
-        pivots = Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None
-        tuned = Tuned(Around(a, b), Around(c, d), noise, Sites(*sites) if sites else None, turns, rates, pivots)
+        noise, places, sites, then = parts[12], parts[13:15], parts[15:17], parts[18:]
+        f = parts[17] if then else None
+        tuned = Tuned(
+            Around(*parts[8:10]),
+            Around(*parts[10:12]),
+            noise,
+            StandIns(places[0], places[1], Sites(*sites), f, Sites(*then) if then else None) if sites else None,
+            turns,
+            rates,
+            Pivots.in_order(np.asarray(order, int), tuple(widths)) if widths else None,
+        )
         return cls(joint, *there, tuned=tuned)
 
     def prepare(self, prior: Prior) -> _Prepared:
         if not isinstance(prior, JointPrior):
             raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
         fixed = None if self.of_kernel else self.joint.at(np.zeros(self.joint.parameters.size), prior.inputs)
-        tuned = self.tuned
-        return _Prepared(prior.inputs, tuned.pivots, fixed, tuned.kernel, tuned.likelihood, tuned.noise, tuned.sites)
+        own = self.tuned
+        around = own.together, own.likelihood
+        return _Prepared(prior.inputs, own.pivots, fixed, *around, own.noise, own.sites)
 
     def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
         size = prepared.noise.size
-        width = len(self.of_kernel) + len(self.of_likelihood) + (1 + self.latent) * size + 2
+        width = self.joint.parameters.size + len(self.of_likelihood) + (1 + self.latent) * size + 2
         return Lots(_Rows(width, self.tuned.turns), 1, 2 + self.latent)
 
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """The parameters of the kernel, the latent functions, those of the likelihood."""
+        """All parameters, the latent functions, the parameters of the likelihood."""
         known: _Prepared = target.prepared
         xp = np if isinstance(noise.nu, np.ndarray) else jnp
         row, shape = noise.nu[0], known.noise.shape
         way, number = row[-2], row[-1].astype(np.int32)
-        known = known._replace(kernel=known.kernel[number], likelihood=known.likelihood[number])
+        free = (number < 2) | (np.arange(self.joint.parameters.size) == number - 2)
+        which = xp.where(number < 2, number, 0)
+        known = known._replace(together=known.together[which], likelihood=known.likelihood[which], free=free)
         target = target.within(target.log_likelihood, known)
-        ends = np.cumsum([len(self.of_kernel), len(self.of_likelihood), known.noise.size])
-        to_kernel, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
+        ends = np.cumsum([self.joint.parameters.size, len(self.of_likelihood), known.noise.size])
+        to_all, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
         total = Info(0, 0, False, 0.0)
         if self.of_kernel:
-            own = Noise(known.kernel.factor @ to_kernel, noise.level[0], noise.uniforms[0])
+            own = Noise(known.together.factor @ to_all, noise.level[0], noise.uniforms[0])
             ways = [partial(_MOVES[way], self, target, own, surrogate.reshape(shape)) for way in self.ways]
             point, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
             state = target.at(point.flat)
@@ -195,11 +261,12 @@ class Sweep(Move):
         """All updates of the latent functions. The last one does not depend on sites."""
         known: _Prepared = target.prepared
         u, _, _ = self.split(state.f, target)
-        around = 0 if known.sites is None else self.latent - 1
+        found = self.sites(u, target)
+        around = 0 if found is None else self.latent - 1
 
         def move(lower: Any, mean: Any) -> tuple[State, Info]:
             now, total = state, Info(0, 0, False, 0.0)
-            for rows, sites in ((slice(0, around), known.sites), (slice(around, self.latent), None)):
+            for rows, sites in ((slice(0, around), found), (slice(around, self.latent), None)):
                 if rows.stop > rows.start:
                     lots = Noise(noise.nu[rows], noise.level[rows], noise.uniforms[rows])
                     now, info = self._latent(target, lots, now, _Given(lower, mean, sites))
@@ -212,7 +279,7 @@ class Sweep(Move):
 
     def _latent(self, target: Target, noise: Noise, state: State, given: _Given) -> tuple[State, Info]:
         """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
-        normals, sites, centre, offset = given.spread(noise.nu), given.sites, given.centre, given.offset
+        normals, centre, offset = given.spread(noise.nu), given.centre, given.offset
         xp = np if isinstance(normals, np.ndarray) else jnp
         now = self.split(state.f, target)
 
@@ -220,12 +287,9 @@ class Sweep(Move):
             z, f = xp.split(y, 2)
             return Point(now.u, z.reshape(centre.shape) + centre, f.reshape(centre.shape) + offset)
 
-        def log_sites(f: Any) -> Any:
-            return 0.0 if sites is None else sites.log_value(f)
-
         def value(y: Any) -> Any:
             point = point_at(y)
-            return target.log_likelihood(point.flat) - log_sites(point.f)
+            return target.log_likelihood(point.flat) - given.log_sites(point.f)
 
         on = target.within(value, None)
 
@@ -238,7 +302,7 @@ class Sweep(Move):
         nu = xp.concatenate([normals.reshape(count, -1), multiply(given.lower, normals).reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
-        found, infos = fold(one, State(start, state.log_likelihood - log_sites(now.f)), rows)
+        found, infos = fold(one, State(start, state.log_likelihood - given.log_sites(now.f)), rows)
         evaluations, nans, stuck, angle = infos
         info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
         return target.at(point_at(found.f).flat), info
@@ -259,6 +323,11 @@ class Sweep(Move):
         found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
         return target.at(point(found.f)), info
 
+    def sites(self, u: Any, target: Target) -> Sites | None:
+        """The sites for some parameters."""
+        stand_ins: StandIns | None = target.prepared.sites
+        return None if stand_ins is None else stand_ins.at(u, target.log_likelihood)
+
     def split(self, x: Any, target: Target) -> Point:
         """The parts of a point."""
         return self.joint.split(x, target.prepared.noise.shape[1])
@@ -268,7 +337,7 @@ class Sweep(Move):
         return self.joint.parameters.log_density(x[: self.joint.parameters.size]) - around.log_density(away)
 
 
-# --- four ways to move the kernel's parameters ----------------------------------------------------------------------
+# --- four ways to move all parameters ----------------------------------------------------------------------
 
 
 def _white(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
@@ -313,40 +382,49 @@ def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: 
 
 def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: State) -> tuple[Point, Info]:
     """The white noise of f given the sites stays."""
-    here, sites = _Here(sweep, target, state), target.prepared.sites
-    eta = here.at(here.away, lambda u, lower, mean: _Given(lower, mean, sites).whiten(here.now.z))
+    here = _Here(sweep, target, state)
+
+    def begin(u: Any, lower: Any, mean: Any) -> Any:
+        return _Given(lower, mean, sweep.sites(u, target)).whiten(here.now.z)
+
+    eta = here.at(here.away, begin)
 
     def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
-        given = _Given(lower, mean, sites)
+        given = _Given(lower, mean, sweep.sites(u, target))
         z = given.color(eta)
         f = mean + multiply(lower, z)
-        return Point(u, z, f), given.log_evidence - sites.log_value(f)
+        return Point(u, z, f), given.log_evidence - given.log_sites(f)
 
     return here.search(noise, moved)
 
 
 class _Here:
-    """Where the chain is, and the search for other parameters of the kernel from there."""
+    """Where the chain is, and the search for other parameters from there."""
 
     def __init__(self, sweep: Sweep, target: Target, state: State):
-        self._sweep, self._target, self._where = sweep, target, np.array(sweep.of_kernel)
-        self._around: Around = target.prepared.kernel
+        self._sweep, self._target = sweep, target
+        self._around: Around = target.prepared.together
         self.now = sweep.split(state.f, target)
-        self.away = self.now.u[self._where] - self._around.centre
+        self.away = self.now.u - self._around.centre
         """Of the parameters, from the centre of the Gaussian that they move around."""
 
     def at(self, away: Any, then: Callable[..., Any]) -> Any:
         """then(u, factors, means), for parameters some way from the centre."""
         known: _Prepared = self._target.prepared
-        u = put(self.now.u, self._where, self._around.centre + away)
+        u = self._around.centre + self._kept(away)
         return self._sweep.joint.with_factors(u, known.inputs, known.pivots, partial(then, u))
+
+    def _kept(self, away: Any) -> Any:
+        """The same, with parameters that do not move where they are."""
+        xp = np if isinstance(away, np.ndarray) else jnp
+        return xp.where(self._target.prepared.free, away, self.away)
 
     def search(self, noise: Noise, moved: Callable[..., Any]) -> tuple[Point, Info]:
         """Slice sample the parameters; `moved` says where all goes, and what multiplies the likelihood there."""
 
         def value(away: Any) -> Any:
             point, log_factor = self.at(away, moved)
-            residual = self._sweep.residual(point.u, self._around, away)
+            residual = self._sweep.residual(point.u, self._around, self._kept(away))
             return self._target.log_likelihood(point.flat) + residual + log_factor
 
         start = State(self.away, value(self.away))
@@ -381,6 +459,10 @@ class _Given:
         self.offset = mean + multiply(lower, self.centre)
         self.log_evidence = 0.5 * (toward * toward).sum() - log_determinant(self._root) + sites.log_value(mean)
         """Of the sites: the logarithm of what their product integrates to."""
+
+    def log_sites(self, f: Any) -> Any:
+        """The logarithm of the sites at f."""
+        return 0.0 if self.sites is None else self.sites.log_value(f)
 
     def whiten(self, z: Any) -> Any:
         """The eta of a z."""

@@ -143,8 +143,7 @@ def read_terms(posterior: Posterior) -> Terms | str:
     except NotElementwise as reason:
         return str(reason)
 
-    @jax.jit
-    def terms(values: Any) -> Any:
+    def terms(values: Any) -> Any:  # not compiled: few operations, which JAX keeps from one likelihood to the next
         a, m = jax.vmap(lambda row: _terms(read, row))(values)
         return a - jnp.log(m)
 

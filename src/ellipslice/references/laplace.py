@@ -26,14 +26,18 @@ def laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites:
     log_likelihood : callable
         Of a centred flat vector, a sum over its values, that JAX can trace.
     """
-    compiled = jax.jit(lambda f: slopes(log_likelihood, f))
+    return newton(rows, jax.jit(lambda f: slopes(log_likelihood, f)))
+
+
+def newton(rows: np.ndarray, slopes_at: Callable[[Any], Any]) -> Sites:
+    """The same from a function that gives what `slopes` does."""
     z = np.zeros(len(rows))
-    height, slope, bend = _at(compiled, rows, z)
+    height, slope, bend = _at(slopes_at, rows, z)
     for _ in range(STEPS):
         precision = np.maximum(-bend, 0.0)
         step = cho_solve((white_root(rows, precision), True), rows @ (precision * (z @ rows) + slope)) - z
         for _ in range(30):  # halved until it leads upwards
-            there = _at(compiled, rows, z + step)
+            there = _at(slopes_at, rows, z + step)
             if there[0] > height - 1e-12 * abs(height):
                 break
             step = step / 2
