@@ -100,11 +100,11 @@ class Problem:
 
     def _check(self) -> None:
         asked, data = self.asked, self._data
+        if len(data.inputs) < 2:
+            raise ValueError("there is one row of data; at least 2 are needed.")
         for name, column in zip(asked.inputs, data.inputs.T, strict=True):
             if not np.ptp(column) > 0 and not (asked.events and asked.window):
                 raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
-        if len(data.inputs) < 2:
-            raise ValueError("there is one row of data; at least 2 are needed.")
         if len(data.inputs) > LIMIT and not asked.events:
             raise ValueError(
                 f"there are {len(data.inputs):,} rows, and at most {LIMIT:,} can be fitted. Sum or average neighbours, "

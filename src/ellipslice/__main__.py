@@ -1,0 +1,5 @@
+"""`python -m ellipslice`: the command line, where the script is not on the path."""
+
+from ellipslice.cli import main
+
+main()
