@@ -121,11 +121,12 @@ class Problem:
         options: dict[str, Any] = {"warmup": asked.warmup, "chains": asked.chains, "seed": asked.seed}
         options |= {"until": asked.until, "draws": asked.draws if asked.until is None else None}
         options |= {"store": store, "progress": progress}
+        # With everything known the data may be strong, and ellipses around a Gaussian near the posterior do better.
+        values = math.prod(self.cells) if asked.events else len(self._data.inputs)
+        options["reference"] = "auto" if not self.medians and values <= DENSE else None
         if asked.events:
             return self._process().fit(self._data.points, **options)
-        # With everything known the data may be strong, and ellipses around a Gaussian near the posterior do better.
-        around = "auto" if not self.medians and len(self._data.inputs) <= DENSE else None
-        return self._wrapped(self._model().fit(self._data.points, self._data.y, reference=around, **options))
+        return self._wrapped(self._model().fit(self._data.points, self._data.y, **options))
 
     def resume(self, store: os.PathLike[str], *, draws: int | None, until: Until | None, progress: bool) -> Fit:
         """Go on with it."""

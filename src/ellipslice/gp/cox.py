@@ -102,6 +102,7 @@ class CoxProcess:
         chains: int = 4,
         seed: int | None = None,
         until: Until | None = None,
+        reference: Any = None,
         store: str | os.PathLike[str] | None = None,
         executor: Executor | Callable[[], Executor] | None = None,
         timeout: float | None = None,
@@ -109,12 +110,12 @@ class CoxProcess:
     ) -> Fit:
         """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
 
-        The options are those of `sample`.
+        The options are those of `sample`; `reference` is for models without unknown parameters.
         """
         model, counts, volume = self._model(events)
         fit = model.fit(
-            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until, store=store,
-            executor=executor, timeout=timeout, progress=progress,
+            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, until=until,
+            reference=reference, store=store, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
         return RateFit(model, fit.X, fit.y, fit.tree, volume)
 
@@ -163,6 +164,8 @@ class Cells:
 
 class RateFit(Fit):
     """The fit of a Cox process: `expected` is the rate at a point, and nothing is observed at one."""
+
+    scattered = False  # the data are cells, all over the window
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: Any, volume: float):
         super().__init__(model, X, y, tree)

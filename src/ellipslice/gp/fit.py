@@ -37,6 +37,9 @@ class Fit:
         The data.
     """
 
+    scattered = True
+    """Whether a map shows where the data are."""
+
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
 

@@ -66,7 +66,7 @@ def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
         drawn = axes.pcolormesh(across, up, image, cmap=colours, shading="nearest", rasterized=True)
         axes.figure.colorbar(drawn, ax=axes)
         fill = np.where(shown > 0, "white", "black") if labels else "white"
-        if len(fit.X) <= 2000:
+        if fit.scattered and len(fit.X) <= 2000:
             axes.scatter(*fit.X.T, c=fill, s=10, edgecolors="0.3", linewidths=0.5)
         axes.set(title=title, xlabel="first input", ylabel="second input")
     return pair
