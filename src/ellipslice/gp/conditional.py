@@ -34,8 +34,9 @@ class Conditional:
         for count, what in ((len(old), "the data have"), (len(new), "X has")):
             if count > LIMIT:
                 raise ValueError(
-                    f"{what} {count} inputs; predictions make dense matrices of at most {LIMIT}. Predict for fewer "
-                    "points at a time, or add the new inputs to the fit with a likelihood that leaves them out."
+                    f"{what} {count} inputs; predictions at inputs that are not in the data make dense matrices of at "
+                    f"most {LIMIT}. Predict for fewer points at a time, or add the new inputs to the fit with a "
+                    "likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
         self._on_device = jax.jit(self._traced)

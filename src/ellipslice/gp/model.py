@@ -25,9 +25,10 @@ from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import is_kernel
 from ellipslice.sampling import Until, resume, sample
 from ellipslice.sampling.arguments import as_path, check_timeout, how_many
+from ellipslice.sampling.opening import check_draws
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.setup import stored_parts
-from ellipslice.sampling.store import check_draws, check_free
+from ellipslice.sampling.store import check_free
 
 if TYPE_CHECKING:
     import xarray

@@ -12,7 +12,8 @@ import numpy as np
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling import serial
-from ellipslice.sampling.store import Store, as_made, load_arrays, refused_if_edited
+from ellipslice.sampling.opening import as_made, load_arrays, refused_if_edited
+from ellipslice.sampling.store import Store
 
 PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
 """Fields that JSON holds as they are."""
