@@ -206,6 +206,7 @@ def test_nothing_stays_behind():
 # --- what is built on chains ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
 def test_evidence_by_workers_is_the_same_to_the_bit():
     options = {"particles": 40, "islands": 4, "updates": 2, "seed": 3}
     alone, workers = es.evidence(bowl, PRIOR, **options), Pickled()
@@ -216,6 +217,7 @@ def test_evidence_by_workers_is_the_same_to_the_bit():
     assert workers.sent > 20
 
 
+@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
 def test_evidence_sends_points_in_pieces():
     """One errand for each point would cost more than a quick evaluation."""
     workers = Pickled()

@@ -81,7 +81,7 @@ class Conditional:
             old = self._old if some is None else xp.asarray(self._old)[some[i]]
             between, variance = functions(called(values), xp)
             variance_new = variance(new)
-            lower = _root(between(old, old), variance(old), xp)
+            lower = _root(_whole(between, variance, old, xp), variance(old), xp)
             across = between(old, new)
             if xp is np:
                 half = np.linalg.solve(lower, across)
@@ -89,7 +89,7 @@ class Conditional:
             else:
                 half = jax.scipy.linalg.solve_triangular(lower, across, lower=True)
                 weights = jax.scipy.linalg.solve_triangular(lower, half, lower=True, trans=1)
-            left = between(new, new) - half.T @ half
+            left = _whole(between, variance, new, xp) - half.T @ half
             means = [self._mean(name, values, inputs) for inputs in (new, old)]
             parts.append((means[0], weights, _root(left, variance_new, xp), means[1]))
         return tuple(xp.stack(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
@@ -97,6 +97,15 @@ class Conditional:
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self._model.means[name]
         return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
+
+
+def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:
+    """The covariance at some inputs: with the noise that a kernel of scikit-learn may have at each."""
+    matrix = between(inputs, inputs)
+    if xp is np:
+        matrix = np.array(matrix)
+        np.fill_diagonal(matrix, variance(inputs))
+    return matrix
 
 
 def _root(matrix: Any, variance: Any, xp: Any) -> Any:

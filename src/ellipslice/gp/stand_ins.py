@@ -34,4 +34,4 @@ def fit_sites(
             return terms
         found = laplace(lower[0].T, terms.log_likelihood)
         found = propagate(lower[0].T, terms.of_each, found)
-    return Sites((found.linear + found.precision * mean[0])[None], found.precision[None])
+    return Sites(found.linear[None], found.precision[None], np.asarray(mean[0])[None])

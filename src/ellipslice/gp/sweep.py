@@ -44,14 +44,17 @@ class Around(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Gaussians in place of the likelihood, exp(linear f - precision f^2 / 2) for each value; (latents, n)."""
+    """Gaussians in place of the likelihood, exp(linear g - precision g^2 / 2) of g = f - origin; (latents, n)."""
 
     linear: Any
     precision: Any
+    origin: Any = 0.0
+    """Near f: squares of data far from 0 would leave no digits for what they differ by."""
 
     def log_value(self, f: Any) -> Any:
         """Of all of them together."""
-        return (self.linear * f - 0.5 * self.precision * f * f).sum()
+        away = f - self.origin
+        return (self.linear * away - 0.5 * self.precision * away * away).sum()
 
 
 class Tuned(NamedTuple):
@@ -143,7 +146,7 @@ class Sweep(Move):
         """The move again, from what `stored` gave; refused if it does not fit the model."""
         shapes = [np.shape(part) for part in parts[8:]]
         n, k = (len(joint.latents), len(inputs)), tuple(len(where) for where in parts[:2])
-        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n]
+        expected = [(2, k[0]), (2, k[0], k[0]), (2, k[1]), (2, k[1], k[1]), n, n, n, n]
         *there, turns, rates, widths, order = parts[:8]
         fits = sum(k) == joint.parameters.size and shapes in (expected, expected[:5])
         if not fits or (widths and np.shape(order) != n):
@@ -375,7 +378,7 @@ class _Given:
         if sites is None:
             return
         self._root = inner_root(lower, sites.precision)
-        linear = sites.linear - sites.precision * mean
+        linear = sites.linear - sites.precision * (mean - sites.origin)
         toward = solve(self._root, multiply(lower.swapaxes(-1, -2), linear))
         self.centre = self._first(lambda zeros: zeros + solve(self._root, toward, transposed=True), self.centre)
         self.offset = mean + multiply(lower, self.centre)
