@@ -90,6 +90,8 @@ class Table:
         parts = [part.strip() for part in name.split(",")]
         if len(parts) > 1 and set(parts) <= set(known):
             hint = " Name one column at a time, and repeat the option for others."
+        elif len(known) == 1 and any(mark in known[0] for mark in MARKS):
+            hint = " Is there another mark between the columns? Say which: --delimiter."
         elif all(_is_number(column) for column in known):
             hint = " These are numbers: is there no header? The first line must name the columns."
         shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
