@@ -195,7 +195,7 @@ def read_asked(found: Any, path: Path) -> Asked:
             values[name] = None if value is None else _checked(kinds[name], value)
         except (TypeError, ValueError):
             raise ValueError(f"{path} is damaged, or was edited: {name} is {json.dumps(value)[:60]}.") from None
-    if values["inputs"] is None or any(values[name] is None for name in ("warmup", "chains", "seed")):
+    if any(values[name] is None for name in ("inputs", "likelihood", "kernel", "warmup", "chains", "seed")):
         raise ValueError(f"{path} is damaged, or was edited: a setting is null that must not be.")
     asked = Asked(**values)
     asked.check()
