@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test kills malformed format coverage clean
+.PHONY: help demo docs test kills malformed package format coverage clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ kills: $(VENV)/.installed-test  ## kill runs with a store a hundred times, resum
 
 malformed: $(VENV)/.installed-test  ## thousands of malformed inputs to the command line, to stores and to the API
 	@MALFORMED_EXAMPLES=500 $(QUIET_THREADS) $(BIN)/python -m pytest -q tests/faults/test_malformed.py
+
+package: $(VENV)/.installed-test  ## build sdist and wheel, install them in empty environments with each extra, and use them there
+	@$(QUIET_THREADS) $(BIN)/python tests/packaging/check.py
 
 # One stamp for each set of extras: the demo need not wait for the test tools.
 $(VENV)/.installed-%: pyproject.toml

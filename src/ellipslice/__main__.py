@@ -1,4 +1,4 @@
-"""`python -m ellipslice`: the command line."""
+"""`python -m ellipslice`: the command line, where the script is not on the path."""
 
 from ellipslice.cli import main
 

@@ -38,7 +38,7 @@ def verdict(tree: xarray.DataTree) -> str:
     >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=2000, seed=1)
     >>> print(es.diagnostics.verdict(tree))
     4 chains of 2,000 draws on the compiled engine, ... evaluations per update.
-    Effective size: log-likelihood ..., latent values at least ... (f[...]).
+    Effective size: log-likelihood ..., kept values at least ... (f[...]).
     R-hat: at most 1.0...
     The chains agree and have drawn enough to use.
     """
@@ -67,7 +67,7 @@ def verdict(tree: xarray.DataTree) -> str:
         sizes = [ess(values, method=method) for values in (latents, statistics) for method in ("bulk", "tail")]
         rhats = [rhat(values) for values in (latents, statistics)]
     (name, of_latents), (_, of_log_l) = _extreme(sizes[:2], np.nanmin), _extreme(sizes[2:], np.nanmin)
-    lines.append(f"Effective size: log-likelihood {of_log_l:,.0f}, latent values at least {of_latents:,.0f} ({name}).")
+    lines.append(f"Effective size: log-likelihood {of_log_l:,.0f}, kept values at least {of_latents:,.0f} ({name}).")
     least = np.nanmin([of_latents, of_log_l])
     enough, agree = least >= 100 * chains, True
     if chains > 1:

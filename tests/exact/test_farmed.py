@@ -12,7 +12,7 @@ import pytest
 import ellipslice as es
 from catalogue import PRIORS
 from ellipslice.engines import compiled, farmed, job
-from farmed import PRIOR, Pickled, bowl, slow_bowl, traced_bowl
+from farmed import PRIOR, Pickled, bowl, bowl_of, slow_bowl, smooth, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}
 
@@ -201,3 +201,57 @@ def test_nothing_stays_behind():
     with ThreadPoolExecutor(2) as pool:
         es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
     assert not job._kept
+
+
+# --- what is built on chains ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
+def test_evidence_by_workers_is_the_same_to_the_bit():
+    options = {"particles": 40, "islands": 4, "updates": 2, "seed": 3}
+    alone, workers = es.evidence(bowl, PRIOR, **options), Pickled()
+    made = es.evidence(bowl, PRIOR, executor=workers, **options)
+    assert (made.log_z, made.error, made.annealed_log_z) == (alone.log_z, alone.error, alone.annealed_log_z)
+    np.testing.assert_array_equal(made.draws, alone.draws)
+    assert made.evaluations == alone.evaluations
+    assert workers.sent > 20
+
+
+@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
+def test_evidence_sends_points_in_pieces():
+    """One errand for each point would cost more than a quick evaluation."""
+    workers = Pickled()
+    made = es.evidence(bowl, PRIOR, executor=workers, particles=400, islands=4, updates=1, check=False, seed=3)
+    assert workers.sent < made.evaluations / 4
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "options", "message"),
+    [
+        (traced_bowl, {}, "JAX cannot trace. This one it can.*Leave executor out"),
+        (bowl, {"vectorized": True}, "vectorized=True hands all particles to one call"),
+        (bowl, {"timeout": -1}, "positive number of seconds"),
+    ],
+)
+def test_evidence_says_when_workers_are_of_no_use(log_likelihood, options, message):
+    with pytest.raises(ValueError, match=message):
+        es.evidence(log_likelihood, PRIOR, executor=Pickled(), particles=40, **options)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_gaussian_process_by_workers_is_the_same_to_the_bit(unknown, tmp_path):
+    pytest.importorskip("tinygp")
+    from numpyro.distributions import LogNormal
+    from tinygp.kernels import quasisep
+
+    x = np.array([0.0, 3.0, 1.0, 2.0, 4.0])  # not in order: what is sent puts them so
+    kernel, parameters = (smooth, {"amplitude": LogNormal(0.0, 1.0)}) if unknown else (quasisep.Matern32(2.0), None)
+    model = es.gp.LatentGP(kernel, bowl_of, parameters=parameters)
+    options = {"draws": 6, "warmup": 2, "chains": 2, "seed": 5, "progress": False}
+    fit = model.fit(x, np.sin(x), **options)
+    workers, store = Pickled(), tmp_path / "fit.zarr"
+    made = model.fit(x, np.sin(x), executor=workers, store=store, **options)
+    assert workers.sent > 2
+    np.testing.assert_array_equal(made.tree.posterior.f, fit.tree.posterior.f)
+    again = model.resume(store, x, np.sin(x), executor=Pickled(), draws=8, progress=False)
+    np.testing.assert_array_equal(again.tree.posterior.f[:, :6], fit.tree.posterior.f)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.sampling import columns, record, session, store
+from ellipslice.sampling import columns, opening, record, session, store
 from ellipslice.sampling.reading import open_tree
 from stores import assert_same_stores
 
@@ -129,11 +129,11 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
 
 
 def does_not_look_at_labels(monkeypatch):
-    monkeypatch.setattr(store.Store, "_check_labels", lambda self: None)
+    monkeypatch.setattr(opening, "_check_labels", lambda store: None)
 
 
 def does_not_look_at_draws(monkeypatch):
-    monkeypatch.setattr(store.Store, "_check_draws", lambda self: None)
+    monkeypatch.setattr(opening, "_check_draws", lambda store: None)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_a_chunk_that_is_gone_would_be_read_all_the_same(plant, chunk, tmp_path,
     es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
     (path / chunk).unlink()
     with pytest.raises(ValueError, match=r"missing|damaged"):
-        store.check_draws(path)
+        opening.check_draws(path)
     plant(monkeypatch)
-    store.check_draws(path)
+    opening.check_draws(path)
     group, name = chunk.split("/")[:2]
     assert not np.nan_to_num(open_tree(path)[group][name].values).any()  # zeros, or NaN

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import ellipslice as es
 from ellipslice.cli import app
 from ellipslice.fits.folder import open_folder
-from ellipslice.fits.model import Problem
+from ellipslice.fits.model import Data, Problem
 from ellipslice.fits.settings import LIKELIHOODS, Asked
 from stores import assert_same_stores
 
@@ -436,3 +436,66 @@ def test_names_of_columns_are_text_and_not_html(tmp_path):
 def _report(out: Path) -> str:
     ellipslice("report", out, "--quiet")
     return (out / "report.html").read_text()
+
+
+# --- how many rows ----------------------------------------------------------------------------------------------------
+
+
+def long_data(n=5100):
+    rng = np.random.default_rng(0)
+    return Data(rng.uniform(0, 100, (n, 1)), rng.poisson(1.0, n).astype(float))
+
+
+def asked(**options):
+    return Asked(inputs=("t",), target="c", **({"likelihood": "poisson", "draws": 2, "warmup": 1} | options))
+
+
+@pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52"])
+def test_a_long_series_with_known_parameters_is_taken(kernel):
+    """And its kernel is the one that is asked for."""
+    problem = Problem(asked(kernel=kernel, amplitude=2.0, lengthscale=(3.0,)), long_data())
+    few = Problem(asked(kernel=kernel, amplitude=2.0, lengthscale=(3.0,)), long_data(10))
+    x = np.array([0.0, 1.0, 5.0])
+    np.testing.assert_allclose(problem._kernel(x, x), few._kernel(x, x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "5,100 rows, and at most 5,000 .* here --amplitude and --lengthscale too"),
+        ({"amplitude": 1.0}, "here --lengthscale too"),
+        ({"amplitude": 1.0, "lengthscale": (1.0,), "likelihood": "gaussian"}, "here --noise too"),
+        (
+            {"amplitude": 1.0, "lengthscale": (1.0,), "kernel": "squared-exponential"},
+            "one input and the kernel matern12",
+        ),
+    ],
+)
+def test_a_long_series_that_cannot_be(options, words):
+    with pytest.raises(ValueError, match=words):
+        Problem(asked(**options), long_data())
+
+
+def test_a_large_grid_is_taken_and_other_places_are_not():
+    side = np.stack(np.meshgrid(np.arange(72.0), np.arange(72.0)), -1).reshape(-1, 2)
+    settings = Asked(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, lengthscale=(3.0,))
+    Problem(settings, Data(side, np.ones(len(side))))
+    with pytest.raises(ValueError, match="complete regular grid"):
+        Problem(settings, Data(side + 0.01 * np.arange(len(side))[:, None], np.ones(len(side))))
+
+
+def test_a_long_series_from_a_table(tmp_path):
+    data = long_data()
+    table = tmp_path / "long.csv"
+    pd.DataFrame({"t": data.inputs[:, 0], "c": data.y}).to_csv(table, index=False)
+    short = ("--draws", 3, "--warmup", 1, "--chains", 2, "--seed", 5)
+    ellipslice("fit", table, "-x", "t", "-y", "c", "--likelihood", "Poisson", *KNOWN, *short, "--out", tmp_path / "run")
+    assert len(pd.read_csv(tmp_path / "run" / "predictions.csv")) == 5100
+    assert (tmp_path / "run" / "picture.png").exists()
+
+
+def test_the_command_line_as_a_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "ellipslice", "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.startswith("ellipslice ")

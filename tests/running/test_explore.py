@@ -169,6 +169,7 @@ def test_the_way_back(visit):
     tab.keyboard.press("b")
     tab.click("#step")  # on from where the chain is
     assert tab.evaluate("run.chains[0].origin.f") == state
+    tab.wait_for_function("!stale")  # buttons change with the next picture
     assert tab.is_disabled("#back")
 
 

@@ -450,3 +450,59 @@ def test_robust_noise_has_unknown_parameters_too():
     posterior = model.fit(X, np.sin(X), **SHORT).tree.posterior
     assert ((posterior.degrees > 2) & (posterior.degrees < 20)).all()
     assert model.fit(X, np.sin(X), **SHORT).tree.attrs["parameter_moves"] == "f fixed"
+
+
+# --- at the data, and far from 0 ------------------------------------------------------------------------------------
+
+
+def test_at_the_data_the_prediction_is_what_was_drawn():
+    """Also among other inputs, in any order; and what is in between is drawn given it."""
+    fit = LatentGP(kernels.Matern32(1.0), Poisson).fit(X, Y, **SHORT)
+    new = np.array([X[5], 1.234, X[0], X[5], -0.0])
+    drawn = fit.predict(new, draws=80).latent
+    f = fit.tree.posterior.f.values
+    np.testing.assert_array_equal(drawn.values[..., [0, 2, 3, 4]], f[..., [5, 0, 5, 0]])
+    assert drawn.values[..., 1].std() > 0
+
+
+def test_a_kernel_with_noise_of_its_own_is_drawn_anew_at_the_data():
+    kernel = sk.RBF(1.0) + sk.WhiteKernel(0.5)
+    fit = LatentGP(kernel, Poisson).fit(X, Y, **SHORT)
+    apart = fit.predict(X, draws=80).latent.values - fit.tree.posterior.f.values
+    assert 0.3 < apart.std() < 1.5  # sqrt(0.5), and what noise in the draws makes of it
+
+
+def test_large_data_are_predicted_and_drawn_where_they_are():
+    times = np.random.default_rng(1).uniform(0, 100, 5200)
+    model = LatentGP(quasisep.Matern32(scale=20.0), Poisson)
+    fit = model.fit(times, np.random.default_rng(2).poisson(1.0, 5200), draws=3, warmup=2, chains=1, progress=False)
+    np.testing.assert_array_equal(fit.predict(times[:9]).latent.values, fit.tree.posterior.f.values[..., :9])
+    (line,) = (line for line in fit.plot().lines if "median" in line.get_label())
+    assert set(line.get_xdata()) <= set(times)
+    assert len(line.get_xdata()) > 180
+    with pytest.raises(ValueError, match="5200 inputs; predictions at inputs that are not in the data"):
+        fit.predict([1.0])
+
+
+def test_large_grids_have_maps_at_their_points():
+    fit = LatentGP(kernels.Matern32(3.0, distance=EUCLID), Poisson).fit(
+        grid(72, 73), np.ones(72 * 73), draws=2, warmup=1, chains=1, progress=False
+    )
+    mean, _ = fit.plot()
+    assert mean.collections[0].get_array().size == 40 * 40
+
+
+def test_data_far_from_0_can_be_sampled():
+    """Their squares have more digits than there are; what they differ by is what counts."""
+    rng = np.random.default_rng(4)
+    y = np.sin(2 * X) + 0.1 * rng.standard_normal(len(X))
+    priors = {"scale": dist.LogNormal(0.0, 0.5), "noise": dist.LogNormal(-2.0, 0.5)}
+    found = []
+    for far in (0.0, 2.0**30):
+        model = LatentGP(
+            lambda scale: kernels.Matern52(scale), lambda y, noise: Gaussian(y, noise), mean=far, parameters=priors
+        )
+        fit = model.fit(X, y + far, ways=("sites",), **SHORT)
+        assert fit.tree.attrs["stuck_updates"] == 0
+        found.append(fit.tree.attrs["evaluations"])
+    assert found[1] < 1.5 * found[0]

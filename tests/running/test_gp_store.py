@@ -151,6 +151,25 @@ def test_known_parameters(tmp_path):
         other.resume(tmp_path / "run.zarr", X, Y)
 
 
+@pytest.mark.parametrize("reference", [None, "ep"])
+def test_known_parameters_on_a_machine_that_rounds_otherwise(reference, tmp_path):
+    """Another processor makes another factor of the same covariance: the store's is used, and it says so."""
+    path, model = tmp_path / "run.zarr", LatentGP(kernels.Matern32(1.0), Poisson, mean=0.5)
+    fit = model.fit(X, Y, **SHORT, reference=reference)
+    model.fit(X, Y, **SHORT | {"draws": 5}, store=path, reference=reference)
+
+    def dense(covariance, mean):  # its last bits change, and equal pivots come in another order
+        order = np.arange(len(covariance))[::-1]
+        factor = np.linalg.cholesky(covariance[np.ix_(order, order)] * (1 + 2e-15))
+        return es.Dense(factor=factor[order], mean=mean)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ellipslice.gp.structure.Dense", dense)
+        with pytest.warns(UserWarning, match="that of the store but for rounding"):
+            again = model.resume(path, X, Y, draws=20, progress=False)
+    np.testing.assert_array_equal(fit.tree.posterior.f, again.tree.posterior.f)
+
+
 def test_a_path_that_is_taken_is_noticed_before_pilot_runs(made, monkeypatch):
     monkeypatch.setattr(mix, "choose", None)
     with pytest.raises(FileExistsError, match="holds a run already"):

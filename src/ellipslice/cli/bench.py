@@ -33,7 +33,12 @@ def bench(
 
         if quick:
             problems, chains, seconds, rounds = "R01,Mine", "1", 0.3, 3
-        numbers = [int(number) for number in chains.split(",")]
+        try:
+            numbers = [int(number) for number in chains.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"--chains must be whole numbers with commas, such as 1,4, but it is {chains!r}."
+            ) from None
         options = {"seconds": seconds, "rounds": rounds, "precision": precision}
         options |= {"nuts": nuts, "against": against, "out": out}
         run(problems.split(","), numbers, **options)

@@ -12,15 +12,26 @@ from typing import Annotated, Any
 
 import typer
 
-from ellipslice.cli.saying import MISTAKE, STOPPED, Json, Quiet, complain, quoted, readable_errors, readable_warnings
+from ellipslice.cli.saying import (
+    MISTAKE,
+    STOPPED,
+    Decimal,
+    Delimiter,
+    Json,
+    Quiet,
+    complain,
+    quoted,
+    readable_errors,
+    readable_warnings,
+)
 
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A CSV file, or a Parquet file by its ending.", metavar="DATA")],
     x: Annotated[
-        list[str] | None, typer.Option("--x", help="Column with an input: time, place. May be repeated.")
+        list[str] | None, typer.Option("--x", "-x", help="Column with an input: time, place. May be repeated.")
     ] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Column with what was seen there.")] = None,
+    y: Annotated[str | None, typer.Option("--y", "-y", help="Column with what was seen there.")] = None,
     events: Annotated[
         list[str] | None,
         typer.Option(help="In place of --x and --y: column with when (or where; repeated) each event was."),
@@ -62,7 +73,8 @@ def fit(
     rhat: Annotated[float | None, typer.Option(help="A goal: stop when R-hat is at most this, such as 1.01.")] = None,
     seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
     at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between columns of a CSV file, if it is no comma.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a value.")] = False,
     json_: Json = False,
     quiet: Quiet = False,
@@ -83,10 +95,11 @@ def fit(
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet or json_):
         from ellipslice.fits import Asked, begin
+        from ellipslice.fits.settings import as_named
         from ellipslice.fits.table import Table
 
-        table = Table(data, delimiter=delimiter, drop_missing=drop_missing)
-        elsewhere = None if at is None else Table(at, delimiter=delimiter)
+        table = Table(data, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
+        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal)
         if events and (x or y):
             raise ValueError(
                 "--events was given beside --x or --y. Events have no other column: give one or the other."
@@ -98,9 +111,9 @@ def fit(
         asked = Asked(
             inputs=tuple(events or x or ()),
             target=y,
-            likelihood=likelihood or ("poisson" if events else "gaussian"),
-            kernel=kernel, amplitude=amplitude, lengthscale=_tuple(lengthscale), noise=noise, dispersion=dispersion,
-            mean=mean, exposure=exposure, trials=trials,
+            likelihood=as_named(likelihood or ("poisson" if events else "gaussian")),
+            kernel=as_named(kernel), amplitude=amplitude, lengthscale=_tuple(lengthscale), noise=noise,
+            dispersion=dispersion, mean=mean, exposure=exposure, trials=trials,
             window=None if window is None else tuple(_pair(text) for text in window), cells=_tuple(cells),
             draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed,
             effective_size=effective_size, rhat=rhat, seconds=seconds,

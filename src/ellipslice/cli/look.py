@@ -39,13 +39,13 @@ def plot(
     with readable_errors(), readable_warnings(quiet):
         from ellipslice.fits.picture import MOST_INPUTS, picture
 
+        path = folder / "picture.png" if out is None else out
+        if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+            raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}.")
         opened, fit = _opened(folder)
         if len(opened.asked.inputs) > MOST_INPUTS:
             raise ValueError(f"there are {len(opened.asked.inputs)} inputs, and a picture has one or two.")
-        path = folder / "picture.png" if out is None else out
         figure = picture(opened, fit, what)
-        if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-            raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         _wrote(path, quiet)

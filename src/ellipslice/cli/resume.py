@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ellipslice.cli.fit import run
-from ellipslice.cli.saying import Json, Quiet, RunPath, readable_errors
+from ellipslice.cli.saying import Decimal, Delimiter, Json, Quiet, RunPath, readable_errors
 
 
 def resume(
@@ -18,7 +18,8 @@ def resume(
     rhat: Annotated[float | None, typer.Option(help="Another goal: R-hat at most this.")] = None,
     seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
     at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between columns of that table, if it is no comma.")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -37,7 +38,7 @@ def resume(
         from ellipslice.sampling.until import Until
 
         opened = open_folder(folder)
-        elsewhere = None if at is None else Table(at, delimiter=delimiter)
+        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal)
         goals = effective_size is not None or rhat is not None or seconds is not None
         until = Until(effective_size, rhat, seconds, draws) if goals else None
     run(opened, draws=None if until else draws, until=until, at=elsewhere, json_=json_, quiet=quiet)

@@ -21,6 +21,10 @@ FAULT, MISTAKE, STOPPED = 1, 2, 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors; show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in place of text, for scripts.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between columns of a CSV file; seen in its first line unless given.")
+]
+Decimal = Annotated[str, typer.Option(help="In numbers of a CSV file: a point, or a comma.")]
 RunPath = Annotated[Path, typer.Argument(help="A folder that `ellipslice fit` made.", metavar="RUN")]
 
 

@@ -124,7 +124,13 @@ class Call:
                 f"with vectorized=True, log_likelihood must return one number for each latent of a batch; given 2 of "
                 f"them it returned shape {values.shape}, not (2,). Sum over all axes but the first."
             )
-        alone = np.asarray(self._centred.batch(pair[:1]))[0]
+        single = np.asarray(self._centred.batch(pair[:1]))
+        if single.shape != (1,):
+            raise ValueError(
+                f"with vectorized=True, log_likelihood must return one number for each latent of a batch; given a "
+                f"batch of 1 it returned shape {single.shape}, not (1,). Does it squeeze its argument?"
+            )
+        alone = single[0]
         if not np.isclose(values[0], alone, rtol=1e-6, atol=1e-6, equal_nan=True):
             raise ValueError(
                 f"with vectorized=True, log_likelihood must treat the latents of a batch independently, but the first "

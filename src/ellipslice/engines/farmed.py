@@ -27,6 +27,9 @@ STRETCH = 1.0
 TURN = 0.1
 """Seconds between two looks at Ctrl-C and the clock."""
 
+SHARES = 8
+"""Pieces for each worker that many evaluations are sent in: some points take longer than others."""
+
 SLOW = 0.02
 """Seconds an evaluation takes if it is worth sending out by itself."""
 
@@ -53,8 +56,9 @@ class FarmedEngine(Engine):
         return self._engine.evaluate(f)
 
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
-        answers = self._workers.answers([self._workers.send(self._job, "evaluate", f) for f in points])
-        return [value for value, _ in answers]
+        pieces = min(len(points), SHARES * (self._workers.count or 1))
+        errands = [self._workers.send(self._job, "evaluate_all", some) for some in np.array_split(points, pieces)]
+        return [value for values in self._workers.answers(errands) for value in values]
 
     def run(
         self,

@@ -178,6 +178,8 @@ class Errand:
         if self._what == "advance":
             _, chain, done, *_ = self._arguments
             return f"chain {chain} from update {done:,} on"
+        if self._what == "evaluate_all":
+            return f"evaluations at {len(self._arguments[0])} points"
         return f"an evaluation at {np.array2string(self._arguments[0], precision=6, threshold=8)}, the mean left out"
 
     @property

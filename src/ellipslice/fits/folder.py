@@ -206,4 +206,4 @@ def _read_data(path: Path, asked: Asked, expected: str) -> Data:
     if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
         raise ValueError(f"{path} was changed since the fit began. Make a new fit of other data.")
     names = [*asked.inputs, *filter(None, (asked.target, asked.exposure, asked.trials))]
-    return _from_columns(asked, Table(path).columns(names, dates=[]))
+    return _from_columns(asked, Table(path, delimiter=",").columns(names, dates=[]))

@@ -25,7 +25,7 @@ from scipy.special import logit, ndtri
 
 from ellipslice.fits.settings import Asked
 from ellipslice.gp import CoxProcess, Fit, LatentGP
-from ellipslice.gp.structure import DENSE, LIMIT
+from ellipslice.gp.structure import DENSE, LIMIT, is_grid
 from ellipslice.likelihoods import (
     Binomial,
     Gaussian,
@@ -43,6 +43,10 @@ CELLS = {1: 100, 2: 20, 3: 8}
 
 DEVIATION = 1.0
 """Of the logarithm of every unknown parameter, in its prior."""
+
+
+MARKOV = ("matern12", "matern32", "matern52")
+"""Kernels that are Markov in time: any number of rows with one input, if all parameters are known."""
 
 
 class Data(NamedTuple):
@@ -83,8 +87,7 @@ class Problem:
         self.medians = {name: _plain(seen.medians[name]) for name, value in given.items() if value is None}
         self.mean = seen.mean if asked.mean is None else asked.mean
         seen.built({**self.medians, **self.known})  # refuses data that are no counts, labels, ...
-        self._seen = seen
-        self._kernel = _kernel(asked, self.known)
+        self._seen, self._values = seen, len(data.inputs)
         if asked.events:
             self.window, self.cells = _window(asked, data), asked.of_each("cells")
             if self.cells is None:
@@ -92,28 +95,43 @@ class Problem:
                 if axes not in CELLS:
                     raise ValueError(f"events have {axes} axes; give --cells for each.")
                 self.cells = (CELLS[axes],) * axes
-            if math.prod(self.cells) > LIMIT:
-                raise ValueError(
-                    f"there are {math.prod(self.cells):,} cells, and at most {LIMIT:,} can be. Give fewer --cells."
-                )
+            self._values = math.prod(self.cells)
+        self._check_size(self._values)
+        self._kernel = _kernel(asked, self.known, self._values > LIMIT)
+        if asked.events:
             self._process().counts(data.points)  # refuses events outside the window
 
     def _check(self) -> None:
         asked, data = self.asked, self._data
+        if len(data.inputs) < 2:
+            raise ValueError("there is one row of data; at least 2 are needed.")
         for name, column in zip(asked.inputs, data.inputs.T, strict=True):
             if not np.ptp(column) > 0 and not (asked.events and asked.window):
                 raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
-        if len(data.inputs) < 2:
-            raise ValueError("there is one row of data; at least 2 are needed.")
-        if len(data.inputs) > LIMIT and not asked.events:
-            raise ValueError(
-                f"there are {len(data.inputs):,} rows, and at most {LIMIT:,} can be fitted. Sum or average neighbours, "
-                "or use the library, which has priors for more."
-            )
         if data.exposure is not None and not (data.exposure > 0).all():
             raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
         if asked.likelihood in ("gaussian", "student-t") and data.y is not None and not np.ptp(data.y) > 0:
             raise ValueError(f"the column {asked.target!r} has the same value in every row: there is nothing to fit.")
+
+    def _check_size(self, count: int) -> None:
+        """Refuse what would need a dense matrix that is too large."""
+        if count <= LIMIT:
+            return
+        events, one = self.asked.events, len(self.asked.inputs) == 1
+        structured = (one and self.asked.kernel in MARKOV) or events or is_grid(self._data.inputs)
+        if structured and not self.medians:
+            return
+        more = (
+            f"For more all parameters must be given: here {' and '.join(f'--{name}' for name in self.medians)} too."
+            if structured
+            else f"More can be with one input and the kernel {', '.join(MARKOV[:-1])} or {MARKOV[-1]}, or on a "
+            "complete regular grid, and with all parameters given."
+        )
+        less = "Give fewer --cells." if events else "Or sum or average neighbours."
+        raise ValueError(
+            f"there are {count:,} {'cells' if events else 'rows'}, and at most {LIMIT:,} can be fitted to. {more} "
+            f"{less}"
+        )
 
     def fit(self, store: os.PathLike[str], *, progress: bool) -> Fit:
         """Draw from the posterior, into a store."""
@@ -121,11 +139,11 @@ class Problem:
         options: dict[str, Any] = {"warmup": asked.warmup, "chains": asked.chains, "seed": asked.seed}
         options |= {"until": asked.until, "draws": asked.draws if asked.until is None else None}
         options |= {"store": store, "progress": progress}
+        # With everything known the data may be strong, and ellipses around a Gaussian near the posterior do better.
+        options["reference"] = "auto" if not self.medians and self._values <= DENSE else None
         if asked.events:
             return self._process().fit(self._data.points, **options)
-        # With everything known the data may be strong, and ellipses around a Gaussian near the posterior do better.
-        around = "auto" if not self.medians and len(self._data.inputs) <= DENSE else None
-        return self._wrapped(self._model().fit(self._data.points, self._data.y, reference=around, **options))
+        return self._wrapped(self._model().fit(self._data.points, self._data.y, **options))
 
     def resume(self, store: os.PathLike[str], *, draws: int | None, until: Until | None, progress: bool) -> Fit:
         """Go on with it."""
@@ -284,8 +302,8 @@ def _window(asked: Asked, data: Data) -> tuple[tuple[float, float], ...]:
     return tuple((float(column.min()), float(column.max())) for column in data.inputs.T)
 
 
-def _kernel(asked: Asked, known: Mapping[str, Any]) -> Any:
-    """A kernel, or a function from unknown parameters to one."""
+def _kernel(asked: Asked, known: Mapping[str, Any], large: bool) -> Any:
+    """A kernel, or a function from unknown parameters to one; `large` data in time need one that is Markov."""
     try:
         from tinygp import kernels
         from tinygp.kernels.distance import L2Distance
@@ -297,6 +315,9 @@ def _kernel(asked: Asked, known: Mapping[str, Any]) -> Any:
         "squared-exponential": kernels.ExpSquared,
     }[asked.kernel]  # fmt: skip
     one = len(asked.inputs) == 1
+    if one and large and asked.kernel in MARKOV and {"amplitude", "lengthscale"} <= set(known):
+        name = {"matern12": "Exp", "matern32": "Matern32", "matern52": "Matern52"}[asked.kernel]
+        return getattr(kernels.quasisep, name)(scale=known["lengthscale"], sigma=known["amplitude"])
 
     def kernel(values: Mapping[str, Any]) -> Any:
         amplitude, scale = (known[name] if name in known else values[name] for name in ("amplitude", "lengthscale"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
@@ -18,6 +19,13 @@ LIKELIHOODS = (
     *("bernoulli", "logistic", "probit", "binomial"),
 )
 KERNELS = ("matern12", "matern32", "matern52", "squared-exponential")
+
+OTHER_NAMES = {
+    "rbf": "squared-exponential", "expsquared": "squared-exponential", "exponential": "matern12", "exp": "matern12",
+    "normal": "gaussian", "studentt": "student-t", "t": "student-t", "negbin": "negative-binomial",
+    "nb": "negative-binomial", "binary": "bernoulli", "logit": "logistic", "counts": "poisson",
+}  # fmt: skip
+"""What others call these; to be suggested."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,11 @@ class Asked:
                 raise ValueError(f"{option} must be at least {least}, but it is {value}.")
         self._check_what_belongs()
         self._check_lengths()
-        _ = self.until
+        for option, value, least in (
+            ("--effective-size", self.effective_size, 0), ("--rhat", self.rhat, 1), ("--seconds", self.seconds, 0),
+        ):  # fmt: skip
+            if value is not None and not least < value < math.inf:
+                raise ValueError(f"{option} must be finite and above {least}, but it is {value:g}.")
 
     def _check_what_belongs(self) -> None:
         """Options that the likelihood does not have would do nothing."""
@@ -154,9 +166,17 @@ class Asked:
         return asdict(self)
 
 
+def as_named(given: str) -> str:
+    """A name as it is written here: Poisson and negative_binomial are found, too."""
+    return given.strip().lower().replace("_", "-").replace(" ", "-")
+
+
 def _among(option: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"{option} must be one of {', '.join(known)}, but it is {value!r}.")
+        other = OTHER_NAMES.get(value.replace("-", ""))
+        close = [other] if other in known else difflib.get_close_matches(value, known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"{option} must be one of {', '.join(known)}, but it is {value!r}.{hint}")
 
 
 def read_asked(found: Any, path: Path) -> Asked:
@@ -175,7 +195,7 @@ def read_asked(found: Any, path: Path) -> Asked:
             values[name] = None if value is None else _checked(kinds[name], value)
         except (TypeError, ValueError):
             raise ValueError(f"{path} is damaged, or was edited: {name} is {json.dumps(value)[:60]}.") from None
-    if values["inputs"] is None or any(values[name] is None for name in ("warmup", "chains", "seed")):
+    if any(values[name] is None for name in ("inputs", "likelihood", "kernel", "warmup", "chains", "seed")):
         raise ValueError(f"{path} is damaged, or was edited: a setting is null that must not be.")
     asked = Asked(**values)
     asked.check()

@@ -42,8 +42,9 @@ class Conditional:
         for count, what in ((len(old), "the data have"), (len(new), "X has")):
             if count > LIMIT:
                 raise ValueError(
-                    f"{what} {count} inputs; predictions make dense matrices of at most {LIMIT}. Predict for fewer "
-                    "points at a time, or add the new inputs to the fit with a likelihood that leaves them out."
+                    f"{what} {count} inputs; predictions at inputs that are not in the data make dense matrices of at "
+                    f"most {LIMIT}. Predict for fewer points at a time, or add the new inputs to the fit with a "
+                    "likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
         self._compiled = compiled
@@ -90,7 +91,7 @@ class Conditional:
             old = self._old if some is None else xp.asarray(self._old)[some[i]]
             between, variance = functions(called(values), xp)
             variance_new = variance(new)
-            lower = _root(between(old, old), variance(old), xp)
+            lower = _root(_whole(between, variance, old, xp), variance(old), xp)
             across = between(old, new)
             if xp is np:
                 half = np.linalg.solve(lower, across)
@@ -98,7 +99,7 @@ class Conditional:
             else:
                 half = jax.scipy.linalg.solve_triangular(lower, across, lower=True)
                 weights = jax.scipy.linalg.solve_triangular(lower, half, lower=True, trans=1)
-            left = between(new, new) - half.T @ half
+            left = _whole(between, variance, new, xp) - half.T @ half
             means = [self._mean(name, values, inputs) for inputs in (new, old)]
             parts.append((means[0], weights, _root(left, variance_new, xp), means[1]))
         return tuple(xp.stack(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
@@ -111,6 +112,15 @@ class Conditional:
 def compiled_draws(model: LatentGP) -> Callable[..., Any]:
     """A function of the old and the new inputs and of what `traced` takes, compiled for as many of them."""
     return jax.jit(lambda old, new, *given: Conditional(model, old, new).traced(*given))
+
+
+def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:
+    """The covariance at some inputs: with the noise that a kernel of scikit-learn may have at each."""
+    matrix = between(inputs, inputs)
+    if xp is np:
+        matrix = np.array(matrix)
+        np.fill_diagonal(matrix, variance(inputs))
+    return matrix
 
 
 def _root(matrix: Any, variance: Any, xp: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,10 @@ class CoxProcess:
         outside = ((points < self.window[:, 0]) | (points > self.window[:, 1])).any(axis=1)
         if outside.any():
             first = int(np.argmax(outside))
-            raise ValueError(f"events[{first}] = {points[first]} is outside the window, as {outside.sum()} events are.")
+            raise ValueError(
+                f"events[{first}] = {points[first]} is outside the window, as {outside.sum()} of {len(points)} events "
+                "are. Make the window wider, or leave them out."
+            )
         return np.histogramdd(points, self.cells, self.window.tolist())[0].ravel()
 
     def fit(
@@ -101,6 +105,8 @@ class CoxProcess:
         until: Until | None = None,
         reference: Any = None,
         store: str | os.PathLike[str] | None = None,
+        executor: Executor | Callable[[], Executor] | None = None,
+        timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
         """Draw from the posterior of the rate, given events (n,) or (n, axes) inside the window.
@@ -111,7 +117,7 @@ class CoxProcess:
         model, counts, volume = self._model(events)
         fit = model.fit(
             self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until,
-            reference=reference, store=store, progress=progress,
+            reference=reference, store=store, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
         return RateFit(model, fit.X, fit.y, fit.tree, volume)
 
@@ -122,11 +128,16 @@ class CoxProcess:
         *,
         draws: int | None = None,
         until: Until | None = None,
+        executor: Executor | Callable[[], Executor] | None = None,
+        timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
         """Go on with a fit that `fit(..., store=...)` began, or add draws to it: see `LatentGP.resume`."""
         model, counts, volume = self._model(events)
-        fit = model.resume(store, self.centres, counts, draws=draws, until=until, progress=progress)
+        fit = model.resume(
+            store, self.centres, counts, draws=draws, until=until, executor=executor, timeout=timeout,
+            progress=progress,
+        )  # fmt: skip
         return RateFit(model, fit.X, fit.y, fit.tree, volume)
 
     def open(self, store: str | os.PathLike[str], events: Any) -> Fit:
@@ -155,6 +166,8 @@ class Cells:
 
 class RateFit(Fit):
     """The fit of a Cox process: `expected` is the rate at a point, and nothing is observed at one."""
+
+    scattered = False  # the data are cells, all over the window
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: Any, volume: float):
         super().__init__(model, X, y, tree)

@@ -11,6 +11,7 @@ import numpy as np
 from ellipslice.gp.conditional import Conditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
 from ellipslice.priors.features import as_inputs
+from ellipslice.priors.kernels import comes_from
 
 if TYPE_CHECKING:
     import xarray
@@ -37,6 +38,9 @@ class Fit:
     X, y : array
         The data.
     """
+
+    scattered = True
+    """Whether a map shows where the data are."""
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
@@ -82,9 +86,7 @@ class Fit:
         latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
-        groups = [inputs] if together else np.split(inputs, range(GROUP, len(inputs), GROUP))
-        given = [Conditional(self.model, self.X, group, self._compiled) for group in groups]
-        drawn = np.concatenate([one.draw(parameters, flat, rng) for one in given], axis=-1)
+        drawn = self._drawn(inputs, parameters, flat, rng, together)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
@@ -124,6 +126,29 @@ class Fit:
         from ellipslice.gp.plot import plot
 
         return plot(self, axes, what)
+
+    def _drawn(
+        self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, together: bool
+    ) -> np.ndarray:
+        """The latent functions at new inputs, (draws, latents, m). At an input of the data they are known."""
+        known = self._among_data(inputs, parameters)
+        drawn = f[..., np.maximum(known, 0)]
+        unknown = np.flatnonzero(known < 0)
+        for where in [unknown] if together else np.split(unknown, range(GROUP, len(unknown), GROUP)):
+            if len(where):
+                drawn[..., where] = Conditional(self.model, self.X, inputs[where], self._compiled).draw(
+                    parameters, f, rng
+                )
+        return drawn
+
+    def _among_data(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Which input of the data each new one is; -1 for none, and for all if the kernel may have noise of its own."""
+        found = np.full(len(inputs), -1)
+        first = {name: value[0] for name, value in parameters.items()}
+        if all(comes_from(kernel(first), "tinygp") for kernel in self.model.kernels.values()):
+            number = {point.tobytes(): i for i, point in reversed(list(enumerate(self.X + 0.0)))}
+            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]  # + 0.0: -0.0 is 0.0
+        return found
 
     @property
     def shown(self) -> np.ndarray:

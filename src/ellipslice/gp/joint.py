@@ -58,6 +58,13 @@ class Joint:
         self.latents = list(self.kernels)
         self._compiled = jax.jit(self._traced, static_argnums=0)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_compiled"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._compiled = jax.jit(self._traced, static_argnums=0)
+
     def look(self, inputs: np.ndarray) -> set[str]:
         """Try the kernels and means at the middle of the prior; the parameters that they use."""
         used: set[str] = set()

@@ -39,6 +39,8 @@ def choose(
     latent: int,
     seed: int,
     engine: str | None,
+    executor: Any = None,
+    timeout: float | None = None,
 ) -> Sweep:
     """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
     joint, inputs = prior.joint, prior.inputs
@@ -68,7 +70,7 @@ def choose(
     def pilot(move: Sweep, initial: Any, warmup: int) -> _Pilot:
         tree = sample(
             log_likelihood, prior, move=move, chains=range(CHAINS), draws=DRAWS, warmup=warmup, seed=next(seeds),
-            initial=initial, engine=engine, progress=False,
+            initial=initial, engine=engine, executor=executor, timeout=timeout, progress=False,
         )  # fmt: skip
         return _Pilot(tree.posterior.f.values, tree.sample_stats)
 

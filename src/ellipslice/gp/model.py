@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,10 +24,11 @@ from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import is_kernel
 from ellipslice.sampling import Until, resume, sample
-from ellipslice.sampling.arguments import as_path, how_many
+from ellipslice.sampling.arguments import as_path, check_timeout, how_many
+from ellipslice.sampling.opening import check_draws
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.setup import stored_parts
-from ellipslice.sampling.store import check_draws, check_free
+from ellipslice.sampling.store import check_free
 
 if TYPE_CHECKING:
     import xarray
@@ -124,6 +126,8 @@ class LatentGP:
         ways: tuple[str, ...] | None = None,
         latent_updates: int = 5,
         store: str | os.PathLike[str] | None = None,
+        executor: Executor | Callable[[], Executor] | None = None,
+        timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
         """Draw from the posterior.
@@ -136,6 +140,9 @@ class LatentGP:
             Data, as the likelihood takes them.
         draws, warmup, chains, seed, thin, until, engine, progress
             As for `sample`.
+        executor, timeout : optional
+            Workers, as for `sample`: for a slow likelihood that JAX cannot trace, or for the chains of a long run on a
+            cluster. Pilot runs for unknown parameters have two chains, so they keep two workers busy.
         store : path, optional
             As for `sample`: a folder to which draws are streamed. `resume` goes on with it, `open` reads it.
         reference : optional
@@ -152,7 +159,8 @@ class LatentGP:
         if store is not None:
             check_free(as_path(store))
         options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "until": until}
-        options |= {"store": store, "progress": progress, "seed": seed}
+        options |= {"store": store, "progress": progress, "seed": seed, "executor": executor, "timeout": timeout}
+        check_timeout(timeout, executor)
         if not self.parameters.size and ways is not None:
             raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
         if self.parameters.size and reference is not None:
@@ -167,7 +175,7 @@ class LatentGP:
             own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
             move = mix.choose(
                 problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
-                ways=ways, latent=latent_updates, seed=own, engine=engine,
+                ways=ways, latent=latent_updates, seed=own, engine=engine, executor=executor, timeout=timeout,
             )  # fmt: skip
         tree = sample(
             problem.log_likelihood, problem.prior, move=move, keep=problem.keep, engine=engine, reference=reference,
@@ -183,6 +191,8 @@ class LatentGP:
         *,
         draws: int | None = None,
         until: Until | None = None,
+        executor: Executor | Callable[[], Executor] | None = None,
+        timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
         """Go on with a fit that `fit(..., store=...)` began, or add draws to it: see `ellipslice.resume`.
@@ -196,7 +206,7 @@ class LatentGP:
             As it was given to `fit`.
         X, y : array
             The data.
-        draws, until, progress
+        draws, until, executor, timeout, progress
             As for `ellipslice.resume`.
 
         Examples
@@ -215,7 +225,7 @@ class LatentGP:
         problem, move = self._problem(inputs, y), self._stored_move(path, inputs)
         tree = resume(
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
-            draws=draws, until=until, progress=progress,
+            draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
         return Fit(self, inputs, y, _finished(tree, problem.said, move))
 
@@ -348,8 +358,33 @@ def _as_called(what: str, kernel: Any, names: list[str]) -> Called:
             f"{what} must be a kernel of tinygp or scikit-learn, or a function that returns one; not {given}."
         )
     if is_kernel(kernel):
-        return Called(what, lambda: kernel, names)
+        return Called(what, _Known(kernel), names)
     return Called(what, kernel, names)
+
+
+class _Known:
+    """A function of no parameters that returns a kernel; pickle can send it to workers."""
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+
+    def __call__(self) -> Any:
+        return self._kernel
+
+
+class _Picked:
+    """A log-likelihood at the inputs, as a function of what the priors draw."""
+
+    def __init__(self, parts: dict[str, Structured], log_likelihood: Any):
+        self._parts, self._log_likelihood = parts, log_likelihood
+
+    def __call__(self, *f: Any, **latents: Any) -> Any:
+        if f:
+            return self._log_likelihood(self._parts["f"].pick(*f))
+        return self._log_likelihood(**{name: self._parts[name].pick(value) for name, value in latents.items()})
+
+    def __repr__(self) -> str:
+        return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)
 
 
 def _of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
@@ -358,13 +393,8 @@ def _of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any,
         part = parts["f"]
         if part.where is None and part.prior.shape == (part.prior.size,):
             return log_likelihood, part.prior
-        return (lambda f: log_likelihood(part.pick(f))), part.prior
-    prior = Stack({name: part.prior for name, part in parts.items()})
-
-    def function(**latents: Any) -> Any:
-        return log_likelihood(**{name: parts[name].pick(value) for name, value in latents.items()})
-
-    return function, prior
+        return _Picked(parts, log_likelihood), part.prior
+    return _Picked(parts, log_likelihood), Stack({name: part.prior for name, part in parts.items()})
 
 
 def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:

@@ -38,8 +38,19 @@ class Parameters:
                 self._spans[name] = slice(start, stop), shape
                 start = stop
         self.size = start
+        self._compile()
+
+    def _compile(self) -> None:
         self._on_host = jax.jit(self._log_density)
         self._constrain = jax.jit(self.constrain)
+
+    def __getstate__(self) -> dict[str, Any]:
+        compiled = ("_on_host", "_constrain")  # which cannot be sent to workers, and are made again there
+        return {name: value for name, value in self.__dict__.items() if name not in compiled}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._compile()
 
     def __eq__(self, other: object) -> bool:
         mine = [(name, id(prior)) for name, prior in self.priors.items()]

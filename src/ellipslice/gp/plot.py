@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.gp.structure import LIMIT
+
 if TYPE_CHECKING:
     from ellipslice.gp.fit import Fit
 
@@ -34,10 +36,10 @@ def plot(fit: Fit, axes: Any, what: str | None) -> Any:
 
 def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
     x = fit.X.reshape(-1)
-    new = np.linspace(x.min(), x.max(), POINTS)
+    new = _along(x, POINTS, among=len(x) > LIMIT)
     predicted = fit.predict(new.reshape(-1, *fit.X.shape[1:]))
     what = _chosen(predicted, what)
-    values = predicted[what].values.reshape(-1, POINTS)
+    values = predicted[what].values.reshape(-1, len(new))
     for inside, alpha in ((0.9, 0.2), (0.5, 0.35)):
         low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
         axes.fill_between(new, low, high, color=COLOUR, alpha=alpha, lw=0, label=f"{inside:.0%} interval")
@@ -51,12 +53,11 @@ def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
 
 
 def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
-    low, high = fit.X.min(axis=0), fit.X.max(axis=0)
-    across, up = (np.linspace(low[i], high[i], SIDE) for i in range(2))
+    across, up = (_along(fit.X[:, i], SIDE, among=len(fit.X) > LIMIT) for i in range(2))
     grid = np.stack(np.meshgrid(across, up, indexing="xy"), -1).reshape(-1, 2)
     predicted = fit.predict(grid, draws=200, together=False)
     what = _chosen(predicted, what)
-    values = predicted[what].values.reshape(-1, SIDE, SIDE)
+    values = predicted[what].values.reshape(-1, len(up), len(across))
     shown = fit.shown.ravel()
     labels = len(shown) == len(fit.X) and set(np.unique(shown)) <= {0.0, 1.0}
     for axes, image, title, colours in (
@@ -66,10 +67,22 @@ def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
         drawn = axes.pcolormesh(across, up, image, cmap=colours, shading="nearest", rasterized=True)
         axes.figure.colorbar(drawn, ax=axes)
         fill = np.where(shown > 0, "white", "black") if labels else "white"
-        if len(fit.X) <= 2000:
+        if fit.scattered and len(fit.X) <= 2000:
             axes.scatter(*fit.X.T, c=fill, s=10, edgecolors="0.3", linewidths=0.5)
         axes.set(title=title, xlabel="first input", ylabel="second input")
     return pair
+
+
+def _along(values: np.ndarray, count: int, *, among: bool) -> np.ndarray:
+    """So many values from the least to the largest, equally spaced; or about so, `among` those that are there.
+
+    (Of large data, which are time series or whole grids, nothing is predicted elsewhere.)
+    """
+    even = np.linspace(values.min(), values.max(), count)
+    if not among:
+        return even
+    known = np.unique(values)
+    return known[np.unique(np.abs(known[:, None] - even).argmin(axis=0))]
 
 
 def _chosen(predicted: Any, what: str | None) -> str:

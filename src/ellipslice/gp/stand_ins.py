@@ -35,11 +35,11 @@ def stand_ins(
         if isinstance(one, str):
             return one
         found.append(one)
-    sites = [one for one, _ in found]
+    f = found[0][1]
+    sites = [one.about(f) for one, _ in found]
     there = StandIns(anchors, _metric(anchors), _stacked(sites))
     if not log_likelihood.used:
         return there
-    f = found[0][1]
     with on_cpu():
         then = [Sites(*map(np.asarray, expansion(log_likelihood.slopes(u, f), f))) for u in anchors]
     return there._replace(f=f, then=_stacked(then))
@@ -110,4 +110,4 @@ def _sites_at(
         found = propagate(lower[0].T, terms.of_each, found)
     narrowed = narrow(lower[0].T, found.precision)
     f = mean + narrowed.T @ (narrowed @ found.linear)
-    return Sites((found.linear + found.precision * mean[0])[None], found.precision[None]), f
+    return Sites(found.linear[None], found.precision[None], np.asarray(mean)), f

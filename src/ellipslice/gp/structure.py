@@ -81,6 +81,11 @@ def _times(kernel: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | No
     return unique, None if np.array_equal(unique, times) else where
 
 
+def is_grid(inputs: np.ndarray) -> bool:
+    """Whether the points are those of a complete regular grid."""
+    return _grid(inputs) is not None
+
+
 def _grid(inputs: np.ndarray) -> tuple[tuple[int, ...], list[float], np.ndarray | None] | None:
     """The shape and spacing of a complete regular grid with these points, and where each of them is on it."""
     points = inputs.reshape(len(inputs), -1)

@@ -46,14 +46,21 @@ class Around(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Gaussians in place of the likelihood, exp(linear f - precision f^2 / 2) for each value; (latents, n)."""
+    """Gaussians in place of the likelihood, exp(linear g - precision g^2 / 2) of g = f - origin; (latents, n)."""
 
     linear: Any
     precision: Any
+    origin: Any = 0.0
+    """Near f: squares of data far from 0 would leave no digits for what they differ by."""
+
+    def about(self, origin: Any) -> Sites:
+        """The same, but for a factor, with another origin."""
+        return Sites(self.linear - self.precision * (origin - self.origin), self.precision, origin)
 
     def log_value(self, f: Any) -> Any:
         """Of all of them together."""
-        return (self.linear * f - 0.5 * self.precision * f * f).sum()
+        away = f - self.origin
+        return (self.linear * away - 0.5 * self.precision * away * away).sum()
 
 
 class StandIns(NamedTuple):
@@ -68,16 +75,16 @@ class StandIns(NamedTuple):
     metric: Any
     """Blending weighs an anchor by a standard Gaussian of metric @ (u - anchor), (size, size)."""
     sites: Sites
-    """Of each anchor, (count, latents, n)."""
+    """Of each anchor, (count, latents, n); all have the same origin, or they could not be blended."""
     f: Any = None
-    """Where the log-likelihood is expanded, (latents, n); None if it has no parameters."""
+    """Where the log-likelihood is expanded, their origin, (latents, n); None if it has no parameters."""
     then: Sites | None = None
     """Its expansion for each anchor, (count, latents, n)."""
 
     @classmethod
     def always(cls, sites: Sites, size: int) -> StandIns:
         """The same for all parameters, of which there are `size`."""
-        return cls(np.zeros((1, size)), np.zeros((size, size)), Sites(*(part[None] for part in sites)))
+        return cls(np.zeros((1, size)), np.zeros((size, size)), Sites(*(np.asarray(part)[None] for part in sites)))
 
     def at(self, u: Any, log_likelihood: Callable[[Any], Any]) -> Sites:
         """The sites for parameters u. On the host, where nothing says how the likelihood bends, they do not follow."""
@@ -94,14 +101,15 @@ class StandIns(NamedTuple):
         precision = xp.maximum(sites.precision + now.precision - then.precision, 0.0)
         linear = sites.linear + now.linear - then.linear
         sound = xp.isfinite(linear) & xp.isfinite(precision)
-        return Sites(xp.where(sound, linear, sites.linear), xp.where(sound, precision, sites.precision))
+        linear, precision = xp.where(sound, linear, sites.linear), xp.where(sound, precision, sites.precision)
+        return Sites(linear, precision, sites.origin)
 
 
 def expansion(there: tuple[Any, Any, Any], f: Any) -> Sites:
     """A log-likelihood to second order at f, without what bends upwards, from its `slopes` there."""
     _, slope, bend = there
     precision = jnp.maximum(-bend, 0.0)
-    return Sites(slope + precision * f, precision)
+    return Sites(slope, precision, f)
 
 
 class Tuned(NamedTuple):
@@ -198,13 +206,14 @@ class Sweep(Move):
         n, d, k = (len(joint.latents), len(inputs)), joint.parameters.size, len(parts[1])
         anchors = shapes[5][:1] if len(shapes) > 5 else ()
         expected = [(2, d), (2, d, d), (2, k), (2, k, k), n]
-        stood_in = [(*anchors, d), (d, d), (*anchors, *n), (*anchors, *n), n, (*anchors, *n), (*anchors, *n)]
+        sites = [(*anchors, *n)] * 3
+        stood_in = [(*anchors, d), (d, d), *sites]
         *there, turns, rates, widths, order = parts[:8]
-        fits = len(parts[0]) + k == d and shapes in (expected, expected + stood_in[:4], expected + stood_in)
+        fits = len(parts[0]) + k == d and shapes in (expected, expected + stood_in, [*expected, *stood_in, n, *sites])
         if not fits or (widths and np.shape(order) != n):
             raise ValueError("the store was made with another model: with other parameters, or other inputs.")
-        noise, places, sites, then = parts[12], parts[13:15], parts[15:17], parts[18:]
-        f = parts[17] if then else None
+        noise, places, sites, then = parts[12], parts[13:15], parts[15:18], parts[19:]
+        f = parts[18] if then else None
         tuned = Tuned(
             Around(*parts[8:10]),
             Around(*parts[10:12]),
@@ -453,7 +462,7 @@ class _Given:
         if sites is None:
             return
         self._root = inner_root(lower, sites.precision)
-        linear = sites.linear - sites.precision * mean
+        linear = sites.linear - sites.precision * (mean - sites.origin)
         toward = solve(self._root, multiply(lower.swapaxes(-1, -2), linear))
         self.centre = self._first(lambda zeros: zeros + solve(self._root, toward, transposed=True), self.centre)
         self.offset = mean + multiply(lower, self.centre)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.farmed import FarmedEngine
+from ellipslice.engines.workers import Workers, hired
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.movers import GROUP, Mover, Particles
 from ellipslice.marginal.result import Evidence, agreement, mean_of, weighted_mean
@@ -22,6 +25,7 @@ from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import fit_reference
 from ellipslice.references.fit import read_terms
 from ellipslice.references.sites import LIMIT, Sites
+from ellipslice.sampling.arguments import check_timeout
 from ellipslice.sampling.start import first_draw
 from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.warn import warn
@@ -50,6 +54,8 @@ def evidence(
     seed: int | None = None,
     engine: str | None = None,
     vectorized: bool | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
+    timeout: float | None = None,
 ) -> Evidence:
     """Estimate log Z, the logarithm of the integral of N(f; m, Sigma) L(f) over f: how well a model predicts its data.
 
@@ -93,6 +99,9 @@ def evidence(
         given.
     vectorized : bool, optional
         As for `sample`: the log-likelihood takes a batch of latents.
+    executor, timeout : optional
+        Workers, as for `sample`: they evaluate a log-likelihood that JAX cannot trace, for all particles side by side.
+        The estimate is the same to the bit.
 
     Returns
     -------
@@ -134,10 +143,17 @@ def evidence(
             "log-likelihood that is -inf where the constraints do not hold; log Z then is that of both together. Less "
             "log Z of the constraints alone it is the evidence under the truncated prior."
         )
+    check_timeout(timeout, executor)
+    if executor is not None and vectorized:
+        raise ValueError(
+            "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
+        )
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
-    with jax_settings():
+    with jax_settings(), hired(executor, timeout) as workers:
         trial = first_draw(posterior, start_generator(seed, 0))
         runner, _ = choose_engine(posterior, engine, trial, EllipticalSlice())
+        if workers is not None:
+            runner = _with_workers(runner, workers, trial)
         value = runner.evaluate(trial)
         if np.isfinite(value):
             warn_if_random(value, runner.evaluate(trial), "a second time")
@@ -177,6 +193,15 @@ def evidence(
         seed=seed,
         seconds=time.perf_counter() - began,
     )
+
+
+def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine:
+    if engine.name != "host":
+        raise ValueError(
+            "executor is for log-likelihoods that JAX cannot trace. This one it can, and compiled code moves all "
+            'particles together, in this process. Leave executor out; or say engine="host".'
+        )
+    return FarmedEngine(engine, workers, EllipticalSlice(), trial)
 
 
 def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:

@@ -11,6 +11,7 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device_noise import can_draw, source_of
+from ellipslice.engines.farmed import FarmedEngine
 from ellipslice.engines.host import HostEngine
 from ellipslice.engines.tracing import compilable
 from ellipslice.marginal.movers import DeviceMover, HostMover, Mover
@@ -40,13 +41,16 @@ class Target(NamedTuple):
 
 
 def around_prior(posterior: Posterior, engine: Engine) -> Target:
-    """The prior, and the likelihood as it is."""
+    """The prior, and the likelihood as it is: on a device, here, or by an executor's workers."""
     prior, size = posterior.prior, posterior.prior.size
     if engine.name != "host" and can_draw(prior):
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
         return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
-    values = _by_python(posterior, engine) if isinstance(engine, HostEngine) else _by_jax(posterior)
+    if isinstance(engine, FarmedEngine):
+        values = _by_workers(engine)
+    else:
+        values = _by_python(posterior, engine) if isinstance(engine, HostEngine) else _by_jax(posterior)
     return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count), "host")
 
 
@@ -92,6 +96,11 @@ def _by_python(posterior: Posterior, engine: HostEngine) -> Callable[[np.ndarray
         return call.batch(points) if posterior.vectorized else np.array([call.one(point) for point in points])
 
     return values
+
+
+def _by_workers(engine: FarmedEngine) -> Callable[[np.ndarray], np.ndarray]:
+    """The user's function, called for each point by some worker."""
+    return lambda points: np.array(engine.evaluate_all(list(points)))
 
 
 def _by_jax(posterior: Posterior) -> Callable[[np.ndarray], np.ndarray]:

@@ -25,7 +25,7 @@ class Hamiltonian(Move):
     NUTS unless `steps` is given. For likelihoods with gradients, which must be written with `jax.numpy`: where the data
     are strong beside the prior it can draw far better than moves without gradients. "Very effective, but requires
     tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the step. Needs BlackJAX,
-    `pip install 'ellipslice[hamiltonian]'`, the compiled engine, and a prior with `whiten` that can be compiled.
+    `pip install 'ellipslice[blackjax]'`, the compiled engine, and a prior with `whiten` that can be compiled.
 
     Parameters
     ----------
@@ -172,6 +172,6 @@ def _blackjax() -> tuple[Any, Any]:
         from blackjax.mcmc import hmc, nuts
     except ImportError as error:
         raise ImportError(
-            f"Hamiltonian needs BlackJAX, which could not be imported ({error}): pip install 'ellipslice[hamiltonian]'."
+            f"Hamiltonian needs BlackJAX, which could not be imported ({error}): pip install 'ellipslice[blackjax]'."
         ) from None
     return hmc, nuts

@@ -20,11 +20,12 @@ from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import as_path, check_timeout, count, how_many
 from ellipslice.sampling.keep import Keep
+from ellipslice.sampling.opening import open_store, refused_if_edited
 from ellipslice.sampling.record import Record
 from ellipslice.sampling.sample import make_posterior
 from ellipslice.sampling.session import Session
 from ellipslice.sampling.setup import Setup, read_setup
-from ellipslice.sampling.store import Store, open_store, refused_if_edited
+from ellipslice.sampling.store import Store
 from ellipslice.sampling.until import Judge, Until
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings

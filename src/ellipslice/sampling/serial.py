@@ -90,7 +90,7 @@ def _write(item: Any, into: Written) -> Any:
     if scipy.sparse.issparse(item):
         return _write_sparse(item, into)
     if type(item) is known_classes().get(type(item).__name__):
-        return {"class": type(item).__name__, "fields": {name: _write(x, into) for name, x in _fields(item).items()}}
+        return {"class": type(item).__name__, "fields": {name: _write(x, into) for name, x in fields_of(item).items()}}
     if type(item).__name__ == "SparseCholesky" and type(item).__module__ == "ellipslice.priors.sparse_cholesky":
         return {"cholesky": _write(item.matrix, into), "package": item.package}
     name = getattr(item, "__qualname__", None) or type(item).__qualname__
@@ -104,7 +104,8 @@ def _numbers_of(item: Any) -> list[Any]:
     return [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)
 
 
-def _fields(item: Any) -> dict[str, Any]:
+def fields_of(item: Any) -> dict[str, Any]:
+    """What an instance is made of, less what it has only worked out."""
     if dataclasses.is_dataclass(item):
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     return {name: value for name, value in vars(item).items() if not _is_cached(item, name)}

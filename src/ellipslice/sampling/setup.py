@@ -12,7 +12,10 @@ import numpy as np
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling import serial
-from ellipslice.sampling.store import Store, as_made, load_arrays, refused_if_edited
+from ellipslice.sampling.alike import alike
+from ellipslice.sampling.opening import as_made, load_arrays, refused_if_edited
+from ellipslice.sampling.store import Store
+from ellipslice.sampling.warn import warn
 
 PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
 """Fields that JSON holds as they are."""
@@ -114,17 +117,28 @@ def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes
             f"{store.path} does not hold the {name}, {says}, for code is never stored ({named}). Give it again: "
             f"resume(..., {name}=...)."
         )
-    if given is None:
+    if given is not None and not isinstance(given, classes):
+        raise TypeError(f"{name} must be one of ellipslice's, but it is a {type(given).__name__}.")
+    if given is not None and serial.write(given).fingerprint == fingerprint:
+        return given
+    item = None
+    if not missing:
         try:
             item = serial.read(tree, own)
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"the {name} in {store.path} cannot be read: {error}.") from None
         if not isinstance(item, classes):
             raise ValueError(f"the {name} in {store.path} cannot be read: it is a {type(item).__name__}.")
+    if given is None:
         return item
-    if not isinstance(given, classes):
-        raise TypeError(f"{name} must be one of ellipslice's, but it is a {type(given).__name__}.")
-    if serial.write(given).fingerprint != fingerprint:
+    with refused_if_edited(store.path):
+        same = item is not None and alike(item, given)
+    if not same:
         differs = f"{given!r} was given" if repr(given) != says else "one with other numbers in it was given"
         raise ValueError(f"{store.path} was made with the {name} {says}, but {differs}. Give the same.")
-    return given
+    warn(
+        f"the {name} that was given is that of the store but for rounding: it was made on another kind of machine. The "
+        "run goes on with the store's, and its draws are right; but they may not be those of an uninterrupted run to "
+        "the last bit."
+    )
+    return item

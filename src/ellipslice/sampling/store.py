@@ -14,25 +14,24 @@ store that is run when it is opened, only JSON and numbers.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import time
 import uuid
-import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ellipslice.moves import State
-from ellipslice.sampling.columns import LONGEST, Column, Numbers, chunk_shape
-from ellipslice.sampling.journal import Lock, replace, sealed, sync_folder, unseal
+from ellipslice.sampling.columns import Column, Numbers
+from ellipslice.sampling.journal import Lock, replace, sealed, sync_folder
 from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.reading import is_inside, read_json
+from ellipslice.sampling.layout import checksums, grows, lay_out, resized, write_json
+from ellipslice.sampling.reading import is_inside
 from ellipslice.sampling.record import Checkpoint, Counts, Record
 
 if TYPE_CHECKING:
@@ -65,23 +64,27 @@ class Store:
     def __init__(self, path: Path, setup: dict[str, Any]):
         self.path, self.setup = path, setup
         self._lock: Lock | None = None
-        self._attributes: dict[str, Any] = setup["attributes"]
+        self.attributes: dict[str, Any] = setup["attributes"]
         self.columns: dict[str, dict[str, Column]] = {"posterior": {}, "sample_stats": {}}
-        self._numbers: list[Numbers] = []
+        self.numbers: list[Numbers] = []
         for name, metadata in setup["metadata"].items():
             if not is_inside(name):
                 raise ValueError(f"{path} names {name!r}, which is nothing that ellipslice writes.")
-            if not _grows(metadata):
+            if not grows(metadata):
                 continue
             group, own = name.split("/")
             if own == "draw":
-                self._numbers.append(Numbers(path / name, metadata))
+                self.numbers.append(Numbers(path / name, metadata))
             else:
                 self.columns[group][own] = Column(path / name, metadata)
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])
         self._due, self._broken = time.perf_counter() + EVERY, False
+
+    def stands_at(self, journal: dict[str, Any], states: np.ndarray) -> None:
+        """Take over what the last commit said."""
+        self.journal, self.states, self._written = journal, states, list(journal["complete"])
 
     def hold(self) -> None:
         """Keep other processes from writing, until `close`."""
@@ -125,9 +128,9 @@ class Store:
         self._broken = self._broken or self._written != list(record.complete)  # an exception came in between
         self._whole_or_broken()
         began, self._broken = time.perf_counter(), True
-        for column in self._every_column():
+        for column in self.every_column:
             column.sync()
-        for numbers in self._numbers:
+        for numbers in self.numbers:
             numbers.reach(record.draws)
         states = np.stack([checkpoint.state.f for checkpoint in record.checkpoints])
         self.journal = {
@@ -154,7 +157,7 @@ class Store:
         """Let other processes write; `tidy` brings the metadata of single arrays up to date as well."""
         try:
             for name, metadata in self._with_length(min(self.complete)).items() if tidy and not self._broken else ():
-                _write_json(self.path / name / "zarr.json", metadata)
+                write_json(self.path / name / "zarr.json", metadata)
         finally:
             self._broken = True  # what is not locked is not written to
             if self._lock is not None:
@@ -172,7 +175,9 @@ class Store:
                 )
                 taker.write(slice(chain, chain + 1), a, latents, statistics)
 
-    def _every_column(self) -> list[Column]:
+    @property
+    def every_column(self) -> list[Column]:
+        """Of draws and of statistics."""
         return [column for own in self.columns.values() for column in own.values()]
 
     def _whole_or_broken(self) -> None:
@@ -181,88 +186,19 @@ class Store:
 
     def _with_length(self, draws: int) -> dict[str, Any]:
         """The metadata of all arrays when they have so many draws."""
-        return {name: _resized(metadata, draws) for name, metadata in self.setup["metadata"].items()}
+        return {name: resized(metadata, draws) for name, metadata in self.setup["metadata"].items()}
 
     def _show(self, draws: int) -> None:
         together = {"kind": "inline", "must_understand": False, "metadata": self._with_length(draws)}
-        _write_json(
+        write_json(
             self.path / "zarr.json",
             {
-                "attributes": {**self._attributes, **self.journal["attributes"]},
+                "attributes": {**self.attributes, **self.journal["attributes"]},
                 "zarr_format": 3,
                 "consolidated_metadata": together,
                 "node_type": "group",
             },
         )
-
-    # --- opening ----------------------------------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Refuse a store that is not whole; take away what was written after its last commit."""
-        self._read_journal()
-        self._check_metadata()
-        self._check_draws()
-        self._check_labels()
-        for numbers_of in self._numbers:
-            numbers_of.check(min(self.complete))
-        for column in self._every_column():
-            column.trim(self.complete)
-        for left_over in self.path.rglob("*.new"):
-            left_over.unlink()
-
-    def look(self) -> None:
-        """Refuse a store whose draws are damaged; change nothing, for another process may be writing to it."""
-        self._read_journal()
-        self._check_draws()
-        self._check_labels()
-
-    def _read_journal(self) -> None:
-        path = self.path / PRIVATE / "journal"
-        entries, numbers = unseal(path)
-        form = entries["states"]
-        try:
-            states = np.frombuffer(numbers, np.dtype(form["dtype"])).reshape(form["shape"])
-        except (ValueError, TypeError):
-            raise ValueError(f"{path} is damaged: the states of the chains are not whole.") from None
-        self.journal, self.states = entries, states.astype(states.dtype.newbyteorder("="))
-        self._written = list(self.complete)
-
-    def _check_draws(self) -> None:
-        for group, own in self.columns.items():
-            for name, column in own.items():
-                column.check(self.complete, self.journal["checksums"][f"{group}/{name}"])
-
-    def _check_labels(self) -> None:
-        for name, expected in self.setup.get("labels", {}).items():
-            if is_inside(name) and _checksums(self.path / name) != expected:
-                raise ValueError(f"{self.path / name} is damaged: the labels there are not those that were written.")
-
-    def _check_metadata(self) -> None:
-        root = read_json(self.path / "zarr.json")
-        attributes = _mapping(root, "attributes")
-        for name, value in self._attributes.items():
-            if attributes.get(name) != value:
-                raise ValueError(
-                    f"{self.path / 'zarr.json'} was edited: the attribute {name} is {attributes.get(name)!r}, and was "
-                    f"{value!r} when the store was made."
-                )
-        shown = _mapping(_mapping(root, "consolidated_metadata"), "metadata")
-        for name, metadata in self.setup["metadata"].items():
-            path = self.path / name / "zarr.json"
-            for where, found in ((path, read_json(path)), (self.path / "zarr.json", shown.get(name))):
-                if not isinstance(found, dict) or not _same_but_for_length(found, metadata):
-                    raise ValueError(f"{where} is damaged, or was edited: {name} is not what the store was made with.")
-
-
-def _mapping(found: dict[str, Any], name: str) -> dict[str, Any]:
-    value = found.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _checksums(folder: Path) -> dict[str, int]:
-    """Of the chunks of an array, by their names."""
-    chunks = sorted(path for path in folder.glob("c/**/*") if path.is_file())
-    return {str(path.relative_to(folder).as_posix()): zlib.crc32(path.read_bytes()) for path in chunks}
 
 
 def create(
@@ -282,15 +218,15 @@ def create(
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
     (partial / PRIVATE).mkdir(parents=True)
     try:
-        metadata = _lay_out(partial, skeleton)
-        checksums = [_save(partial / PRIVATE / f"{i}.npy", array) for i, array in enumerate(arrays)]
+        metadata = lay_out(partial, skeleton)
+        saved = [_save(partial / PRIVATE / f"{i}.npy", array) for i, array in enumerate(arrays)]
         static = {name: value for name, value in skeleton.attrs.items() if name not in CHANGING}
         labels = {
-            name: _checksums(partial / name)
+            name: checksums(partial / name)
             for name, node in metadata.items()
-            if node["node_type"] == "array" and not _grows(node)
+            if node["node_type"] == "array" and not grows(node)
         }
-        whole = {**setup, "format": FORMAT, "arrays": checksums, "metadata": metadata, "attributes": static}
+        whole = {**setup, "format": FORMAT, "arrays": saved, "metadata": metadata, "attributes": static}
         whole["labels"] = labels
         replace(partial / PRIVATE / "setup", sealed(whole))
         store = Store(partial, json.loads(json.dumps(whole)))
@@ -312,7 +248,7 @@ def create(
         raise
     moved = Store(path, store.setup)
     moved.hold()
-    moved.journal, moved.states = store.journal, store.states
+    moved.stands_at(store.journal, store.states)
     return moved
 
 
@@ -332,131 +268,7 @@ def check_free(path: Path) -> None:
     raise FileExistsError(f"{path} exists already, and is not a store of ellipslice. Choose another path.")
 
 
-def open_store(path: Path) -> Store:
-    """Open a store to go on with it: held by this process alone, and whole."""
-    store = as_made(path)
-    store.hold()
-    try:
-        with refused_if_edited(path):
-            store.check()
-    except BaseException:
-        store.close(tidy=False)
-        raise
-    return store
-
-
-def as_made(path: Path) -> Store:
-    """A store as it was made, neither held nor checked."""
-    entries = read_entries(path)
-    with refused_if_edited(path):
-        return Store(path, entries)
-
-
-@contextlib.contextmanager
-def refused_if_edited(path: Path) -> Iterator[None]:
-    """Whatever goes wrong with entries that have their checksum, and are not what this library writes."""
-    try:
-        yield
-    except (LookupError, AttributeError, ArithmeticError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged, or was edited: it is not what ellipslice writes ({error!r}).") from None
-
-
-def check_draws(path: Path) -> None:
-    """Refuse a store whose draws are not those that were written; also while it is being written."""
-    store = as_made(path)
-    with refused_if_edited(path):
-        store.look()
-
-
-def read_entries(path: Path) -> dict[str, Any]:
-    """What a store says was asked for; refused if it is no store of ours, or of another format."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no store at {path}. Make one with sample(..., store={str(path)!r}).")
-    where = path / PRIVATE / "setup"
-    if not where.is_file():
-        what = "a Zarr group of something else" if (path / "zarr.json").exists() else "not a store"
-        raise ValueError(f"{path} is not a store that ellipslice wrote, but {what}: it has no {PRIVATE}/setup.")
-    check_format(where)
-    return unseal(where)[0]
-
-
-def check_format(where: Path) -> None:
-    """Refuse a store of another format, before it is called damaged."""
-    try:
-        found = json.loads(where.read_bytes().partition(b"\n")[0])["entries"]["format"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return  # `unseal` says so
-    if found != FORMAT:
-        raise ValueError(
-            f"{where.parent.parent} has format version {found!r}, and this ellipslice reads {FORMAT}. Go on with it by "
-            "the version that made it, which its attribute ellipslice_version names; or read the draws with xarray."
-        )
-
-
-def load_arrays(store: Store) -> list[np.ndarray]:
-    """The numbers of prior and move."""
-    arrays = []
-    for number, checksum in enumerate(store.setup["arrays"]):
-        path = store.path / PRIVATE / f"{number}.npy"
-        if not path.is_file() or zlib.crc32(path.read_bytes()) != checksum:
-            raise ValueError(f"{path} is missing or damaged: a number of the prior or the move would be another.")
-        arrays.append(np.load(path, allow_pickle=False))
-    return arrays
-
-
 def _save(path: Path, array: np.ndarray) -> int:
     with path.open("wb") as file:
         np.save(file, array, allow_pickle=False)
     return zlib.crc32(path.read_bytes())
-
-
-def _lay_out(path: Path, skeleton: xarray.DataTree) -> dict[str, Any]:
-    """Let xarray and zarr write groups, coordinates and metadata; what they say of every node, by its name."""
-    import zarr
-
-    encoding: dict[str, dict[str, Any]] = {}
-    for group, node in skeleton.children.items():
-        own = encoding[f"/{group}"] = {}
-        for name, variable in node.variables.items():
-            if "draw" not in variable.dims:
-                continue
-            chains = variable.sizes.get("chain", 1)
-            chunks = (LONGEST,) if name == "draw" else chunk_shape(chains, variable.values[0, 0])
-            own[str(name)] = {"chunks": chunks, "compressors": None, "filters": None}
-    with warnings.catch_warnings():
-        # Consolidated metadata and strings are not in Zarr's specification yet; zarr writes and reads them.
-        warnings.simplefilter("ignore")
-        skeleton.to_zarr(path, zarr_format=3, consolidated=False, mode="a", encoding=encoding)
-        zarr.consolidate_metadata(str(path))
-    metadata = read_json(path / "zarr.json")["consolidated_metadata"]["metadata"]
-    for name, entry in metadata.items():
-        if _grows(entry):
-            shutil.rmtree(path / name / "c", ignore_errors=True)
-        (path / name / "zarr.json").write_bytes(_as_json(_resized(entry, 0)))
-    return metadata
-
-
-def _grows(metadata: dict[str, Any]) -> bool:
-    return metadata["node_type"] == "array" and "draw" in (metadata.get("dimension_names") or ())
-
-
-def _resized(metadata: dict[str, Any], draws: int) -> dict[str, Any]:
-    if not _grows(metadata):
-        return metadata
-    named = zip(metadata["dimension_names"], metadata["shape"], strict=True)
-    return {**metadata, "shape": [draws if name == "draw" else length for name, length in named]}
-
-
-def _same_but_for_length(found: dict[str, Any], expected: dict[str, Any]) -> bool:
-    try:
-        return _resized(found, 0) == _resized(expected, 0)
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    replace(path, _as_json(content))
-
-
-def _as_json(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, indent=1, sort_keys=True).encode()

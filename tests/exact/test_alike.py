@@ -1,0 +1,53 @@
+"""The same prior but for rounding, and priors that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import ellipslice as es
+from catalogue import PRIORS
+from ellipslice.sampling import serial
+from ellipslice.sampling.alike import alike
+
+X = np.linspace(0.0, 1.0, 6)
+K = np.exp(-np.abs(X[:, None] - X))
+
+
+def shaken(prior, by):
+    """The same with every number of it changed a little, as another machine might make it."""
+    written = serial.write(prior)
+    rng = np.random.default_rng(0)
+    arrays = [a * (1 + by * rng.uniform(-1, 1, a.shape)) if a.dtype.kind == "f" else a for a in written.arrays]
+    return serial.read(written.tree, arrays)
+
+
+@pytest.mark.parametrize("name", [name for name, make in PRIORS.items() if serial.write(make()).whole])
+def test_every_prior_is_like_itself_shaken_by_rounding_and_not_by_more(name):
+    prior = PRIORS[name]()
+    assert alike(prior, shaken(prior, 1e-13))
+    assert not alike(prior, shaken(prior, 1e-3))
+
+
+def test_a_factor_of_the_same_covariance_is_alike():
+    other = es.Dense(factor=np.linalg.cholesky(K[::-1, ::-1])[::-1])
+    assert not np.allclose(es.Dense(K).rows, other.rows)
+    assert alike(es.Dense(K), other)
+    assert alike(es.Stack({"a": es.Dense(K)}), es.Stack({"a": other}))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        es.Dense(K, mean=0.1),
+        es.Dense(K * 1.001),
+        es.Dense(K[:5, :5]),
+        es.Diagonal(np.ones(6)),
+        es.Stack({"a": es.Dense(K)}),
+        es.SparsePrecision(scipy.sparse.eye(6).tocsc()),
+    ],
+)
+def test_others_are_not(other):
+    assert not alike(es.Dense(K), other)
+    assert not alike(other, es.Dense(K))
