@@ -38,7 +38,7 @@ tree = es.sample(
     prior,
     draws=250,
     warmup=500,
-    thin=40,
+    thin=60,
     chains=2,
     seed=1,
     keep=lambda f: {"log_rate": f[shown]},

@@ -50,7 +50,7 @@ SCRIPTS = {
     "classes": {
         "draws=250, warmup=3_000, thin=200": "draws=20, warmup=20, thin=1",
         "60": "12",
-        "draws=100": "draws=20",
+        "draws=400": "draws=20",
     },
     "engines": {"2_000": "200", "500": "50"},
     "regions": {"draws=1_000": "draws=50"},
