@@ -92,7 +92,9 @@ def following_sweep(model, *, poor):
     choice = tuned(((0, 0), (0, 1)))._replace(
         together=centred_gaussians(3, 1.0),
         likelihood=centred_gaussians(1, 1.0),
-        sites=StandIns.always(sites, 3)._replace(f=np.full((1, 5), 0.2), then=Sites(*(part[None] for part in then))),
+        sites=StandIns.always(sites, 3)._replace(
+            f=np.full((1, 5), 0.2), then=Sites(then.linear[None], then.precision[None])
+        ),
     )
     return Sweep(model.joint, (0, 1), (2,), ("sites",), 2, tuned=choice)
 

@@ -41,7 +41,7 @@ def stand_ins(
     if not log_likelihood.used:
         return there
     with on_cpu():
-        then = [Sites(*map(np.asarray, expansion(log_likelihood.slopes(u, f), f))) for u in anchors]
+        then = [expansion(log_likelihood.slopes(u, f), f) for u in anchors]
     return there._replace(f=f, then=_stacked(then))
 
 
@@ -49,11 +49,12 @@ def often(stand_ins: StandIns) -> StandIns:
     """The sites of one anchor as those of `ANCHORS` at the same place: compiled code is made for as many."""
     anchors, metric, sites, f, then = stand_ins
 
-    def repeated(part: np.ndarray) -> np.ndarray:
-        return np.repeat(part, ANCHORS, axis=0)
+    def repeated(sites: Sites) -> Sites:
+        linear, precision = (np.repeat(part, ANCHORS, axis=0) for part in sites[:2])
+        return Sites(linear, precision, sites.origin)
 
-    then = None if then is None else Sites(*map(repeated, then))
-    return StandIns(repeated(anchors), metric, Sites(*map(repeated, sites)), f, then)
+    again = None if then is None else repeated(then)
+    return StandIns(np.repeat(anchors, ANCHORS, axis=0), metric, repeated(sites), f, again)
 
 
 def spread_out(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
@@ -82,7 +83,9 @@ def _metric(anchors: np.ndarray) -> np.ndarray:
 
 
 def _stacked(sites: list[Sites]) -> Sites:
-    return Sites(*(np.stack(parts) for parts in zip(*sites, strict=True)))
+    """Sites of the same origin."""
+    linear, precision = (np.stack([one[part] for one in sites]) for part in (0, 1))
+    return Sites(linear, precision, np.asarray(sites[0].origin))
 
 
 def _sites_at(

@@ -75,16 +75,18 @@ class StandIns(NamedTuple):
     metric: Any
     """Blending weighs an anchor by a standard Gaussian of metric @ (u - anchor), (size, size)."""
     sites: Sites
-    """Of each anchor, (count, latents, n); all have the same origin, or they could not be blended."""
+    """Of each anchor, (count, latents, n), with one origin for all, or they could not be blended."""
     f: Any = None
-    """Where the log-likelihood is expanded, their origin, (latents, n); None if it has no parameters."""
+    """Where the log-likelihood is expanded, (latents, n); None if it has no parameters."""
     then: Sites | None = None
     """Its expansion for each anchor, (count, latents, n)."""
 
     @classmethod
     def always(cls, sites: Sites, size: int) -> StandIns:
         """The same for all parameters, of which there are `size`."""
-        return cls(np.zeros((1, size)), np.zeros((size, size)), Sites(*(np.asarray(part)[None] for part in sites)))
+        return cls(
+            np.zeros((1, size)), np.zeros((size, size)), Sites(sites.linear[None], sites.precision[None], sites.origin)
+        )
 
     def at(self, u: Any, log_likelihood: Callable[[Any], Any]) -> Sites:
         """The sites for parameters u. On the host, where nothing says how the likelihood bends, they do not follow."""
@@ -93,11 +95,16 @@ class StandIns(NamedTuple):
         height = -0.5 * away.sum(-1)
         weights = xp.exp(height - height.max())
         weights = weights / weights.sum()
-        sites = Sites(*(xp.tensordot(weights, part, 1) for part in self.sites))
+
+        def blended(of: Sites) -> Sites:
+            return Sites(xp.tensordot(weights, of.linear, 1), xp.tensordot(weights, of.precision, 1), of.origin)
+
+        sites = blended(self.sites)
         if self.then is None or xp is np:
             return sites
-        then = Sites(*(xp.tensordot(weights, part, 1) for part in self.then))
+        then = blended(self.then)
         now = expansion(slopes(lambda f: log_likelihood(Point(u, 0.0 * f, f).flat), jnp.asarray(self.f)), self.f)
+        now = now.about(sites.origin)
         precision = xp.maximum(sites.precision + now.precision - then.precision, 0.0)
         linear = sites.linear + now.linear - then.linear
         sound = xp.isfinite(linear) & xp.isfinite(precision)
@@ -206,7 +213,7 @@ class Sweep(Move):
         n, d, k = (len(joint.latents), len(inputs)), joint.parameters.size, len(parts[1])
         anchors = shapes[5][:1] if len(shapes) > 5 else ()
         expected = [(2, d), (2, d, d), (2, k), (2, k, k), n]
-        sites = [(*anchors, *n)] * 3
+        sites = [(*anchors, *n), (*anchors, *n), n]
         stood_in = [(*anchors, d), (d, d), *sites]
         *there, turns, rates, widths, order = parts[:8]
         fits = len(parts[0]) + k == d and shapes in (expected, expected + stood_in, [*expected, *stood_in, n, *sites])
