@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
 
+import contents
 import pytest
-
-HERE = Path(__file__).parent
-
-
-def load(name):
-    specification = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-contents = load("contents")
+from uses import USES
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +43,7 @@ def test_what_is_missing_is_seen(built, monkeypatch, tmp_path):
 def test_every_extra_has_a_use_that_is_checked():
     with (contents.ROOT / "pyproject.toml").open("rb") as file:
         extras = set(tomllib.load(file)["project"]["optional-dependencies"])
-    assert set(load("uses").USES) == extras - {"test", "package", "docs"}
+    assert set(USES) == extras - {"test", "package", "docs"}
 
 
 def test_no_dependency_has_an_upper_bound():
