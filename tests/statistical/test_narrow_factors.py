@@ -169,6 +169,6 @@ def test_predictions_are_the_same(monkeypatch):
     assert sum(one is not None and one.shape[1] < 60 for one in some) > 10  # a rare draw may need more
     narrow = fit.predict(new, seed=2).latent.values
     monkeypatch.setattr(pivots_module, "FEWEST", 1000)
-    whole = fit.predict(new, seed=2).latent.values
-    # Beyond the data a smooth kernel makes rounding thousands of times larger; beside what is unknown there it is little.
-    assert (np.abs(narrow - whole) < 0.05 * whole.std((0, 1))).all()
+    whole, inside = fit.predict(new, seed=2).latent.values, slice(1, 3)
+    np.testing.assert_allclose(narrow[..., inside], whole[..., inside], atol=1e-3)
+    np.testing.assert_allclose(narrow, whole, atol=5e-3)  # beyond the data what is left out may count for more
