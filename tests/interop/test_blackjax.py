@@ -331,7 +331,7 @@ def test_the_extras_ask_for_the_releases_that_are_checked():
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
     assert len(blocks) == 3
     names = {}
     for block in blocks:

@@ -338,7 +338,7 @@ def test_what_cannot_be_sampled_is_refused(begin, error, says):
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
     assert len(blocks) == 2
     names = {}
     for block in blocks:

@@ -365,7 +365,7 @@ def test_a_model_without_any_is_refused():
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
     assert len(blocks) == 2
     names = {}
     for block in blocks:

@@ -162,7 +162,7 @@ def test_without_blackjax_it_says_what_to_install(monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"ellipslice\[hamiltonian\]"):
+    with pytest.raises(ImportError, match=r"ellipslice\[blackjax\]"):
         Hamiltonian(0.1)
 
 
