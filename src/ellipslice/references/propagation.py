@@ -9,7 +9,11 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from ellipslice.references.sites import Sites, narrow
 
-SWEEPS, DAMPING = 60, 0.7
+SWEEPS = 60
+
+DAMPING, CAREFUL = 0.9, 0.6
+"""How far sites go towards what is right for them now; and once a sweep has moved more than the one before."""
+
 CLOSE = 1e-3
 """Of a standard deviation: when no mean or deviation moves by more, it has converged."""
 
@@ -35,7 +39,7 @@ def propagate(
     sweeps : int
         At most; fewer than it takes to converge give sites that fit less well.
     """
-    sites = start
+    sites, damping, last = start, DAMPING, np.inf
     mean, variance = _moments(rows, sites)
     for _ in range(sweeps):
         cavity_precision = 1 / variance - sites.precision
@@ -47,14 +51,15 @@ def propagate(
         precision = np.maximum(1 / tilted_variance - 1 / cavity, 0.0)
         linear = tilted_mean * (precision + 1 / cavity) - centre / cavity
         sites = Sites(
-            np.where(sound, (1 - DAMPING) * sites.linear + DAMPING * linear, sites.linear),
-            np.where(sound, (1 - DAMPING) * sites.precision + DAMPING * precision, sites.precision),
+            np.where(sound, (1 - damping) * sites.linear + damping * linear, sites.linear),
+            np.where(sound, (1 - damping) * sites.precision + damping * precision, sites.precision),
         )
         before = mean, variance
         mean, variance = _moments(rows, sites)
-        moved = np.abs(mean - before[0]) / np.sqrt(variance) + np.abs(np.log(variance / before[1]))
-        if moved.max() < CLOSE:
+        moved = (np.abs(mean - before[0]) / np.sqrt(variance) + np.abs(np.log(variance / before[1]))).max()
+        if moved < CLOSE:
             break
+        damping, last = CAREFUL if not moved < last else damping, moved
     return sites
 
 
