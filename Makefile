@@ -22,7 +22,7 @@ test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests an
 	@echo "ruff check";   $(BIN)/ruff check --quiet .
 	@echo "pyright";      PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
-	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --doctest-modules src tests
+	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules src tests
 
 docs: $(VENV)/.installed-docs  ## build the pages, examples run: docs/_build/html/index.html (first ten minutes, then seconds)
 	@$(QUIET_THREADS) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
