@@ -19,10 +19,10 @@ from catalogue import CORRELATED, SINGULAR
 from ellipslice.interop import update as update_module
 from ellipslice.interop.blackjax import build_kernel, elliptical_slice, init
 from ellipslice.interop.versions import OLDEST, require
+from pages import cells
 from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
-PAGE = Path(__file__).parents[2] / "docs" / "blackjax.md"
 Y = np.array([-1.0, 0.5, 1.5])
 SIGMA = 0.5
 
@@ -331,11 +331,11 @@ def test_the_extras_ask_for_the_releases_that_are_checked():
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = cells("blackjax")
     assert len(blocks) == 3
     names = {}
     for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
+        exec(compile(block, "blackjax.md", "exec"), names)
     assert names["states"].position.shape == (2000, 100)
     assert names["chains"].position.shape == (8, 500, 100)
     assert float(names["particles"].tempering_param) == 1.0

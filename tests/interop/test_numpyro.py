@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +18,10 @@ from scipy import stats
 from catalogue import CORRELATED
 from ellipslice.interop.numpyro import EllipticalSlice, gaussian_sites
 from ellipslice.interop.numpyro_sites import GAUSSIAN
+from pages import cells
 from statistical.monte_carlo import LIMIT, SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
-PAGE = Path(__file__).parents[2] / "docs" / "numpyro.md"
 Y = np.array([-1.0, 0.5, 1.5])
 SIGMA = 0.5
 C = jnp.asarray(CORRELATED)
@@ -338,11 +337,11 @@ def test_what_cannot_be_sampled_is_refused(begin, error, says):
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = cells("numpyro")
     assert len(blocks) == 2
     names = {}
     for block in blocks:
         fewer = re.sub(r"num_samples=\d+", "num_samples=100", block)
-        exec(compile(fewer, str(PAGE), "exec"), names)
+        exec(compile(fewer, "numpyro.md", "exec"), names)
     assert names["log_rate"].shape == (4, 100, 28)
     assert names["both"].get_samples()["log_rate"].shape == (100, 28)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -16,6 +15,7 @@ from catalogue import CORRELATED, SINGULAR
 from ellipslice.interop import pymc as module
 from ellipslice.interop.pymc import EllipticalSlice
 from ellipslice.moves.search import search
+from pages import cells
 from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.usefixtures("in_python"),
 ]
 
-PAGE = Path(__file__).parents[2] / "docs" / "pymc.md"
 Y = np.array([-1.0, 0.5, 1.5])
 SIGMA = 0.5
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
@@ -365,10 +364,10 @@ def test_a_model_without_any_is_refused():
 
 
 def test_the_page_runs():
-    blocks = re.findall(r"```{code-cell} ipython3\n(?::[^\n]*\n)*(.*?)```", PAGE.read_text(encoding="utf8"), re.DOTALL)
+    blocks = cells("pymc")
     assert len(blocks) == 2
     names = {}
     for block in blocks:
-        exec(compile(re.sub(r"\d+, tune=500", "20, tune=20, quiet=True", block), str(PAGE), "exec"), names)
+        exec(compile(re.sub(r"\d+, tune=500", "20, tune=20, quiet=True", block), "pymc.md", "exec"), names)
     assert names["trace"].posterior["log_rate"].shape == (4, 20, 28)
     assert names["both"].posterior["log_rate"].shape == (4, 20, 28)

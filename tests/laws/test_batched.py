@@ -22,8 +22,9 @@ from ellipslice.engines.device_noise import (
     source_of,
     split_terms,
 )
-from ellipslice.engines.elementwise import KERNEL, NotElementwise, elementwise, padded_size
+from ellipslice.engines.elementwise import NotElementwise, elementwise, padded_size
 from ellipslice.engines.fused import fused_angles, fused_block
+from ellipslice.engines.site_program import KERNEL
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.moves.search import search
 from ellipslice.noise import threefry, uniform

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.elementwise import KERNEL, elementwise
+from ellipslice.engines.elementwise import elementwise
 from ellipslice.engines.lanes import InLanes, in_lanes
+from ellipslice.engines.site_program import KERNEL
 from ellipslice.settings import jax_settings
 
 Y = np.random.default_rng(0).integers(0, 4, 9000) * 1.0

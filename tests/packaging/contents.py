@@ -13,7 +13,7 @@ BESIDE = ("tests", "docs", "examples", "benchmarks")
 
 TOP = ("Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
 
-LEFT_OUT = ("__pycache__", "_build", ".ipynb_checkpoints")
+LEFT_OUT = ("__pycache__", "_build", "gallery", ".ipynb_checkpoints")
 
 
 def files(folder: Path) -> set[str]:

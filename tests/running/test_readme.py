@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+from pages import cells
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -39,13 +40,6 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
         assert name in names
     tree = es.sample(names["log_likelihood"], names["prior"], draws=5, warmup=5, seed=0)
     assert set(tree.posterior.data_vars) == {"f", "b"}
-
-
-def cells(name):
-    """The cells of a page that readers see."""
-    page = (README.parent / "docs" / f"{name}.md").read_text(encoding="utf8")
-    found = re.findall(r"```{code-cell} ipython3\n(.*?)```", page, re.DOTALL)
-    return [cell for cell in found if not cell.startswith(":tags: [remove-cell]")]
 
 
 @pytest.mark.filterwarnings("ignore:the budget is gone")

@@ -18,7 +18,8 @@ from ellipslice.gp.conditional import Conditional
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots, find_pivots
-from ellipslice.gp.sweep import Around, Sites, StandIns, Sweep, Tuned
+from ellipslice.gp.sites import Sites, StandIns
+from ellipslice.gp.sweep import Around, Sweep, Tuned
 from statistical.monte_carlo import SEED, compare
 
 X = np.linspace(0.0, 2.0, 14)

@@ -15,7 +15,8 @@ import ellipslice as es
 from ellipslice.gp import sweep
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sweep import Around, Sites, StandIns, Sweep, Tuned
+from ellipslice.gp.sites import Sites, StandIns
+from ellipslice.gp.sweep import Around, Sweep, Tuned
 from ellipslice.gp.triangular import inner_root
 from ellipslice.settings import on_cpu
 from statistical.monte_carlo import SEED, compare

@@ -15,7 +15,8 @@ from tinygp import kernels
 import ellipslice as es
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sweep import WAYS, Around, Sites, StandIns, Sweep, Tuned
+from ellipslice.gp.sites import Sites, StandIns
+from ellipslice.gp.sweep import WAYS, Around, Sweep, Tuned
 from statistical.monte_carlo import SEED
 
 pytestmark = pytest.mark.statistical

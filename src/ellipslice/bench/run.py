@@ -173,9 +173,10 @@ def _plan(contestant: Timed, most: int, seconds: float) -> tuple[int, float]:
     first, again = contestant.time(updates), contestant.time(updates)
     compiling = max(0.0, first - again)
     for _ in range(3):  # for a call takes a while by itself, and short ones seem slow
-        if again > 0.7 * seconds:
+        wanted = min(most, max(least, int(updates * seconds / max(again, 1e-4))))
+        if again > 0.7 * seconds or wanted == updates:
             break
-        updates = min(most, max(least, int(updates * seconds / max(again, 1e-4))))
+        updates = wanted
         contestant.time(updates)  # another number of updates may be compiled again: not counted
         again = contestant.time(updates)
     return updates, compiling

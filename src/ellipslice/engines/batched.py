@@ -28,8 +28,9 @@ from ellipslice.engines.device_noise import (
     update_keys,
 )
 from ellipslice.engines.devices import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
-from ellipslice.engines.elementwise import KERNEL, LARGEST, NotElementwise, elementwise, padded_size
+from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.loops import evaluate_together
+from ellipslice.engines.site_program import KERNEL
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.posterior import Posterior

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ellipslice.engines.angles import WIDTH
-from ellipslice.engines.lanes import dot, value_and_gradient
+from ellipslice.engines.lanes import dot
 from ellipslice.engines.loops import Block, Progress, Span, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -81,6 +82,7 @@ def bounded_block(
     """
     search, stop = span.set_out(start.search)
     start = start._replace(search=search)
+    value_and_gradient = jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
     slots = PLANES if curvature is None else 1  # one paraboloid is all there is to know
 
     def one_update(carry: Any) -> Any:
@@ -106,7 +108,7 @@ def bounded_block(
             ran_out = tried >= last
             c, s = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             point = lax.optimization_barrier(a * c + b * s)
-            value, slope = value_and_gradient(likelihood, point)
+            value, slope = value_and_gradient(point)
             value = lax.optimization_barrier(value)
             bound, size = _bound(planes, bend, c, s)
             above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))

@@ -8,6 +8,7 @@ logarithm of a product, as in the fused kernel. Both change the last digits of a
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.elementwise import CPU, NotElementwise, elementwise
+from ellipslice.engines.elementwise import NotElementwise, elementwise
+from ellipslice.engines.site_program import CPU
 from ellipslice.pytree import pytree, set_fields
 
 WIDTH = 8
@@ -59,27 +61,11 @@ class InLanes:
         @value.defjvp
         def tangent(primals: Any, tangents: Any) -> Any:
             f, data, scalars, _ = primals
-
-            def terms(f: Any) -> Any:
-                a, m = program.parts(f, data, scalars, CPU)
-                return a if m is None else a - jnp.log(m)
-
-            return value(*primals), jax.jvp(terms, (f,), (tangents[0],))[1].sum()
+            sites = partial(program.parts, data=data, scalars=scalars, device=CPU)
+            (_, m), (slope, slope_of_m) = jax.jvp(sites, (f,), (tangents[0],))
+            return value(*primals), (slope if m is None else slope - slope_of_m / m).sum()
 
         return value(f, program.data, program.scalars, program.constant)
-
-
-def value_and_gradient(likelihood: Any, f: Any) -> tuple[Any, Any]:
-    """Of any log-likelihood, at one vector; in lanes both share their exponentials."""
-    if not isinstance(likelihood, InLanes):
-        return jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
-    program = elementwise(likelihood.likelihood, len(f), f.dtype, CPU)
-
-    def parts(f: Any) -> Any:
-        return program.parts(f, program.data, program.scalars, CPU)
-
-    (a, m), (da, dm) = jax.jvp(parts, (f,), (jnp.ones_like(f),))
-    return jnp.asarray(_total(a, m) + program.constant, f.dtype), da if m is None else da - dm / m
 
 
 def dot(one: Any, two: Any) -> Any:

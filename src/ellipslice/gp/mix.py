@@ -12,8 +12,9 @@ from ellipslice.diagnostics import effective_size
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import find_pivots
+from ellipslice.gp.sites import StandIns
 from ellipslice.gp.stand_ins import often, spread_out, stand_ins
-from ellipslice.gp.sweep import Around, StandIns, Sweep, Tuned
+from ellipslice.gp.sweep import Around, Sweep, Tuned
 from ellipslice.sampling import sample
 from ellipslice.settings import on_cpu
 

@@ -9,7 +9,7 @@ import numpy as np
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots
-from ellipslice.gp.sweep import Sites, StandIns, expansion
+from ellipslice.gp.sites import Sites, StandIns, expansion
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.references.fit import read_terms

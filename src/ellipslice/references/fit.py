@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.base import Engine
-from ellipslice.engines.elementwise import CPU, NotElementwise, elementwise
+from ellipslice.engines.elementwise import NotElementwise, elementwise
+from ellipslice.engines.site_program import CPU
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import State
 from ellipslice.moves.recentred import Beside, Reference

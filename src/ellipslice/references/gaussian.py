@@ -60,9 +60,8 @@ class GaussianBeside:
             to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
             mean=gaussian.mean,
             whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
+            rows=triangular(root.T @ prior.rows),
         )
-        rows = triangular(root.T @ prior.rows)
-        set_fields(self, rows=rows)
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""

@@ -53,8 +53,7 @@ class SitesBeside:
     def __init__(self, rows: np.ndarray, sites: Sites):
         narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
-        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision)
-        set_fields(self, rows=narrowed)
+        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, rows=narrowed)
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""
