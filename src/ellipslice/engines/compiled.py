@@ -19,7 +19,7 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.devices import on_one_device
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
-from ellipslice.engines.tracing import compilable, largest_array, operations
+from ellipslice.engines.tracing import compilable, largest_array, many_matrices, operations
 from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
@@ -206,9 +206,15 @@ class CompiledEngine(Engine):
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
                 ],
-                # Programs that devices run together must reach all of them in the same order.
-                threads=cores() if together else 1,
+                self._threads(look_ahead or 1),
             )
+
+    def _threads(self, at_once: int) -> int:
+        """How many chains run at a time."""
+        if not on_one_device(self._likelihood):
+            return 1  # programs that devices run together must reach all of them in the same order
+        # JAX shares several matrices among XLA's threads and waits for these in one of them. If all wait, none works.
+        return max(1, cores() - 1) if many_matrices(self._likelihood, at_once) else cores()
 
     def _curvature(self) -> Any:
         function = self.posterior.log_likelihood.callable

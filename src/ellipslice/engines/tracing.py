@@ -16,6 +16,10 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 
+LAPACK = {"cholesky", "eig", "eigh", "geqrf", "hessenberg", "householder_product", "lu", "qr", "schur", "svd"}
+LAPACK |= {"triangular_solve", "tridiagonal", "cholesky_update", "symmetric_product", "geqp3", "ormqr"}
+"""Operations on matrices that JAX hands on to it."""
+
 _JITTED = type(jax.jit(lambda x: x))
 
 
@@ -79,6 +83,14 @@ def operations(likelihood: Any) -> set[str]:
     if not isinstance(likelihood, TracedLikelihood):
         return set()
     return {equation.primitive.name for equation in _equations(likelihood.program.jaxpr)}
+
+
+def many_matrices(likelihood: Any, at_once: int = 1) -> bool:
+    """Whether LAPACK is handed several matrices in one call, with so many points at once; as far as is known."""
+    if not isinstance(likelihood, TracedLikelihood):
+        return False
+    used = (equation for equation in _equations(likelihood.program.jaxpr) if equation.primitive.name in LAPACK)
+    return any(at_once > 1 or equation.invars[0].aval.ndim > 2 for equation in used)
 
 
 def largest_array(likelihood: Any) -> int:

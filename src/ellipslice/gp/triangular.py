@@ -5,6 +5,7 @@ All have a leading axis, for the latent functions of a model.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -35,7 +36,7 @@ def factorise(covariance: Any) -> Any:
         except np.linalg.LinAlgError:  # a proposal that is not a covariance is never accepted
             return np.full_like(matrix, np.nan)
     else:
-        lower = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+        lower = _cholesky(matrix)
     return lower * deviation[:, :, None]
 
 
@@ -58,7 +59,7 @@ def factorise_narrow(across: Any, variance: Any, pivots: Any) -> tuple[Any, Any]
         pairs = zip(inner, across, strict=True)
         lower = np.stack([solve_triangular(one, columns.T, lower=True).T for one, columns in pairs])
     else:
-        lower = jax.lax.linalg.triangular_solve(inner, across, left_side=False, lower=True, transpose_a=True)
+        lower = _solve(inner, across, left_side=False, transpose_a=True)
     left = variance - (lower * lower).sum(-1)
     return lower, (left <= NEGLIGIBLE * variance).all()
 
@@ -78,9 +79,7 @@ def solve(lower: Any, b: Any, *, transposed: bool = False) -> Any:
             solve_triangular(one, right, lower=True, trans=int(transposed)) for one, right in zip(lower, b, strict=True)
         ]
         return np.stack(parts)
-    return jax.lax.linalg.triangular_solve(lower, b[..., None], left_side=True, lower=True, transpose_a=transposed)[
-        ..., 0
-    ]
+    return _solve(lower, b[..., None], left_side=True, transpose_a=transposed)[..., 0]
 
 
 def solve_many(lower: Any, b: Any) -> Any:
@@ -89,7 +88,7 @@ def solve_many(lower: Any, b: Any) -> Any:
     if isinstance(lower, np.ndarray):
         found = np.stack([solve_triangular(one, c, lower=True, trans=1) for one, c in zip(lower, columns, strict=True)])
     else:
-        found = jax.lax.linalg.triangular_solve(lower, columns, left_side=True, lower=True, transpose_a=True)
+        found = _solve(lower, columns, left_side=True, transpose_a=True)
     return found.swapaxes(1, 2).swapaxes(0, 1)
 
 
@@ -105,4 +104,17 @@ def inner_root(lower: Any, precision: Any) -> Any:
     inner = xp.einsum("lki,lk,lkj->lij", lower, precision, lower) + xp.eye(lower.shape[-1])
     if xp is np:
         return np.linalg.cholesky(inner) if np.isfinite(inner).all() else np.full_like(inner, np.nan)
-    return jax.lax.linalg.cholesky(inner, symmetrize_input=False)
+    return _cholesky(inner)
+
+
+# One matrix at a time: for several at once JAX waits, in threads of XLA's, for threads of XLA's, and chains that run
+# beside each other wait for ever.
+
+
+def _cholesky(matrices: Any) -> Any:
+    return jnp.stack([jax.lax.linalg.cholesky(one, symmetrize_input=False) for one in matrices])
+
+
+def _solve(lower: Any, b: Any, *, left_side: bool, transpose_a: bool) -> Any:
+    solve_one = partial(jax.lax.linalg.triangular_solve, left_side=left_side, lower=True, transpose_a=transpose_a)
+    return jnp.stack([solve_one(*pair) for pair in zip(lower, b, strict=True)])
