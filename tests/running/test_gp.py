@@ -172,7 +172,7 @@ def test_several_latent_functions():
     unknown = LatentGP(both, likelihood, parameters={"scale": dist.LogNormal(0.0, 0.5)})
     fit = unknown.fit(X, Y / 2.0, **SHORT)
     assert set(fit.tree.posterior.data_vars) == {"mean", "log_noise", "scale"}
-    assert "sites" not in fit.moves
+    assert set(fit.moves) == {"white", "sites", "surrogate"}
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.calling import Called
-from ellipslice.gp.joint import Joint
+from ellipslice.gp.joint import Joint, Point
 from ellipslice.likelihoods import Likelihood
 from ellipslice.references.laplace import slopes
 
@@ -33,6 +33,9 @@ class PointLikelihood:
         if isinstance(built, Likelihood) and built.y.size != n and len(joint.latents) == 1:
             raise ValueError(f"there are {built.y.size} data for {n} inputs. Expected as many.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("slopes", "averages")}
+
     def __call__(self, x: Any) -> Any:
         point = self._joint.split(x, self._n)
         function = self.given(point.u)
@@ -42,11 +45,21 @@ class PointLikelihood:
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
         """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
+        return jax.jit(lambda u, f: slopes(lambda f: self.at(u, f), f))
 
-        def at(u: Any, f: Any) -> tuple[Any, Any, Any]:
-            return slopes(lambda f: self(jnp.concatenate([u, jnp.zeros(f.size), f.ravel()])), f)
+    @cached_property
+    def averages(self) -> Callable[..., tuple[Any, Any, Any]]:
+        """Compiled: the averages of `slopes` over f = centre + deviation * points, for points (count, latents)."""
 
-        return jax.jit(at)
+        def over(u: Any, centre: Any, deviation: Any, points: Any) -> Any:
+            found = jax.vmap(lambda point: self.slopes(u, centre + deviation * point[:, None]))(points)
+            return jax.tree.map(lambda one: one.mean(0), found)
+
+        return jax.jit(over)
+
+    def at(self, u: Any, f: Any) -> Any:
+        """At parameters u and latent functions f, (latents, n), which JAX can trace."""
+        return self(Point(jnp.asarray(u), jnp.zeros_like(f), f).flat)
 
     def given(self, u: Any) -> Callable[..., Any]:
         """The log-likelihood of the latent functions with these parameters."""

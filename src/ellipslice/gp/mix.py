@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from ellipslice.diagnostics import effective_size
@@ -14,7 +13,7 @@ from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import find_pivots
 from ellipslice.gp.sites import StandIns
 from ellipslice.gp.stand_ins import often, spread_out, stand_ins
-from ellipslice.gp.sweep import Around, Sweep, Tuned
+from ellipslice.gp.sweep import WAYS, Around, Sweep, Tuned
 from ellipslice.sampling import sample
 from ellipslice.settings import on_cpu
 
@@ -25,6 +24,9 @@ INFLATE = 1.4
 """A Gaussian to move parameters around is wider than what a pilot run saw: a narrow one would hold them back."""
 
 CHAINS, WARMUP, DRAWS = 2, 100, 150
+
+ROUNDS, ENOUGH = 4, 25
+"""Each way is tried again, at most so often, until the best of them has made so many effective draws."""
 
 LOOKED_AT = 40
 """Values of the parameters at which the rank of the covariance is found."""
@@ -42,10 +44,10 @@ def choose(
     engine: str | None,
     executor: Any = None,
     timeout: float | None = None,
-) -> Sweep:
+) -> Chosen:
     """Look around with the prior's Gaussian, fit another to where the parameters are, then try each way with it."""
     joint, inputs = prior.joint, prior.inputs
-    seeds = iter(np.random.SeedSequence(seed).generate_state(8).tolist())
+    seeds = iter(np.random.SeedSequence(seed).generate_state(1 + ROUNDS * len(WAYS)).tolist())
     centre, deviation = joint.parameters.gaussian()
     wide = _Gaussian(centre, np.diag(deviation))
     shape = (len(joint.latents), len(inputs))
@@ -59,9 +61,7 @@ def choose(
             f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {sites}.'
         )
     found = None if isinstance(sites, str) else often(sites)
-    tried = ways or (
-        ("white", "sites") if found else ("white", "surrogate") if pivots else ("white", "surrogate", "fixed")
-    )
+    tried = ways or _worth_trying(found is not None, pivots is not None, len(joint.latents))
 
     def sweep(near: _Gaussian, noise: Any, found: StandIns | None, turns: Any, rates: tuple[float, ...] = ()) -> Sweep:
         around = _both(wide, near, range(len(centre))), _both(wide, near, of_likelihood)
@@ -88,22 +88,47 @@ def choose(
     near, found = refit(seen)
     if len(tried) == 1 or not of_kernel:
         turns = ((0, 1), (0, 1), (0, 1), (0, 0))
-        return sweep(near, noise, found, turns)
-    runs = [
-        pilot(sweep(near, noise, found, ((number, 1), (number, 1), (number, 0))), seen.ends, WARMUP // 4)
-        for number in range(len(tried))
-    ]
-    spread = np.concatenate([run.x for run in (seen, *runs)]).var((0, 1))
-    rates = np.array(
-        [
-            run.effective(of_kernel, spread) / (COST[way] * (1 + run.factorisations))
-            for way, run in zip(tried, runs, strict=True)
+        return Chosen(sweep(near, noise, found, turns), seen.x)
+    starts = [seen.ends] * len(tried)
+    for _ in range(ROUNDS):
+        runs = [
+            pilot(sweep(near, noise, found, ((number, 1), (number, 1), (number, 0))), start, WARMUP // 4)
+            for number, start in enumerate(starts)
         ]
-    )
-    one, two = np.argsort(-rates)[:2].tolist()
+        spread = np.max([run.spread for run in runs], axis=0)
+        effective = np.array([run.effective(of_kernel, spread) for run in runs])
+        rates = effective / [COST[way] * (1 + run.factorisations) for way, run in zip(tried, runs, strict=True)]
+        one, two = np.argsort(-rates)[:2].tolist()
+        if effective[one] > ENOUGH:
+            break
+        near, found = refit(*runs)
+        starts = [run.ends for run in runs]
+    near, found = refit(runs[one])
     turns = ((one, 1),) * 3 + ((one, 0),) + ((one, 1),) * 4 + ((two, 1), (two, 0))
-    near, found = refit(*runs)
-    return sweep(near, noise, found, turns, tuple((rates / rates.max()).tolist()))
+    best = sweep(near, noise, found, turns, tuple((rates / rates.max()).tolist()))
+    return Chosen(best, runs[one].x)
+
+
+def _worth_trying(sites: bool, pivots: bool, latents: int) -> tuple[str, ...]:
+    """Sites do better than surrogate data, unless several functions depend on each other, which sites do not know."""
+    ways = ["white"]
+    ways += ["sites"] if sites else []
+    ways += ["surrogate"] if not sites or latents > 1 else []
+    ways += ["fixed"] if not sites and not pivots else []
+    return tuple(ways)
+
+
+class Chosen(NamedTuple):
+    """A move, and where pilot runs with it were."""
+
+    move: Sweep
+    seen: np.ndarray
+    """(runs, draws, size)."""
+
+    def starts(self, seed: int, chains: Sequence[int]) -> np.ndarray:
+        """A start for each chain. From the prior's draws some take thousands of updates to where the others are."""
+        points = self.seen.reshape(-1, self.seen.shape[-1])
+        return np.stack([points[np.random.default_rng([seed, number]).integers(len(points))] for number in chains])
 
 
 class _Gaussian(NamedTuple):
@@ -141,14 +166,25 @@ class _Pilot:
     def factorisations(self) -> float:
         return float(self._statistics.angle.mean())
 
-    def effective(self, of_kernel: tuple[int, ...], spread: np.ndarray) -> float:
-        """Effective draws of the slowest of the kernel's parameters, per update.
+    @property
+    def spread(self) -> np.ndarray:
+        """Variances within chains."""
+        return self.x.var(1).mean(0)
 
-        Fewer, if the variance they saw is less than the `spread` that others did: a chain that never leaves one of two
-        modes moves well there, and does not know of the other.
+    def effective(self, of_kernel: tuple[int, ...], spread: np.ndarray) -> float:
+        """Effective draws of the slowest of the kernel's parameters.
+
+        Fewer, if its chains spread less than the `spread` of others: a chain that never leaves one of two modes moves
+        well there, and does not know of the other.
         """
-        sizes = [effective_size(self.x[:, :, i]).sum() * min(1.0, self.x[:, :, i].var() / spread[i]) for i in of_kernel]
-        return float(min(sizes)) / self.x.shape[1] / self.x.shape[0]
+        share = np.minimum(1.0, self.spread / spread)
+        return min(_effective(self.x[..., i]) * float(share[i]) for i in of_kernel)
+
+
+def _effective(x: np.ndarray) -> float:
+    """Of chains (count, draws): no more than what the means of their halves, which should agree, are worth."""
+    halves = np.concatenate(np.array_split(x, 2, axis=1)).mean(1)
+    return min(float(effective_size(x).sum()), len(halves) * x.var() / (halves.var() + 1e-300))
 
 
 def _surrogate_noise(prior: JointPrior, log_likelihood: PointLikelihood, seen: _Pilot) -> np.ndarray:
@@ -162,15 +198,9 @@ def _surrogate_noise(prior: JointPrior, log_likelihood: PointLikelihood, seen: _
     spread = f.var(0) + 1e-6
     middle = np.array(joint.split(seen.x[0, -1], n).u)
 
-    def bend(f: Any) -> Any:
-        def value(f: Any) -> Any:
-            return log_likelihood(jax.numpy.concatenate([middle, np.zeros(f.size), f.ravel()]))
-
-        return jax.jvp(jax.grad(value), (f,), (jax.numpy.ones_like(f),))[1]
-
     try:
         with on_cpu():
-            bends = np.stack([np.asarray(jax.jit(bend)(one)) for one in f[:: max(1, len(f) // 8)]])
+            bends = np.stack([np.asarray(log_likelihood.slopes(middle, one)[2]) for one in f[:: max(1, len(f) // 8)]])
     except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
         return spread
     precision = np.clip(-bends.mean(0), 1e-2 / spread, 1e4 / spread)

@@ -24,7 +24,7 @@ from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import is_kernel
 from ellipslice.sampling import Until, resume, sample
-from ellipslice.sampling.arguments import as_path, check_timeout, how_many
+from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, how_many
 from ellipslice.sampling.opening import check_draws
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.setup import stored_parts
@@ -171,12 +171,14 @@ class LatentGP:
         engine = problem.engine if engine is None else engine
         move = None
         if self.parameters.size:
-            how_many(draws, until)  # a mistake there should not wait for pilot runs
+            numbers = chain_numbers(chains)  # a mistake there should not wait for pilot runs
+            how_many(draws, until)
             own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
-            move = mix.choose(
+            chosen = mix.choose(
                 problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
                 ways=ways, latent=latent_updates, seed=own, engine=engine, executor=executor, timeout=timeout,
             )  # fmt: skip
+            move, options["initial"] = chosen.move, chosen.starts(own, numbers)
         tree = sample(
             problem.log_likelihood, problem.prior, move=move, keep=problem.keep, engine=engine, reference=reference,
             dims=problem.dims, coords=problem.coords, **options,

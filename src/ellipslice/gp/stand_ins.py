@@ -9,6 +9,7 @@ import numpy as np
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots
+from ellipslice.gp.several import several
 from ellipslice.gp.sites import Sites, StandIns, expansion
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
@@ -93,9 +94,9 @@ def _sites_at(
 ) -> tuple[Sites, np.ndarray] | str:
     """Sites for the parameters u, and the mean of f with them."""
     joint = prior.joint
-    if len(joint.latents) > 1:
-        return "there are several latent functions"
     lower, mean = joint.with_factors(u, prior.inputs, pivots, lambda *both: both)
+    if len(joint.latents) > 1:
+        return several(lower, mean, log_likelihood, u)
     given = log_likelihood.given(u)
 
     def slopes_at(h: np.ndarray) -> tuple[Any, Any, Any]:

@@ -52,9 +52,17 @@ def newton(rows: np.ndarray, slopes_at: Callable[[Any], Any]) -> Sites:
 
 
 def slopes(log_likelihood: Callable[[Any], Any], f: Any) -> tuple[Any, Any, Any]:
-    """Value, first and second derivatives, the latter of one value at a time: others are 0, it being a sum."""
+    """Value, first and second derivatives, the latter of one value at a time: others are 0, it being a sum.
+
+    Of several functions, f is (functions, size), and each is taken by itself.
+    """
     gradient = jax.grad(lambda f: jnp.asarray(log_likelihood(f), f.dtype))
-    slope, bend = jax.jvp(gradient, (f,), (jnp.ones_like(f),))
+    if f.ndim == 1 or len(f) == 1:
+        slope, bend = jax.jvp(gradient, (f,), (jnp.ones_like(f),))
+    else:
+        alone = jnp.eye(len(f))[:, :, None] * jnp.ones_like(f)
+        slope, bends = gradient(f), jax.vmap(lambda along: jax.jvp(gradient, (f,), (along,))[1])(alone)
+        bend = jnp.einsum("iij->ij", bends)
     return log_likelihood(f), slope, bend
 
 
