@@ -19,6 +19,7 @@ from tinygp.kernels import quasisep
 import ellipslice as es
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.fit import Fit
 from ellipslice.gp.structure import structured
 from ellipslice.likelihoods import Gaussian, Logistic, NegativeBinomial, Poisson, StudentT
 from statistical.monte_carlo import SEED, compare
@@ -36,6 +37,13 @@ def amplitude_and_scale(amplitude, scale):
 
 
 PRIORS = {"amplitude": dist.LogNormal(0.0, 1.0), "scale": dist.LogNormal(0.0, 1.0)}
+UNKNOWN = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS)  # one for several: compiled once
+
+
+@pytest.fixture(scope="module")
+def unknown_fit():
+    return UNKNOWN.fit(X, Y, **SHORT)
+
 
 # --- structure --------------------------------------------------------------------------------------------------------
 
@@ -119,9 +127,8 @@ def test_unknown_parameters_are_named_in_the_result():
     )
 
 
-def test_the_same_seed_gives_the_same_draws():
-    model = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS)
-    one, two = (model.fit(X, Y, **SHORT) for _ in range(2))
+def test_the_same_seed_gives_the_same_draws(unknown_fit):
+    one, two = unknown_fit, UNKNOWN.fit(X, Y, **SHORT)
     np.testing.assert_array_equal(one.tree.posterior.f, two.tree.posterior.f)
     np.testing.assert_array_equal(one.tree.posterior.scale, two.tree.posterior.scale)
 
@@ -155,7 +162,7 @@ def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host():
         return lambda f: float(stats.poisson.logpmf(y, np.exp(np.asarray(f))).sum())
 
     model = LatentGP(lambda scale: sk.RBF(float(scale)), likelihood, parameters={"scale": dist.LogNormal(0.0, 0.5)})
-    fit = model.fit(X, Y, **SHORT)
+    fit = model.fit(X, Y, **SHORT, latent_updates=1)
     assert fit.tree.attrs["engine"] == "host"
     assert set(fit.predict(X[:2]).data_vars) == {"latent"}
 
@@ -230,26 +237,61 @@ def test_predictions_have_the_exact_mean_and_variance(kernel):
     np.testing.assert_array_equal(predicted.expected, predicted.latent)
 
 
-@pytest.mark.statistical
-def test_predictions_are_calibrated():
-    """Data from the model with unknown parameters: held-out values rank uniformly among what was predicted."""
-    rng = np.random.default_rng(SEED + 3)
+def predicted_on_a_grid(y, new, sigma):
+    """Given the parameters, values at new points are Gaussian: weights of a grid of these, and mean and variance."""
+    logs, means, variances = [], [], []
+    amplitudes = np.exp(np.linspace(-4.0, 5.0, 121))[:, None]
+    at = np.concatenate([X, new])
+    for log_scale in np.linspace(-5.0, 5.0, 161):
+        correlation = np.exp(-0.5 * ((at[:, None] - at) / math.exp(log_scale)) ** 2)
+        values, vectors = np.linalg.eigh(correlation[:12, :12])
+        across = amplitudes[..., None] ** 2 * (correlation[12:, :12] @ vectors)
+        variance = amplitudes**2 * np.maximum(values, 0.0) + sigma**2
+        log_l = -0.5 * ((y @ vectors) ** 2 / variance + np.log(variance)).sum(1)
+        logs.append(log_l + stats.norm.logpdf(np.log(amplitudes[:, 0])) + stats.norm.logpdf(log_scale))
+        means.append((across * (y @ vectors / variance)[:, None]).sum(-1))
+        variances.append(amplitudes**2 - (across**2 / variance[:, None]).sum(-1))
+    weights = np.exp(np.concatenate(logs) - np.max(logs))
+    return weights / weights.sum(), np.concatenate(means), np.concatenate(variances)
+
+
+@pytest.fixture(scope="module")
+def with_unknown_parameters():
+    """A fit, points, and for each point the weights of a grid of parameters, and mean and variance given these."""
+    y, new = np.sin(2 * X) + 0.2 * np.cos(17 * X), np.array([0.7, 3.3, 3.7, 6.0])
     model = LatentGP(amplitude_and_scale, lambda y: Gaussian(y, 0.3), parameters=PRIORS)
-    new, ranks = np.array([0.7, 3.5]), []
-    everywhere = np.concatenate([X, new])
-    for repeat in range(24):
-        amplitude, scale = np.exp(rng.standard_normal(2))
-        covariance = amplitude**2 * np.exp(-0.5 * ((everywhere[:, None] - everywhere) / scale) ** 2)
-        f = np.linalg.cholesky(covariance + 1e-10 * np.eye(14)) @ rng.standard_normal(14)
-        y = f + 0.3 * rng.standard_normal(14)
-        fit = model.fit(X, y[:12], draws=150, warmup=50, chains=2, seed=repeat, progress=False, latent_updates=3)
-        predicted = fit.predict(new, draws=100, seed=repeat).observed.values.reshape(-1, 2)
-        ranks += list((predicted < y[12:]).mean(0))
-    assert stats.kstest(ranks, "uniform").pvalue > 1e-6
+    fit = model.fit(X, y, draws=2000, warmup=100, seed=SEED + 3, progress=False)
+    return fit, new, *predicted_on_a_grid(y, new, 0.3)
 
 
-def test_predictions_are_compiled_once():
-    fit = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS).fit(X, Y, **SHORT)
+def compare_near(fit, new, weights, means, variances):
+    """How much is near the mean. Not the variance: large amplitudes are rare, and have a large part in it."""
+    mean = weights @ means
+    predicted = fit.predict(new, draws=8000, seed=SEED + 4)
+    for name, variance in (("latent", variances), ("observed", variances + 0.3**2)):
+        compare(predicted[name].values, mean, f"{name}, mean")
+        for near in np.sqrt(weights @ variance) * np.array([[0.3], [1.0], [2.0]]):
+            low, high = (stats.norm.cdf((mean + end - means) / np.sqrt(variance)) for end in (-near, near))
+            inside = abs(predicted[name].values - mean) < near
+            compare(inside * 1.0, weights @ (high - low), f"{name}, near its mean")
+
+
+@pytest.mark.statistical
+def test_predictions_hold_what_is_not_known_of_the_parameters(with_unknown_parameters):
+    compare_near(*with_unknown_parameters)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("plant", [lambda v: np.roll(v, 5000), lambda v: np.full_like(v, np.median(v))])
+def test_parameters_of_another_draw_would_be_seen(with_unknown_parameters, monkeypatch, plant):
+    own = Fit._parameters
+    monkeypatch.setattr(Fit, "_parameters", lambda *given: {k: plant(v) for k, v in own(*given).items()})
+    with pytest.raises(AssertionError, match="standard errors off"):
+        compare_near(*with_unknown_parameters)
+
+
+def test_predictions_are_compiled_once(unknown_fit):
+    fit = Fit(UNKNOWN, X, Y, unknown_fit.tree)
     one, other = (fit.predict(new, draws=4).latent.values for new in (X[:3], X[:3] + 0.1))
     assert fit._compiled._cache_size() == 1
     assert not np.array_equal(one, other)
@@ -447,9 +489,9 @@ def test_robust_noise_has_unknown_parameters_too():
         kernels.ExpSquared(1.0), StudentT,
         parameters={"scale": dist.HalfNormal(1.0), "degrees": dist.Uniform(2.0, 20.0)},
     )  # fmt: skip
-    posterior = model.fit(X, np.sin(X), **SHORT).tree.posterior
-    assert ((posterior.degrees > 2) & (posterior.degrees < 20)).all()
-    assert model.fit(X, np.sin(X), **SHORT).tree.attrs["parameter_moves"] == "f fixed"
+    tree = model.fit(X, np.sin(X), **SHORT).tree
+    assert ((tree.posterior.degrees > 2) & (tree.posterior.degrees < 20)).all()
+    assert tree.attrs["parameter_moves"] == "f fixed"
 
 
 # --- at the data, and far from 0 ------------------------------------------------------------------------------------

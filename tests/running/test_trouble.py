@@ -851,6 +851,7 @@ def interrupt_program(name: str, draws: int, path: Path, after: float) -> dict[s
         output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
+        process.communicate()  # a process that did not end is no trouble to the tests that follow
     assert process.returncode == 0, errors
     return {**json.loads(output), "pressed": pressed}
 

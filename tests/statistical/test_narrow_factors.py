@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -15,6 +14,7 @@ from tinygp import kernels
 import ellipslice as es
 from ellipslice.gp import pivots as pivots_module
 from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.fit import Fit
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots, find_pivots
@@ -27,11 +27,18 @@ Y = np.sin(2 * X)
 SIGMA = 0.4
 LOG_AMPLITUDE, LOG_SCALE = (-0.2, 0.6), (0.3, 0.6)
 PRIORS = {"amplitude": dist.LogNormal(*LOG_AMPLITUDE), "scale": dist.LogNormal(*LOG_SCALE)}
-TINYGP = es.gp.LatentGP(
-    lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
-    lambda y: es.likelihoods.Gaussian(y, SIGMA),
-    parameters=PRIORS,
-)
+WAYS = ("white", "sites", "surrogate")
+
+
+def tinygp_model():
+    return es.gp.LatentGP(
+        lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
+        lambda y: es.likelihoods.Gaussian(y, SIGMA),
+        parameters=PRIORS,
+    )
+
+
+TINYGP = tinygp_model()
 SKLEARN = es.gp.LatentGP(
     lambda amplitude, scale: amplitude**2 * RBF(scale), lambda y: es.likelihoods.Gaussian(y, SIGMA), parameters=PRIORS
 )
@@ -63,7 +70,7 @@ def exact(x, y):
     return weights @ np.stack(functions(*np.concatenate(points).T), 1) / weights.sum()
 
 
-def sampled(model, ways, turns, pivots, draws=4000, chains=4, engine=None):
+def sampled(model, ways, turns, pivots, draws=4000, chains=4, warmup=300, engine=None):
     joint = model.joint
     joint.look(X)
     gaussian = Around(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
@@ -78,7 +85,7 @@ def sampled(model, ways, turns, pivots, draws=4000, chains=4, engine=None):
         tuned=Tuned(gaussian, none, np.full((1, len(X)), SIGMA**2), StandIns.always(sites, 2), turns, (), pivots),
     )
     likelihood = PointLikelihood(model.likelihood, joint, Y, len(X))
-    tree = es.sample(likelihood, JointPrior(joint, X), move=move, draws=draws, warmup=300, chains=chains,
+    tree = es.sample(likelihood, JointPrior(joint, X), move=move, draws=draws, warmup=warmup, chains=chains,
                      seed=SEED, engine=engine, progress=False)  # fmt: skip
     return tree.posterior.f.values
 
@@ -96,25 +103,23 @@ def widths_used(model, x):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("way", ["white", "sites", "surrogate"])
+@pytest.mark.parametrize("way", range(3), ids=WAYS)
 def test_the_posterior_is_the_same(way):
-    x = sampled(TINYGP, (way,), ((0, 0), (0, 1)), SPREAD)
+    x = sampled(TINYGP, WAYS, ((way, 0), (way, 1)), SPREAD)  # one program for all ways: turns are numbers in it
     assert set(widths_used(TINYGP, x)) == {7, 9, 14}  # chains go to and fro between narrow factors and whole ones
     check(x)
 
 
 @pytest.mark.statistical
 def test_kernels_that_jax_cannot_trace():
-    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 500, 2, engine="host")
+    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 500, 2, 100, engine="host")
     check(x)
 
 
 @pytest.mark.statistical
 def test_too_few_columns_would_be_seen(monkeypatch):
     monkeypatch.setattr("ellipslice.gp.triangular.NEGLIGIBLE", math.inf)
-    jax.clear_caches()
-    x = sampled(TINYGP, ("sites",), ((0, 0), (0, 1)), ordered([0, 13, 7], 3))
-    jax.clear_caches()
+    x = sampled(tinygp_model(), ("sites",), ((0, 0), (0, 1)), ordered([0, 13, 7], 3))  # compiled anew
     with pytest.raises(AssertionError):
         check(x)
 
@@ -149,24 +154,26 @@ def test_so_many_columns_as_cost_least():
     assert find_pivots(joint, x[: pivots_module.FEWEST - 1], np.log([[1.0, 5.0]])) is None
 
 
+@pytest.fixture(scope="module")
+def long_fit():
+    x = np.linspace(0.0, 4.0, 210)
+    y = np.sin(2 * x) + SIGMA * np.random.default_rng(5).standard_normal(210)
+    return TINYGP.fit(x, y, draws=2000, chains=2, seed=SEED, progress=False)
+
+
 @pytest.mark.statistical
-def test_from_data_to_draws():
+def test_from_data_to_draws(long_fit):
     """`fit` finds pivots, says so, and its posterior is exact; predictions too."""
-    x = np.linspace(0.0, 4.0, 210)
-    y = np.sin(2 * x) + SIGMA * np.random.default_rng(5).standard_normal(210)
-    fit = TINYGP.fit(x, y, draws=2000, chains=2, seed=SEED, progress=False)
-    assert "columns where these are enough" in fit.tree.attrs["structure"]
-    p = fit.tree["posterior"]
+    assert "columns where these are enough" in long_fit.tree.attrs["structure"]
+    p = long_fit.tree["posterior"]
     values = np.stack(functions(np.log(p.amplitude.values), np.log(p.scale.values)), -1)
-    compare(values, exact(x, y), "logs of the parameters, from data to draws")
+    compare(values, exact(long_fit.X, long_fit.y), "logs of the parameters, from data to draws")
 
 
-def test_predictions_are_the_same(monkeypatch):
-    x = np.linspace(0.0, 4.0, 210)
-    y = np.sin(2 * x) + SIGMA * np.random.default_rng(5).standard_normal(210)
-    fit = TINYGP.fit(x, y, draws=20, chains=1, warmup=20, seed=1, progress=False)
+def test_predictions_are_the_same(long_fit, monkeypatch):
+    fit = Fit(TINYGP, long_fit.X, long_fit.y, long_fit.tree.isel(chain=[0], draw=slice(0, 2000, 100)))
     new = np.array([-0.3, 0.011, 1.234, 4.1])
-    some = Conditional(TINYGP, x, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
+    some = Conditional(TINYGP, fit.X, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
     assert sum(one is not None and one.shape[1] < 60 for one in some) > 10  # a rare draw may need more
     narrow = fit.predict(new, seed=2).latent.values
     monkeypatch.setattr(pivots_module, "FEWEST", 1000)
