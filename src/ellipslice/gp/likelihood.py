@@ -10,9 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.engines.elementwise import elementwise
+from ellipslice.engines.site_program import CPU
 from ellipslice.gp.calling import Called
 from ellipslice.gp.joint import Joint, Point
 from ellipslice.likelihoods import Likelihood
+from ellipslice.references.fit import of_each
 from ellipslice.references.laplace import slopes
 
 
@@ -34,7 +37,7 @@ class PointLikelihood:
             raise ValueError(f"there are {built.y.size} data for {n} inputs. Expected as many.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("slopes", "averages")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("slopes", "terms", "averages")}
 
     def __call__(self, x: Any) -> Any:
         point = self._joint.split(x, self._n)
@@ -46,6 +49,11 @@ class PointLikelihood:
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
         """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
         return jax.jit(lambda u, f: slopes(lambda f: self.at(u, f), f))
+
+    @cached_property
+    def terms(self) -> Callable[[Any, Any], Any]:
+        """Compiled, of one latent function: what each value adds, (count, n) to the same shape; or `NotElementwise`."""
+        return jax.jit(lambda u, f: of_each(elementwise(self.given(u), self._n, f.dtype, CPU), f))
 
     @cached_property
     def averages(self) -> Callable[..., tuple[Any, Any, Any]]:

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.engines.elementwise import NotElementwise
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.pivots import Pivots
 from ellipslice.gp.several import several
 from ellipslice.gp.sites import Sites, StandIns, expansion
-from ellipslice.posterior import Posterior
-from ellipslice.priors import Dense
-from ellipslice.references.fit import read_terms
 from ellipslice.references.laplace import newton
-from ellipslice.references.propagation import propagate
+from ellipslice.references.propagation import NODES, propagate
 from ellipslice.references.sites import narrow
 from ellipslice.settings import on_cpu
 
@@ -97,21 +95,23 @@ def _sites_at(
     lower, mean = joint.with_factors(u, prior.inputs, pivots, lambda *both: both)
     if len(joint.latents) > 1:
         return several(lower, mean, log_likelihood, u)
-    given = log_likelihood.given(u)
 
     def slopes_at(h: np.ndarray) -> tuple[Any, Any, Any]:
         value, slope, bend = log_likelihood.slopes(u, mean + h)
         return value, slope[0], bend[0]
 
+    def terms(h: np.ndarray) -> np.ndarray:
+        return np.asarray(log_likelihood.terms(u, mean + h))
+
     with on_cpu():
         try:
-            terms = read_terms(Posterior(Dense(factor=lower[0]), lambda h: given(h + mean[0])))
+            terms(np.zeros((len(NODES), mean.shape[1])))
+        except NotElementwise as reason:
+            return str(reason)
         except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
             return "JAX cannot trace it"
-        if isinstance(terms, str):
-            return terms
         found = newton(lower[0].T, slopes_at)
-        found = propagate(lower[0].T, terms.of_each, found)
+        found = propagate(lower[0].T, terms, found)
     narrowed = narrow(lower[0].T, found.precision)
     f = mean + narrowed.T @ (narrowed @ found.linear)
     return Sites(found.linear[None], found.precision[None], np.asarray(mean)), f

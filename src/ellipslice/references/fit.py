@@ -11,7 +11,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.elementwise import NotElementwise, elementwise
-from ellipslice.engines.site_program import CPU
+from ellipslice.engines.site_program import CPU, Elementwise
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import State
 from ellipslice.moves.recentred import Beside, Reference
@@ -144,13 +144,16 @@ def read_terms(posterior: Posterior) -> Terms | str:
     except NotElementwise as reason:
         return str(reason)
 
-    def terms(values: Any) -> Any:  # not compiled: few operations, which JAX keeps from one likelihood to the next
-        a, m = jax.vmap(lambda row: _terms(read, row))(values)
-        return a - jnp.log(m)
-
-    return Terms(function, lambda values: np.asarray(terms(values)), where)
+    # Not compiled: few operations, which JAX keeps from one likelihood to the next.
+    return Terms(function, lambda values: np.asarray(of_each(read, values)), where)
 
 
-def _terms(read: Any, values: Any) -> tuple[Any, Any]:
-    a, m = read.parts(values, read.data, read.scalars, CPU)
-    return a, jnp.ones_like(values) if m is None else m
+def of_each(read: Elementwise, values: Any) -> Any:
+    """The terms of a sum over values: (count, size) to the same shape."""
+
+    def of_one(row: Any) -> tuple[Any, Any]:
+        a, m = read.parts(row, read.data, read.scalars, CPU)
+        return a, jnp.ones_like(row) if m is None else m
+
+    a, m = jax.vmap(of_one)(values)
+    return a - jnp.log(m)
