@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import math
 import os
@@ -743,6 +745,33 @@ def test_no_completed_draw_is_lost():
 def test_ctrl_c_before_every_chain_had_a_turn():
     tree = survives(interrupted(bowls, 400), chains=3, draws=10_000, engine="host")
     assert tree.attrs["draws"] > 0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_while_python_collects_garbage():
+    """What is raised there is dropped. JAX has work to do there, so it happens."""
+    pressed = 0
+
+    def collecting(phase: str, _: Any) -> None:
+        nonlocal pressed
+        if phase == "start" and not pressed:
+            pressed = 1
+            signal.raise_signal(signal.SIGINT)
+
+    looks = itertools.count()
+
+    def log_likelihood(f: Any) -> float:
+        if next(looks) == 2_000:
+            gc.callbacks.append(collecting)
+            gc.collect()
+        return bowl(f)
+
+    try:
+        tree = survives(log_likelihood, draws=200_000, engine="host")
+    finally:
+        gc.callbacks.remove(collecting)
+    assert pressed
+    assert tree.attrs["interrupted"] == 1
 
 
 def test_ctrl_c_during_warm_up():

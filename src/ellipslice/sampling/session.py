@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.workers import WorkersLostError
-from ellipslice.sampling.interrupt import deferred
+from ellipslice.sampling.interrupt import deferred, listening
 from ellipslice.sampling.progress import Now, Show, Size, progress_bar
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.record import Memory, Record
@@ -70,8 +70,8 @@ class Session:
                 done if any(done) else None,
             )
             size = Size(len(setup.chains), self.draws, setup.warmup, setup.thin)
-            with progress_bar(progress, self.engine.name, size, self._watch) as show:
-                self._drive(run, show)
+            with progress_bar(progress, self.engine.name, size, self._watch) as show, listening() as check:
+                self._drive(run, show, check)
             if self.stopped_by == "interrupt" and not record.draws:
                 hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
                 raise KeyboardInterrupt(
@@ -131,8 +131,8 @@ class Session:
         self.record.takers = [*self.record.takers, traces]
         return traces
 
-    def _drive(self, run: Run, show: Show) -> None:
-        """Advance the run until something ends it."""
+    def _drive(self, run: Run, show: Show, check: Callable[[], None]) -> None:
+        """Advance the run until something ends it; `check` is for Ctrl-C."""
         limit = np.inf if self.judge is None or self.judge.until.seconds is None else self.judge.until.seconds
 
         def collect() -> None:
@@ -149,6 +149,7 @@ class Session:
                     self.stopped_by = "seconds"
                     return
                 run.advance()
+                check()
                 with deferred():
                     collect()
                     if isinstance(self.home, Store) and self.home.due:
