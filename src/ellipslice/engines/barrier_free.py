@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from ellipslice.engines.angles import WIDTH, next_angle
 from ellipslice.engines.device_noise import DeviceNoise, angle_uniform
+from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 
@@ -85,7 +85,7 @@ def barrier_free_block(
     size, dtype = state.f.shape[1], state.f.dtype
     chain = jnp.arange(chains, dtype=jnp.int32)
     ahead = jnp.arange(look_ahead, dtype=jnp.int32)
-    evaluate = jax.vmap(jax.vmap(lambda f: jnp.asarray(likelihood(f), f.dtype)))
+    evaluate = over_many(likelihood, 2)
 
     def one_pass(_: Any, now: _Pass) -> _Pass:
         (t, tried, nans, *counts), (log_l, highest, *late), f, draws = now

@@ -16,7 +16,7 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.devices import on_one_device
+from ellipslice.engines.devices import on_a_cpu, on_one_device
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, largest_array, many_matrices, operations
@@ -182,7 +182,7 @@ class CompiledEngine(Engine):
             together = on_one_device(self._likelihood)
             in_one = (
                 loops.KNOWN
-                and _platform() == "cpu"
+                and on_a_cpu()
                 and together
                 and self.operations <= ONE_FUNCTION
                 and max(prior.size, largest_array(self._likelihood)) <= SMALL
@@ -206,24 +206,21 @@ class CompiledEngine(Engine):
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
                 ],
-                self._threads(look_ahead or 1),
+                self._threads,
             )
 
-    def _threads(self, at_once: int) -> int:
+    @property
+    def _threads(self) -> int:
         """How many chains run at a time."""
         if not on_one_device(self._likelihood):
             return 1  # programs that devices run together must reach all of them in the same order
         # JAX shares several matrices among XLA's threads and waits for these in one of them. If all wait, none works.
-        return max(1, cores() - 1) if many_matrices(self._likelihood, at_once) else cores()
+        return max(1, cores() - 1) if many_matrices(self._likelihood) else cores()
 
     def _curvature(self) -> Any:
         function = self.posterior.log_likelihood.callable
         curvature = function.curvature() if isinstance(function, Likelihood) else None
         return None if curvature is None else jnp.asarray(curvature).ravel()
-
-
-def _platform() -> str:
-    return next(iter(jnp.zeros(()).devices())).platform
 
 
 class CompiledRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
@@ -43,3 +44,8 @@ def share_of_process(chains: int) -> range:
             "at least."
         )
     return range(own * chains // processes, (own + 1) * chains // processes)
+
+
+def on_a_cpu() -> bool:
+    """Whether that is where JAX computes now."""
+    return next(iter(jnp.zeros(()).devices())).platform == "cpu"

@@ -12,6 +12,7 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise
@@ -74,7 +75,7 @@ def evaluate(likelihood: Any, f: Any) -> Any:
 @jax.jit
 def evaluate_together(likelihood: Any, f: Any) -> Any:
     """Those of many, shape (count, size)."""
-    return jax.vmap(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
+    return over_many(likelihood)(f)
 
 
 @jax.jit
@@ -175,7 +176,7 @@ def _look_ahead(
     the same for any look-ahead.
     """
     ahead = tried + jnp.arange(count)
-    values = jax.vmap(lambda theta: likelihood(point_at(theta)))(theta[jnp.minimum(ahead - before, WIDTH - 1)])
+    values = over_many(likelihood)(jax.vmap(point_at)(theta[jnp.minimum(ahead - before, WIDTH - 1)]))
     hopeful = (values > log_y - 1e-8 * (1 + jnp.abs(log_y))) & (ahead < last)
     pick = jnp.where(hopeful.any(), tried + jnp.argmax(hopeful), jnp.minimum(tried + count, last) - 1)
     return pick.astype(tried.dtype), nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=nans.dtype)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
+from ellipslice.engines.devices import on_a_cpu
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
@@ -27,7 +30,10 @@ class Program:
     """What a function does, without its data. Equal programs share compiled code."""
 
     def __init__(self, jaxpr: Jaxpr, identity: Any):
-        self.jaxpr, self._identity = jaxpr, identity
+        self.jaxpr, self.one_by_one = jaxpr, on_a_cpu() and any(_lapack(jaxpr))
+        """The latter: many points are to be evaluated one after the other. JAX shares a batch of matrices among XLA's
+        threads, and waits in one of these: if all wait, none works."""
+        self._identity = identity, self.one_by_one
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self._identity == other._identity
@@ -85,12 +91,28 @@ def operations(likelihood: Any) -> set[str]:
     return {equation.primitive.name for equation in _equations(likelihood.program.jaxpr)}
 
 
-def many_matrices(likelihood: Any, at_once: int = 1) -> bool:
-    """Whether LAPACK is handed several matrices in one call, with so many points at once; as far as is known."""
+def over_many(likelihood: Any, axes: int = 1) -> Callable[[Any], Any]:
+    """The log-likelihoods of points along leading axes."""
+    one_by_one = isinstance(likelihood, TracedLikelihood) and likelihood.program.one_by_one
+
+    def at_one(f: Any) -> Any:
+        return jnp.asarray(likelihood(f), f.dtype)
+
+    function: Callable[..., Any] = at_one
+    for _ in range(axes):
+        function = partial(lax.map, function) if one_by_one else jax.vmap(function)
+    return function
+
+
+def many_matrices(likelihood: Any) -> bool:
+    """Whether LAPACK is handed several matrices in one call, as far as is known."""
     if not isinstance(likelihood, TracedLikelihood):
         return False
-    used = (equation for equation in _equations(likelihood.program.jaxpr) if equation.primitive.name in LAPACK)
-    return any(at_once > 1 or equation.invars[0].aval.ndim > 2 for equation in used)
+    return any(equation.invars[0].aval.ndim > 2 for equation in _lapack(likelihood.program.jaxpr))
+
+
+def _lapack(jaxpr: Jaxpr) -> Iterator[Any]:
+    return (equation for equation in _equations(jaxpr) if equation.primitive.name in LAPACK)
 
 
 def largest_array(likelihood: Any) -> int:
