@@ -48,4 +48,5 @@ def share_of_process(chains: int) -> range:
 
 def on_a_cpu() -> bool:
     """Whether that is where JAX computes now."""
-    return next(iter(jnp.zeros(()).devices())).platform == "cpu"
+    with jax.ensure_compile_time_eval():  # also while it traces
+        return next(iter(jnp.zeros(()).devices())).platform == "cpu"
