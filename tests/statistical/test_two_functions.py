@@ -12,7 +12,6 @@ from scipy import stats
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp.joint import Joint
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.several import several
 from statistical.monte_carlo import SEED, compare
@@ -23,6 +22,8 @@ RNG = np.random.default_rng(3)
 X = np.sort(RNG.uniform(0, 6, 25))
 Y = np.sin(X) + 0.4 * np.sin(6 * X) + 0.2 * RNG.standard_normal(25)
 SIGMA = 0.2
+X_NOISY = np.sort(RNG.uniform(0, 10, 60))
+Y_NOISY = np.sin(X_NOISY) + np.exp(np.sin(X_NOISY / 2) - 2) * RNG.standard_normal(60)
 SMOOTH, ROUGH = kernels.ExpSquared(1.5), kernels.Matern32(0.3)
 
 
@@ -67,15 +68,13 @@ def test_noise_that_changes_moves_well():
     def changing_noise(y):
         return lambda mean, noise: jax.scipy.stats.norm.logpdf(y, mean, jnp.exp(noise)).sum()
 
-    x = np.sort(RNG.uniform(0, 10, 60))
-    y = np.sin(x) + np.exp(np.sin(x / 2) - 2) * RNG.standard_normal(60)
     model = es.gp.LatentGP(
         {"mean": lambda a, s: a**2 * kernels.Matern52(s), "noise": lambda b, t: b**2 * kernels.ExpSquared(t)},
         changing_noise,
         mean={"mean": 0.0, "noise": -1.0},
         parameters={name: dist.LogNormal(0.5, 1.0) for name in "asbt"},
     )
-    fit = model.fit(x, y, draws=500, seed=SEED, progress=False)
+    fit = model.fit(X_NOISY, Y_NOISY, draws=500, seed=SEED, progress=False)
     assert fit.tree.attrs["parameter_moves"].startswith("sites")
     drawn = np.stack([np.log(fit.tree["posterior"][name].values) for name in "asbt"])
     sizes = [array_stats.ess(one, chain_axis=0, draw_axis=1) for one in drawn]
@@ -91,7 +90,7 @@ def likelihood_of(function):
     return model.joint, PointLikelihood(model.likelihood, model.joint, Y, len(X))
 
 
-def sites_of(function) -> tuple[Joint, ...]:
+def sites_of(function):
     joint, likelihood = likelihood_of(function)
     u = np.array([1.0])
     return several(*joint.at(u, X), likelihood, u)

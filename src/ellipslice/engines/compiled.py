@@ -206,14 +206,13 @@ class CompiledEngine(Engine):
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
                 ],
-                self._threads,
+                # Programs that devices run together must reach all of them in the same order.
+                threads=self._threads if together else 1,
             )
 
     @property
     def _threads(self) -> int:
         """How many chains run at a time."""
-        if not on_one_device(self._likelihood):
-            return 1  # programs that devices run together must reach all of them in the same order
         # JAX shares several matrices among XLA's threads and waits for these in one of them. If all wait, none works.
         return max(1, cores() - 1) if many_matrices(self._likelihood) else cores()
 

@@ -30,9 +30,10 @@ class Program:
     """What a function does, without its data. Equal programs share compiled code."""
 
     def __init__(self, jaxpr: Jaxpr, identity: Any):
-        self.jaxpr, self.one_by_one = jaxpr, on_a_cpu() and any(_lapack(jaxpr))
-        """The latter: many points are to be evaluated one after the other. JAX shares a batch of matrices among XLA's
-        threads, and waits in one of these: if all wait, none works."""
+        self.jaxpr = jaxpr
+        self.one_by_one = any(_lapack(jaxpr)) and on_a_cpu()
+        """Whether many points are evaluated one after the other. JAX shares a batch of matrices among XLA's threads,
+        and waits in one of these: if all wait, none works."""
         self._identity = identity, self.one_by_one
 
     def __eq__(self, other: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -37,7 +37,8 @@ class PointLikelihood:
             raise ValueError(f"there are {built.y.size} data for {n} inputs. Expected as many.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("slopes", "terms", "averages")}
+        compiled = {name for name, value in vars(type(self)).items() if isinstance(value, cached_property)}
+        return {name: value for name, value in self.__dict__.items() if name not in compiled}
 
     def __call__(self, x: Any) -> Any:
         point = self._joint.split(x, self._n)
@@ -49,6 +50,11 @@ class PointLikelihood:
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
         """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
         return jax.jit(lambda u, f: slopes(lambda f: self.at(u, f), f))
+
+    @cached_property
+    def bends(self) -> Callable[[Any, Any, Any], Any]:
+        """Compiled: how the gradient there changes along a direction, (latents, n)."""
+        return jax.jit(lambda u, f, along: jax.jvp(jax.grad(partial(self.at, u)), (f,), (along,))[1])
 
     @cached_property
     def terms(self) -> Callable[[Any, Any], Any]:
