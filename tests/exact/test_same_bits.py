@@ -23,6 +23,7 @@ from ellipslice.moves import Cycle, EllipticalSlice, State
 from ellipslice.noise import FIRST, block_length, draw_block, uniform
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, LowRank, Stack
+from ellipslice.pytree import pytree
 
 FIELDS = ("f", "log_likelihood", "evaluations", "nans", "stuck", "angle")
 
@@ -277,6 +278,31 @@ def test_tangent_planes_change_no_bit(name, move):
     assert spared <= 1 if name == "an interval" else spared < 0.9
     if name.startswith("Gaussian"):
         assert (planes.sample_stats["evaluations"] == 1).all()
+
+
+@pytree
+class Planes(Poisson):
+    bend_rate = None
+
+
+@pytree
+class Misjudged(Poisson):
+    bend_rate = 0.0
+
+
+def test_a_bowl_spares_more_than_planes():
+    """Of three evaluations of an update two, and of the chain no bit."""
+    make, prior = CONCAVE["Poisson"]
+    options = {"draws": 2000, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
+    planes, bowl = (es.sample(kind(make().y), prior, **options) for kind in (Planes, Poisson))
+    np.testing.assert_array_equal(planes.posterior["f"], bowl.posterior["f"])
+    assert bowl.attrs["evaluations"] < 0.5 * planes.attrs["evaluations"]
+
+
+def test_a_class_that_promises_too_much():
+    make, prior = CONCAVE["Poisson"]
+    with pytest.raises(ValueError, match="above a bound that follows from its class's bend_rate, 0"):
+        es.sample(Misjudged(make().y), prior, draws=2000, chains=1, seed=2, progress=False)
 
 
 def test_what_is_declared_concave_and_is_not():

@@ -191,6 +191,25 @@ def test_claims_of_log_concavity(name):
     assert (bend <= rounding).all() == item.log_concave
 
 
+@EVERY
+def test_claims_of_how_fast_they_bend(name):
+    """Third derivatives are at most the rate times second ones, and somewhere as much: no smaller rate would do."""
+    item = CATALOGUE[name]()
+    f = everywhere(item, np.arange(-25, 25, 0.25))
+
+    def slope_of(function):
+        return lambda f: jax.grad(lambda f: function(f).sum())(f)
+
+    seconds = slope_of(slope_of(item.terms))
+    bends, change = np.abs(compiled(seconds, f)), np.abs(compiled(slope_of(seconds), f))
+    assert (item.bend_rate is None) == (type(item) in (Probit, StudentT))
+    if item.bend_rate is not None:
+        # Of rounding: derivatives of the sigmoid are differences of numbers up to 1, times the largest count.
+        assert (change <= item.bend_rate * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
+        clear = bends > 1e-6 * bends.max()
+        assert (change[clear] / bends[clear]).max() >= 0.9 * item.bend_rate
+
+
 # --- simulation -----------------------------------------------------------------------------------------------------
 
 

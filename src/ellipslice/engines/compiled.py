@@ -195,7 +195,7 @@ class CompiledEngine(Engine):
                 in_one = in_one and (prepared is None or move.elementwise)
                 updater = Steps(in_one, longest, move, self._quick, on_device)
             elif self.posterior.concave and look_ahead in (None, 1):
-                updater = BoundedSearches(in_one, longest, move, self._quick, self._curvature())
+                updater = BoundedSearches(in_one, longest, move, self._quick, self._bend_rate)
             else:
                 in_one = in_one and look_ahead in (None, 1)
                 updater = Searches(in_one, longest, move, look_ahead or 1, self._quick)
@@ -216,10 +216,10 @@ class CompiledEngine(Engine):
         # JAX shares several matrices among XLA's threads and waits for these in one of them. If all wait, none works.
         return max(1, cores() - 1) if many_matrices(self._likelihood) else cores()
 
-    def _curvature(self) -> Any:
+    @property
+    def _bend_rate(self) -> float | None:
         function = self.posterior.log_likelihood.callable
-        curvature = function.curvature() if isinstance(function, Likelihood) else None
-        return None if curvature is None else jnp.asarray(curvature).ravel()
+        return function.bend_rate if isinstance(function, Likelihood) else None
 
 
 class CompiledRun:

@@ -5,12 +5,15 @@ gradient at one point, and so a plane that lies above it everywhere; an angle wh
 level cannot be on the slice. The first plane, at the current state, is known before the search begins. The chain is
 the same to the bit as without planes: what they let pass is judged by an evaluation.
 
-Where the second derivatives of log L have an upper bound below zero, as those of Gaussian observations, planes become
-paraboloids that lie closer; for Gaussian observations they are the function itself.
+Where third derivatives of the terms of log L are at most a number times their second ones (`Likelihood.bend_rate`), the
+plane at the current state becomes a bowl, which lies much closer: a term that bends by h bends by h exp(-rate |d|) or
+more at a distance d, so it falls below its tangent by h d^2 / (2 + rate |d|) or more. (Functions like that are called
+self-concordant: Bach 2010.) For Gaussian observations, whose rate is 0, the bowl is the function itself.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +21,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ellipslice.engines.angles import WIDTH
-from ellipslice.engines.lanes import dot
+from ellipslice.engines.lanes import dot, largest
 from ellipslice.engines.loops import Block, Progress, Span, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -36,27 +39,44 @@ class BoundedProgress(NamedTuple):
     search: Progress
     evaluations: Any
     """Evaluations made for update `t` so far."""
-    gradient: Any
-    """Of the log-likelihood, at the current state."""
+    here: Slopes
     above: Any
-    """How often a value was above a plane, which a concave function never is."""
+    """How often a value was above a bound, which a concave function never is."""
+
+
+class Slopes(NamedTuple):
+    """Derivatives of the log-likelihood at the current state."""
+
+    gradient: Any
+    bends: Any
+    """Minus the second derivatives, if these are of use."""
 
 
 class Planes(NamedTuple):
-    """Upper bounds of g: height + c x + s z for weights (c, s), less the curvature from where they touch g."""
+    """Upper bounds of g: height + c x + s z for weights (c, s). The first touches g at the current state."""
 
     height: Any
     x: Any
     z: Any
+
+
+class Bowl(NamedTuple):
+    """How far g falls below the first plane at least: a quadratic form, less so the farther a value can move."""
+
     c: Any
     s: Any
+    aa: Any
+    ab: Any
+    bb: Any
+    reach: Any
+    """The rate, times how far any value moves if the weights move by 1."""
 
 
 class Touch(NamedTuple):
-    """Where a plane touches g: value and gradient of log L there, and the weights (c, s)."""
+    """Where a plane touches g: value and derivatives of log L there, and the weights (c, s)."""
 
     value: Any
-    gradient: Any
+    slopes: Slopes
     c: Any
     s: Any
 
@@ -74,29 +94,26 @@ class Try(NamedTuple):
 
 
 def bounded_block(
-    rows: int, move: Search, likelihood: Any, curvature: Any, start: BoundedProgress, block: Block, span: Span
+    rows: int, move: Search, bend_rate: float | None, likelihood: Any, start: BoundedProgress, block: Block, span: Span
 ) -> tuple[tuple[Trace, Any], BoundedProgress]:
-    """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not.
-
-    `curvature`, shape (size,) or None, is minus an upper bound of the second derivatives.
-    """
+    """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not."""
     search, stop = span.set_out(start.search)
     start = start._replace(search=search)
-    value_and_gradient = jax.value_and_grad(lambda f: jnp.asarray(likelihood(f), f.dtype))
-    slots = PLANES if curvature is None else 1  # one paraboloid is all there is to know
+    slots = 2 if bend_rate == 0 else PLANES  # where there is all to know in the first, one for good measure
 
     def one_update(carry: Any) -> Any:
         (trace, proposals), progress = carry
-        (t, tried, nans, (f, log_l)), evaluations, gradient, above = progress
+        (t, tried, nans, (f, log_l)), evaluations, here, above = progress
         a, b = move.curve(f, block.nu[t], block.here[t])
         log_y = log_l - block.level[t]
         theta, before = block.theta[t], block.tried[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
-        bend = None if curvature is None else _bend(curvature, a, b)
-        planes = Planes(*(jnp.full(slots, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0, 0.0, 0.0)))
+        planes = Planes(*(jnp.full(slots, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0)))
+        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(block.here[t]))
+        bowl = None if bend_rate is None else _bowl(bend_rate, here.bends, a, b, c, s)
 
         def is_hopeless(planes: Planes, tried: Any) -> Any:
-            bound, size = _bound(planes, bend, *move.weights(theta[jnp.minimum(tried, last - 1) - before]))
+            bound, size = _bound(planes, bowl, *move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
         def one_try(last_try: Try) -> Try:
@@ -108,21 +125,20 @@ def bounded_block(
             ran_out = tried >= last
             c, s = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
             point = lax.optimization_barrier(a * c + b * s)
-            value, slope = value_and_gradient(point)
+            value, slopes = expand(bend_rate, likelihood, point)
             value = lax.optimization_barrier(value)
-            bound, size = _bound(planes, bend, c, s)
+            bound, size = _bound(planes, bowl, c, s)
             above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
             nans = nans + (~ran_out & jnp.isnan(value))
-            touch = Touch(jnp.where(ran_out, -jnp.inf, value), slope, c, s)
+            touch = Touch(jnp.where(ran_out, -jnp.inf, value), slopes, c, s)
             return Try(tried + ~ran_out, evaluations + ~ran_out, nans, above, planes, point, touch)
 
         def goes_on(one: Try) -> Any:
             return (~(one.touch.value > log_y) | (one.evaluations == made_before)) & (one.tried < last)
 
         made_before = evaluations
-        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(block.here[t]))
-        at_here = Try(tried, evaluations, nans, above, planes, f, Touch(log_l, gradient, c, s))
-        tried, evaluations, nans, above, _, point, (value, slope, _, _) = lax.while_loop(goes_on, one_try, at_here)
+        at_here = Try(tried, evaluations, nans, above, planes, f, Touch(log_l, here, c, s))
+        tried, evaluations, nans, above, _, point, (value, slopes, _, _) = lax.while_loop(goes_on, one_try, at_here)
         accepted = (value > log_y) & (evaluations > made_before)
         ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
@@ -130,8 +146,8 @@ def bounded_block(
         trace = write(trace, row, state, Info(evaluations, nans, ended & ~accepted, 0.0))
         proposals = proposals.at[row].set(tried)
         progress = Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
-        gradient = jnp.where(accepted, slope, gradient)
-        return (trace, proposals), BoundedProgress(progress, jnp.where(ended, 0, evaluations), gradient, above)
+        here = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), slopes, here)
+        return (trace, proposals), BoundedProgress(progress, jnp.where(ended, 0, evaluations), here, above)
 
     def can_go_on(carry: Any) -> Any:
         t, tried, *_ = carry[1].search
@@ -141,27 +157,47 @@ def bounded_block(
     return lax.while_loop(can_go_on, one_update, (nothing, start))
 
 
-def _bend(curvature: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
-    return dot(curvature * a, a), dot(curvature * a, b), dot(curvature * b, b)
+@partial(jax.jit, static_argnums=0)
+def expand(bend_rate: float | None, likelihood: Any, point: Any) -> tuple[Any, Slopes]:
+    """The log-likelihood at a point, and its derivatives."""
+
+    def value(f: Any) -> Any:
+        return jnp.asarray(likelihood(f), f.dtype)
+
+    if bend_rate is None:
+        at_point, gradient = jax.value_and_grad(value)(point)
+        return at_point, Slopes(gradient, None)
+    # Each term has a value of its own, so the derivative in all directions at once is the matrix's diagonal.
+    (at_point, gradient), (_, seconds) = jax.jvp(jax.value_and_grad(value), (point,), (jnp.ones_like(point),))
+    return at_point, Slopes(gradient, -seconds)
+
+
+def _bowl(rate: float, bends: Any, a: Any, b: Any, c: Any, s: Any) -> Bowl:
+    aa, ab, bb = dot(bends, a, a), dot(bends, a, b), dot(bends, b, b)
+    usable = jnp.isfinite(aa + bb)
+    aa, ab, bb = (jnp.where(usable, part, 0.0) for part in (aa, ab, bb))
+    return Bowl(c, s, aa, ab, bb, reach=rate * jnp.sqrt(largest(a * a + b * b)) if rate else None)
 
 
 def _add(planes: Planes, slot: Any, touch: Touch, a: Any, b: Any) -> Planes:
     """The plane that touches g there, put into a slot; none if the gradient is not finite."""
-    value, gradient, c, s = touch
+    value, (gradient, _), c, s = touch
     x, z = dot(gradient, a), dot(gradient, b)
     height = value - c * x - s * z
     usable = jnp.isfinite(height)
-    new = Planes(jnp.where(usable, height, jnp.inf), jnp.where(usable, x, 0.0), jnp.where(usable, z, 0.0), c, s)
+    new = Planes(jnp.where(usable, height, jnp.inf), jnp.where(usable, x, 0.0), jnp.where(usable, z, 0.0))
     return Planes(*(old.at[slot].set(part) for old, part in zip(planes, new, strict=True)))
 
 
-def _bound(planes: Planes, bend: tuple[Any, Any, Any] | None, c: Any, s: Any) -> tuple[Any, Any]:
+def _bound(planes: Planes, bowl: Bowl | None, c: Any, s: Any) -> tuple[Any, Any]:
     """The least upper bound at (c, s), and the size of the numbers it was computed from."""
     heights = planes.height + c * planes.x + s * planes.z
     sizes = jnp.where(jnp.isfinite(planes.height), jnp.abs(planes.height) + jnp.abs(planes.x) + jnp.abs(planes.z), 0.0)
-    if bend is not None:
-        aa, ab, bb = bend
-        dc, ds = c - planes.c, s - planes.s
-        heights = heights - 0.5 * (dc * dc * aa + 2 * dc * ds * ab + ds * ds * bb)
-        sizes = sizes + aa + bb
-    return jnp.min(heights), jnp.max(sizes)
+    size = jnp.max(sizes)
+    if bowl is not None:
+        dc, ds = c - bowl.c, s - bowl.s
+        fall = dc * dc * bowl.aa + 2 * dc * ds * bowl.ab + ds * ds * bowl.bb
+        moved = 0.0 if bowl.reach is None else bowl.reach * jnp.sqrt(dc * dc + ds * ds)
+        heights = heights.at[0].add(-fall / (2 + moved))
+        size += bowl.aa + bowl.bb
+    return jnp.min(heights), size

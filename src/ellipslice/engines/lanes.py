@@ -1,38 +1,42 @@
-"""A log-likelihood that is a sum over sites, arranged so that a CPU works on eight of them at a time.
+"""A log-likelihood that is a sum over sites, arranged so that a CPU works on sixteen of them at a time.
 
 In a loop that is one function (`loops.py`) XLA goes through the sites of a sum one by one, exponentials and all, for it
-keeps the order. Eight sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
+keeps the order. Sixteen sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
 logarithm of a product, as in the fused kernel. Both change the last digits of a value, and nothing else.
 """
 
 from __future__ import annotations
 
 import math
-from functools import partial
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ellipslice.engines.elementwise import NotElementwise, elementwise
 from ellipslice.engines.site_program import CPU
 from ellipslice.pytree import pytree, set_fields
 
-WIDTH = 8
-"""Sums side by side: a vector register of doubles, or two."""
+LANES = 16
+"""Sums side by side. Of eight XLA makes eight operations; of sixteen a loop, which it does with vectors."""
 
-ROWS = 32
-"""Values added up in each: of more, XLA makes windows, which it is slow to add up."""
+LEFT_OVER = 8
+"""The same, for what is left over."""
 
-GROUPS = {np.dtype(np.float64): 8, np.dtype(np.float32): 1}
-"""Times `ROWS` factors in [1, 2] are multiplied before a logarithm is taken, were there three for each site."""
+ROWS = 64
+"""Values added up in each, at most: of more there are more lanes."""
+
+FACTORS = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
+"""Sites whose factors in [1, 2] are multiplied before a logarithm is taken, were there three for each."""
 
 
 def in_lanes(likelihood: Any, size: int) -> Any:
     """The likelihood in lanes if it is a sum over sites, and as it is if not."""
-    if size < WIDTH:
+    if size < LEFT_OVER:
         return likelihood
     try:
         elementwise(likelihood, size, np.float64, CPU)
@@ -68,52 +72,54 @@ class InLanes:
         return value(f, program.data, program.scalars, program.constant)
 
 
-def dot(one: Any, two: Any) -> Any:
-    """The inner product of two vectors; in lanes, if it is to be compiled."""
-    return one @ two if isinstance(two, np.ndarray) else _sum(one * two)
+def dot(one: Any, two: Any, *more: Any) -> Any:
+    """The sum over places of the products of vectors; in lanes, if it is to be compiled."""
+    if isinstance(one, np.ndarray):
+        return math.prod(more, start=one) @ two
+    parts = zip(*(_in_rows(vector) for vector in (one, two, *more)), strict=True)
+    products = ([reduce(operator.mul, some) for some in zip(*rows, strict=True)] for rows in parts)
+    return _together(operator.add, products)
+
+
+def largest(values: Any) -> Any:
+    """The largest of them, in lanes."""
+    return _together(jnp.maximum, _in_rows(values))
 
 
 def _total(a: Any, m: Any) -> Any:
-    return _sum(a) if m is None else _sum(a) - _log_product(m)
-
-
-def _sum(terms: Any) -> Any:
-    groups, left_over = _in_rows(terms)
-    total = left_over.sum()
-    for rows in groups:
-        lanes = lax.optimization_barrier(rows.sum(-2))  # or XLA makes one sum of the two, and one lane
-        total += _together(lanes)
-    return total
+    total = _together(operator.add, _in_rows(a))
+    return total if m is None else total - _log_product(m)
 
 
 def _log_product(factors: Any) -> Any:
-    groups, left_over = _in_rows(factors)
-    total, most = jnp.log(left_over.prod()), GROUPS[factors.dtype]
-    for rows in groups:
-        lanes = lax.optimization_barrier(rows.prod(-2))
-        for first in range(0, len(lanes), most):
-            total += _together(jnp.log(math.prod(lanes[first : first + most])))
+    total, most = 0.0, FACTORS[factors.dtype]
+    for rows in _in_rows(factors, most):
+        lanes, together = _pairwise(operator.mul, rows), len(rows)
+        while len(lanes) % 2 == 0 and 2 * together <= most:
+            lanes, together = operator.mul(*jnp.split(lanes, 2)), 2 * together
+        total += _pairwise(operator.add, list(jnp.log(lanes)))
     return total
 
 
-def _in_rows(values: Any) -> tuple[list[Any], Any]:
-    """The values in groups of rows of all lanes, shape (groups, rows, WIDTH), and a few that are left over.
-
-    Some always are: what only one sum wants, XLA works out inside of that sum, one value at a time.
-    """
-    groups, rows = divmod((len(values) - 1) // WIDTH, ROWS)
-    many, few = groups * ROWS * WIDTH, rows * WIDTH
-    in_rows = [
-        values[:many].reshape(groups, ROWS, WIDTH),
-        values[many : many + few].reshape(1, rows, WIDTH),
-    ]
-    return [some for some in in_rows if some.size], values[many + few :]
+def _in_rows(values: Any, most: int = ROWS) -> Iterator[list[Any]]:
+    """The values in rows of all lanes, and what is left over in shorter ones."""
+    lanes = LANES * -(-len(values) // (LANES * min(most, ROWS)))
+    for width in (lanes, LEFT_OVER, 1):
+        count = len(values) // width
+        if count:
+            yield [values[i * width : (i + 1) * width] for i in range(count)]
+        values = values[count * width :]
 
 
-def _together(lanes: Any) -> Any:
-    """The sum of the lanes, in an order that XLA has no say in: so it has the same bits in any loop."""
-    lanes = sum(lanes.reshape(-1, WIDTH))
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = lanes[:half] + lanes[half:]
-    return lanes[0]
+def _together(operation: Callable[[Any, Any], Any], parts: Iterable[list[Any]]) -> Any:
+    """All values put together, in an order that XLA has no say in: so they have the same bits in any loop."""
+    lanes = [_pairwise(operation, rows) for rows in parts]
+    return _pairwise(operation, [_pairwise(operation, list(values)) for values in lanes])
+
+
+def _pairwise(operation: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
+    """Neighbours put together, then what comes of these, and so on."""
+    while len(parts) > 1:
+        odd = parts[len(parts) // 2 * 2 :]
+        parts = [operation(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)] + odd
+    return parts[0]

@@ -22,6 +22,10 @@ KNOWN = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 break down over it, and so is not asked. To move the bound, run the tests and `ellipslice bench` on a new one.)"""
 
 
+WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
+"""XLA takes half of that as a rule, also where there is more."""
+
+
 class Block(NamedTuple):
     """The noise of a block of updates of a search, worked out as far as the likelihood does not matter."""
 
@@ -78,12 +82,6 @@ def evaluate_together(likelihood: Any, f: Any) -> Any:
     return over_many(likelihood)(f)
 
 
-@jax.jit
-def gradient(likelihood: Any, f: Any) -> Any:
-    """Its gradient there."""
-    return jax.grad(lambda f: jnp.asarray(likelihood(f), f.dtype))(f)
-
-
 def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
     """Run a compiled loop, in one function if asked for; `static` are its first arguments, which are not arrays."""
     return (_as_one_function if in_one else _as_it_comes)(loop, static, *arguments)[0]
@@ -94,7 +92,7 @@ def _as_it_comes(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: 
     return loop(*static, *arguments), None
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1), compiler_options=WIDE_VECTORS)
 def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
     """A loop that XLA compiles into one function.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.angles import WIDTH, AngleTable
-from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block
+from ellipslice.engines.cutting_planes import BoundedProgress, bounded_block, expand
 from ellipslice.engines.loops import Block, Progress, Span
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise
@@ -114,18 +114,21 @@ class Searches(Updater):
 class BoundedSearches(Searches):
     """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
-    def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, curvature: Any):
+    def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, bend_rate: float | None):
         super().__init__(in_one, longest, move, 1, likelihood)
-        self._loop, self._static, self._curvature = bounded_block, (longest, move), curvature
+        self._loop, self._static, self._bend_rate = bounded_block, (longest, move, bend_rate), bend_rate
 
     def begin(self, state: State, t: int) -> BoundedProgress:
-        gradient = loops.gradient(self._likelihood, state.f)
-        return BoundedProgress(super().begin(state, t), jnp.int32(0), gradient, jnp.int32(0))
+        _, slopes = expand(self._bend_rate, self._likelihood, state.f)
+        return BoundedProgress(super().begin(state, t), jnp.int32(0), slopes, jnp.int32(0))
 
     def reached(self, progress: BoundedProgress) -> tuple[int, int]:
         if int(progress.above):
             raise ValueError(
                 "the log-likelihood is not concave: a value was above a tangent plane. Leave out concave=True."
+                if self._bend_rate is None
+                else f"a value of the log-likelihood was above a bound that follows from its class's bend_rate, "
+                f"{self._bend_rate:g}. That is too small, or there is no such number: None."
             )
         return super().reached(progress.search)
 
@@ -134,9 +137,6 @@ class BoundedSearches(Searches):
         proposals = _first(proposals, rows)
         f, log_likelihood, info = _first(trace, rows)
         return f, log_likelihood, self._with_angles(info, proposals, noise[1], rows), proposals
-
-    def _arguments(self, progress: Any, noise: Any) -> tuple[Any, ...]:
-        return self._likelihood, self._curvature, progress, noise[0]
 
 
 def _first(trace: Any, rows: slice) -> Any:

@@ -36,6 +36,8 @@ class Likelihood(ABC):
     """f may have leading batch axes; a batch gives a batch of values."""
     log_concave: ClassVar[bool] = False
     """Whether every term is known to be a concave function of its latent value."""
+    bend_rate: ClassVar[float | None] = None
+    """A number that every term's third derivative is at most times its second, in size; None if there is none."""
 
     y: Any
     """The observations: a float64 NumPy array with at least one axis (a JAX array inside compiled code)."""
@@ -85,10 +87,6 @@ class Likelihood(ABC):
     @abstractmethod
     def bounds(self) -> Any:
         """The supremum over its latent value of each term: an array of y's shape."""
-
-    def curvature(self) -> Any:
-        """How much each term bends at least, minus its largest second derivative: an array of y's shape; None if 0."""
-        return None
 
     def expected(self, f: Any) -> np.ndarray:
         """What is observed on average, given f; for labels the probability of +1.

@@ -52,6 +52,7 @@ class Binomial(Likelihood):
     log_coefficient: Any
 
     log_concave = True
+    bend_rate = 1.0
     _shown = ("trials",)
 
     def __init__(self, y: Any, trials: Any):

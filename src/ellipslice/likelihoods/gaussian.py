@@ -40,9 +40,12 @@ class Gaussian(Likelihood):
 
     y: Any
     sigma: Any
+    inverse: Any
+    """Of sigma: products are faster than quotients."""
     constant: Any
 
     log_concave = True
+    bend_rate = 0.0
     _shown = ("sigma",)
 
     def __init__(self, y: Any, sigma: Any = 1.0):
@@ -50,21 +53,22 @@ class Gaussian(Likelihood):
         y = observations(owner, y)
         sigma = parameter(owner, "sigma", sigma, y.shape, positive=True)
         xp, _ = namespace(sigma)
-        set_fields(self, y=y, sigma=sigma, constant=leaf(-xp.log(sigma) - 0.5 * math.log(2 * math.pi)))
+        set_fields(
+            self,
+            y=y,
+            sigma=sigma,
+            inverse=leaf(1.0 / sigma),
+            constant=leaf(-xp.log(sigma) - 0.5 * math.log(2 * math.pi)),
+        )
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
-        z = (f - self.y) / self.sigma
+        z = (f - self.y) * self.inverse
         return self.constant - 0.5 * (z * z)
 
     def bounds(self) -> Any:
         """Reached at f = y: the height of the Gaussian density."""
         xp, _ = namespace(self.y)
         return self.constant + xp.zeros_like(self.y)
-
-    def curvature(self) -> Any:
-        """Everywhere the same."""
-        xp, _ = namespace(self.y)
-        return 1.0 / self.sigma**2 + xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return np.array(self._read(f))

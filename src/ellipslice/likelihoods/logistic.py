@@ -42,6 +42,7 @@ class Logistic(Likelihood):
     """Whether the labels were given as 0/1."""
 
     log_concave = True
+    bend_rate = 1.0
     _noun = "label"
 
     def __init__(self, y: Any):

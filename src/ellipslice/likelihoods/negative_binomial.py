@@ -56,6 +56,7 @@ class NegativeBinomial(Likelihood):
     log_coefficient: Any
 
     log_concave = True
+    bend_rate = 1.0
     _shown = ("dispersion", "offset")
 
     def __init__(self, y: Any, dispersion: Any, offset: Any = 0.0):

@@ -44,6 +44,7 @@ class Poisson(Likelihood):
     log_factorial: Any
 
     log_concave = True
+    bend_rate = 1.0
     _shown = ("offset",)
 
     def __init__(self, y: Any, offset: Any = 0.0):
