@@ -46,9 +46,9 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     start = State(np.zeros(3), engine.evaluate(np.zeros(3)))
     turns, advance = [], compiled._Chain.advance
 
-    def noted(chain, drawers):
+    def noted(chain, *given):
         turns.append(chain._position)
-        advance(chain, drawers)
+        advance(chain, *given)
 
     monkeypatch.setattr(compiled._Chain, "advance", noted)
     run = engine.run(EllipticalSlice(), 1, range(chains), [start] * chains, 50)

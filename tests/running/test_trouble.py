@@ -29,6 +29,7 @@ import ellipslice as es
 from ellipslice.data import coal_mining
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice
+from ellipslice.sampling import suspicions
 
 ENGINES = ["compiled", "host"]
 PRIOR = es.Diagonal(np.ones(3))
@@ -381,6 +382,34 @@ def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
         _, text = warned(own(Gaussian(y, 1.0)), es.Diagonal(np.ones(size)), draws=2, engine="host")
         suspected += [seed] if "contain the log-density" in text else []
     assert not suspected
+
+
+def test_a_function_is_looked_at_once_and_again_with_other_data(monkeypatch):
+    looks = []
+    real = suspicions._bends_like_the_prior
+    monkeypatch.setattr(suspicions, "_bends_like_the_prior", lambda *given: looks.append(1) or real(*given))
+    prior, y = es.Diagonal(np.ones(3)), np.array([0.3, 1.0, -2.0])
+
+    def log_likelihood(f):
+        return -jnp.sum((f - y) ** 2)
+
+    def looks_of(log_likelihood, prior):
+        looks.clear()
+        sampled(log_likelihood, prior, draws=2)
+        return len(looks)
+
+    assert [looks_of(log_likelihood, prior) for _ in range(2)] == [1, 0]
+    assert looks_of(log_likelihood, es.Diagonal(np.ones(3))) == 1
+    assert looks_of(lambda f: log_likelihood(f) - f[0], prior) == 1
+    y[0] = 0.4
+    assert [looks_of(log_likelihood, prior) for _ in range(2)] == [1, 0]
+
+    def guilty(f):
+        return -jnp.sum(f**2) / 2
+
+    for _ in range(2):
+        _, text = warned(guilty, prior, draws=2)
+        assert "contain the log-density" in text
 
 
 # --- looks before the run must not do harm --------------------------------------------------------------------------

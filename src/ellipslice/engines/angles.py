@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +25,6 @@ class AngleTable:
     ----------
     move : Search
     uniforms : Uniforms, shape (updates,)
-    compiled : bool
-        Whether the first sheets are made by compiled code: to rounding the same, sooner, and without Python's lock.
 
     Attributes
     ----------
@@ -37,10 +34,9 @@ class AngleTable:
         The first sheet of every update.
     """
 
-    def __init__(self, move: Search, uniforms: Uniforms, *, compiled: bool = False):
+    def __init__(self, move: Search, uniforms: Uniforms):
         self._move, self._uniforms = move, uniforms
-        make = _compiled_sheets if compiled else _first_sheets
-        self.here, self.theta, self._brackets = make(move, uniforms.first)
+        self.here, self.theta, self._brackets = _first_sheets(move, uniforms.first)
         self._more: dict[int, list[np.ndarray]] = {}
 
     def sheet(self, update: int, number: int) -> np.ndarray:
@@ -77,20 +73,36 @@ def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
 
 
-def _compiled_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
-    here, theta, brackets = _traced_sheets(move, first)
-    return np.asarray(here), np.asarray(theta), np.array(brackets)
+class Sheet(NamedTuple):
+    """Some angles that one update tries, in compiled code."""
+
+    theta: Any
+    """Shape (WIDTH,)."""
+    bracket: Any
+    """Of the last of them, shape (2,)."""
 
 
-@partial(jax.jit, static_argnums=0)
-def _traced_sheets(move: Search, first: Any) -> tuple[Any, Any, Any]:
+def traced_sheets(move: Search, first: Any) -> tuple[Any, Sheet]:
+    """The same as `_first_sheets`, as a program for JAX: positions, and a sheet of each update."""
     columns = first.T
     here, theta, brackets = traced_angles(move, columns[0], lambda number: columns[1 + number])
-    return here, theta.T, brackets.T
+    return here, Sheet(theta.T, brackets.T)
+
+
+def next_sheet(move: Search, here: Any, uniforms: Uniforms, sheet: Sheet, tried: Any) -> Sheet:
+    """The sheet after one whose angles were all rejected, `tried` of them with those before."""
+
+    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
+        last = next_angle(move, here, last, uniforms(1 + tried + number))
+        return last, last[0]
+
+    last = (sheet.theta[-1], sheet.bracket[0], sheet.bracket[1])
+    (_, *bracket), theta = jax.lax.scan(following, last, jnp.arange(WIDTH, dtype=np.int32))
+    return Sheet(theta, jnp.stack(bracket))
 
 
 def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """The same as `_first_sheets`, as a program for JAX, angles first: `uniform(k)` is behind angle number k."""
+    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
 
     def spread(value: Any) -> Any:
         return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -38,6 +38,11 @@ class Engine(abc.ABC):
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
         """The log-likelihoods of several, to the same bits."""
         return [self.evaluate(f) for f in points]
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal where log-likelihoods are the same, data included; None if there is no telling."""
+        return None
 
     dtype: Any = np.dtype(np.float64)
     """The type of the numbers that chains are made of."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.devices import on_a_cpu, on_one_device
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
-from ellipslice.engines.tracing import compilable, largest_array, many_matrices, operations
+from ellipslice.engines.tracing import compilable, identity, largest_array, many_matrices, operations
 from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
@@ -27,8 +27,11 @@ from ellipslice.moves.base import Lots
 from ellipslice.noise import block_length, draw_block
 from ellipslice.settings import on_cpu
 
-TURN = 0.1
-"""Seconds of work between two looks at the clock: how fast progress and Ctrl-C are answered."""
+TURN = 0.025
+"""Seconds of work of a core before draws are handed over: they are stored while the next turn runs."""
+
+CALL = 0.05
+"""Seconds of a call, at most, if an update does not take longer: progress and Ctrl-C wait for it."""
 
 TURNS = 4
 """Turns of each core before others are heard: progress and Ctrl-C wait for no more, however many chains there are."""
@@ -156,6 +159,10 @@ class CompiledEngine(Engine):
         """The names of the operations in the log-likelihood, as far as we have traced it."""
         return operations(self._likelihood)
 
+    @property
+    def identity(self) -> Hashable:
+        return identity(self._likelihood)
+
     def evaluate(self, f: np.ndarray) -> float:
         with on_cpu():
             return float(loops.evaluate(self._quick, f))
@@ -268,25 +275,24 @@ class CompiledRun:
         behind = sorted(active, key=lambda chain: chain.done)[: TURNS * cores()]
         self._limits.close()
         self._limits.enter_context(blas_beside(len(behind)))
-        self._under_way = [self._pool.submit(chain.advance, self._drawers) for chain in behind]
+        pause = len(active) > len(behind)
+        self._under_way = [self._pool.submit(chain.advance, self._drawers, pause) for chain in behind]
 
 
 class _Stretch(NamedTuple):
-    """Updates under way: `first` to `stop` of a block, unless one of them runs out of angles."""
+    """Updates under way."""
 
     trace: Any
-    progress: Any
-    block: int
-    first: int
-    stop: int
+    chain: Any
+    """Where they lead to."""
+    count: int
     began: float
 
 
 class _Chain:
     """One chain: its state on the device, its noise, and what it has drawn but not handed over.
 
-    Updates are sent to the device before the last ones have come back, so that it never waits for us. Should one of
-    those run out of angles, what was sent after them finds the chain where it should not be, and does nothing.
+    Updates are sent to the device before the last ones have come back, so that it never waits for us.
     """
 
     def __init__(
@@ -304,11 +310,9 @@ class _Chain:
         self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
         self._length = block_length(size * lots.draws)
         self.updates, self._done, self._sent = updates, done, done
-        self._at = done % self._length
-        """Where in a block the chain will be when all that was sent has come back."""
-        self._progress = updater.begin(jax.tree.map(jnp.asarray, state), self._at)
-        self._noise: dict[int, Any] = {}
-        """Of the blocks in use."""
+        self._chain = updater.begin(jax.tree.map(jnp.asarray, state))
+        self._block, self._noise = -1, None
+        """Number and noise of the block in use."""
         self._coming: dict[int, Future[Any]] = {}
         self._under_way: deque[_Stretch] = deque()
         self._drawn: deque[Piece] = deque()
@@ -321,7 +325,8 @@ class _Chain:
     def done(self) -> int:
         return self._done
 
-    def advance(self, drawers: Executor | None) -> None:
+    def advance(self, drawers: Executor | None, pause: bool) -> None:
+        """A turn. Before a pause everything comes back, so that a chain that waits holds no more than its state."""
         end = time.perf_counter() + TURN
         with on_cpu():
             while self._sent < self.updates:
@@ -330,10 +335,10 @@ class _Chain:
                     self._receive()
                 if time.perf_counter() > end:
                     break
-            while self._under_way:
+            while self._under_way and (pause or self._sent >= self.updates):
                 self._receive()
         if self.finished:
-            self._noise.clear()
+            self._block, self._noise = -1, None
 
     def take(self) -> list[Piece]:
         """All that has been drawn; more may be added meanwhile."""
@@ -342,35 +347,25 @@ class _Chain:
     def _send(self, drawers: Executor | None) -> None:
         """A block of updates, or as many as fit into a turn; drawers make the next blocks' noise while they run."""
         block, first = divmod(self._sent, self._length)
-        if block not in self._noise:
+        if block != self._block:
             coming = self._coming.pop(block, None)
-            self._noise[block] = coming.result() if coming else self._draw(block)
+            self._block, self._noise = block, coming.result() if coming else self._draw(block)
         if drawers:
             self._draw_ahead(block, drawers)
-        stop = min(self._length, first + self._updater.stretch, first + self.updates - self._sent)
+        count = min(self._length - first, self._updater.stretch, self.updates - self._sent)
         began = time.perf_counter()
-        trace, self._progress = self._updater.run(self._progress, self._noise[block], (self._at, first, stop))
-        self._under_way.append(_Stretch(trace, self._progress, block, first, stop, began))
-        self._sent, self._at = self._sent + stop - first, stop
+        trace, self._chain = self._updater.run(self._chain, self._noise, first, first + count)
+        self._under_way.append(_Stretch(trace, self._chain, count, began))
+        self._sent += count
 
     def _receive(self) -> None:
         """What the first stretch under way has brought."""
-        trace, progress, block, first, stop, began = self._under_way.popleft()
-        reached, tried = self._updater.reached(progress)
-        noise = self._noise[block]
-        if reached > first:
-            self._drawn.append(
-                Piece(self._position, self._done, *self._updater.read(trace, noise, slice(first, reached)))
-            )
-            self._done += reached - first
-        if reached < stop:
-            self._noise[block] = self._updater.more_angles(noise, reached, tried)
-            self._under_way.clear()
-            self._progress, self._sent, self._at = progress, self._done, reached
-        elif reached == self._length:
-            del self._noise[block]
-        if time.perf_counter() - began < TURN / 2:
-            self._updater.stretch = min(max(self._updater.stretch, 2 * (stop - first)), self._updater.longest)
+        trace, chain, count, began = self._under_way.popleft()
+        self._updater.check(chain)
+        self._drawn.append(Piece(self._position, self._done, *self._updater.read(trace, count)))
+        self._done += count
+        room = min(8, int(CALL / (time.perf_counter() - began)))
+        self._updater.stretch = min(max(self._updater.stretch, room * count), self._updater.longest)
 
     def _draw_ahead(self, block: int, drawers: Executor) -> None:
         for following in range(block + 1, block + 1 + AHEAD):

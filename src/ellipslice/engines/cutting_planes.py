@@ -22,9 +22,10 @@ from jax import lax
 
 from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.lanes import dot, largest
-from ellipslice.engines.loops import Block, Progress, Span, Trace, empty_trace, write
+from ellipslice.engines.loops import Angles, Trace, empty_trace, write
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.noise import Noise
 
 PLANES = 6
 """Planes remembered during a search; if there are more, the last is replaced."""
@@ -33,12 +34,10 @@ ROUNDING = 1e-11
 """An angle is rejected only if its bound is below the level by more than this, relative to the numbers in it."""
 
 
-class BoundedProgress(NamedTuple):
-    """Where a chain is inside a block, and what its search has learned."""
+class Known(NamedTuple):
+    """Where a chain is, and what it has learned."""
 
-    search: Progress
-    evaluations: Any
-    """Evaluations made for update `t` so far."""
+    state: State
     here: Slopes
     above: Any
     """How often a value was above a bound, which a concave function never is."""
@@ -94,36 +93,34 @@ class Try(NamedTuple):
 
 
 def bounded_block(
-    rows: int, move: Search, bend_rate: float | None, likelihood: Any, start: BoundedProgress, block: Block, span: Span
-) -> tuple[tuple[Trace, Any], BoundedProgress]:
+    rows: int, move: Search, bend_rate: float | None, likelihood: Any, start: Known, noise: Noise, span: Any
+) -> tuple[tuple[Trace, Any], Known]:
     """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not."""
-    search, stop = span.set_out(start.search)
-    start = start._replace(search=search)
+    first, stop = span
+    angles = Angles(move, noise)
     slots = 2 if bend_rate == 0 else PLANES  # where there is all to know in the first, one for good measure
 
     def one_update(carry: Any) -> Any:
-        (trace, proposals), progress = carry
-        (t, tried, nans, (f, log_l)), evaluations, here, above = progress
-        a, b = move.curve(f, block.nu[t], block.here[t])
-        log_y = log_l - block.level[t]
-        theta, before = block.theta[t], block.tried[t]
+        (trace, proposals), (t, before, nans, sheet, (f, log_l)), made, here, above = carry
+        a, b = move.curve(f, noise.nu[t], angles.here[t])
+        log_y = log_l - noise.level[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
         planes = Planes(*(jnp.full(slots, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0)))
-        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(block.here[t]))
+        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(angles.here[t]))
         bowl = None if bend_rate is None else _bowl(bend_rate, here.bends, a, b, c, s)
 
         def is_hopeless(planes: Planes, tried: Any) -> Any:
-            bound, size = _bound(planes, bowl, *move.weights(theta[jnp.minimum(tried, last - 1) - before]))
+            bound, size = _bound(planes, bowl, *move.weights(sheet.theta[jnp.minimum(tried, last - 1) - before]))
             return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
         def one_try(last_try: Try) -> Try:
             tried, evaluations, nans, above, planes = last_try[:5]
-            planes = _add(planes, jnp.minimum(evaluations - made_before, slots - 1), last_try.touch, a, b)
+            planes = _add(planes, jnp.minimum(evaluations - made, slots - 1), last_try.touch, a, b)
             tried = lax.while_loop(
                 lambda tried: (tried < last) & is_hopeless(planes, tried), lambda tried: tried + 1, tried
             )
             ran_out = tried >= last
-            c, s = lax.optimization_barrier(move.weights(theta[jnp.minimum(tried, last - 1) - before]))
+            c, s = lax.optimization_barrier(move.weights(sheet.theta[jnp.minimum(tried, last - 1) - before]))
             point = lax.optimization_barrier(a * c + b * s)
             value, slopes = expand(bend_rate, likelihood, point)
             value = lax.optimization_barrier(value)
@@ -134,27 +131,23 @@ def bounded_block(
             return Try(tried + ~ran_out, evaluations + ~ran_out, nans, above, planes, point, touch)
 
         def goes_on(one: Try) -> Any:
-            return (~(one.touch.value > log_y) | (one.evaluations == made_before)) & (one.tried < last)
+            return (~(one.touch.value > log_y) | (one.evaluations == made)) & (one.tried < last)
 
-        made_before = evaluations
-        at_here = Try(tried, evaluations, nans, above, planes, f, Touch(log_l, here, c, s))
+        at_here = Try(before, made, nans, above, planes, f, Touch(log_l, here, c, s))
         tried, evaluations, nans, above, _, point, (value, slopes, _, _) = lax.while_loop(goes_on, one_try, at_here)
-        accepted = (value > log_y) & (evaluations > made_before)
-        ended = accepted | (tried >= MAX_EVALUATIONS)
+        accepted = (value > log_y) & (evaluations > made)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
-        row = t - start.search.t
-        trace = write(trace, row, state, Info(evaluations, nans, ended & ~accepted, 0.0))
-        proposals = proposals.at[row].set(tried)
-        progress = Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
         here = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), slopes, here)
-        return (trace, proposals), BoundedProgress(progress, jnp.where(ended, 0, evaluations), here, above)
+        angle = jnp.where(accepted, sheet.theta[tried - 1 - before] - angles.here[t], 0.0)
+        trace = write(trace, t - first, state, Info(evaluations, nans, ~accepted, angle))
+        proposals = proposals.at[t - first].set(tried)
+        progress = angles.go_on(t, tried, nans, sheet, accepted, state)
+        return (trace, proposals), progress, jnp.where(progress.tried == 0, 0, evaluations), here, above
 
-    def can_go_on(carry: Any) -> Any:
-        t, tried, *_ = carry[1].search
-        return (t < stop) & (tried - block.tried[t] < WIDTH)
-
-    nothing = empty_trace(rows, start.search.state.f), jnp.zeros(rows, jnp.int32)
-    return lax.while_loop(can_go_on, one_update, (nothing, start))
+    nothing = empty_trace(rows, start.state.f), jnp.zeros(rows, jnp.int32)
+    begin = nothing, angles.begin(first, start.state), jnp.int32(0), start.here, start.above
+    trace, end, _, here, above = lax.while_loop(lambda carry: carry[1].t < stop, one_update, begin)
+    return trace, Known(end.state, here, above)
 
 
 @partial(jax.jit, static_argnums=0)

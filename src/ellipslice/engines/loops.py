@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from ellipslice.engines.angles import WIDTH
+from ellipslice.engines.angles import WIDTH, Sheet, next_sheet, traced_sheets
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -26,40 +26,15 @@ WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 """XLA takes half of that as a rule, also where there is more."""
 
 
-class Block(NamedTuple):
-    """The noise of a block of updates of a search, worked out as far as the likelihood does not matter."""
-
-    nu: Any
-    level: Any
-    here: Any
-    """Position of the current state on each update's curve."""
-    theta: Any
-    """A sheet of angles for each update, shape (updates, WIDTH)."""
-    tried: Any
-    """How many angles came before that sheet: 0, but for updates that needed more than one."""
-
-
 class Progress(NamedTuple):
     """Where a chain is inside a block: update `t` is next, and has tried `tried` angles in vain."""
 
     t: Any
     tried: Any
     nans: Any
+    sheet: Sheet
+    """Angles that it tries next."""
     state: State
-
-
-class Span(NamedTuple):
-    """Updates to make: `first` to `stop` of a block, if the chain is where it is expected. Else it stays there."""
-
-    expected: Any
-    first: Any
-    stop: Any
-
-    def set_out(self, progress: Progress) -> tuple[Progress, Any]:
-        """The chain at its first update, and where to stop."""
-        is_there = progress.t == self.expected
-        t = jnp.where(is_there, self.first, progress.t)
-        return progress._replace(t=t), jnp.where(is_there, self.stop, 0)
 
 
 class Trace(NamedTuple):
@@ -112,19 +87,20 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
 
 
 def search_block(
-    rows: int, move: Search, look_ahead: int, likelihood: Any, start: Progress, block: Block, span: Span
-) -> tuple[Trace, Progress]:
-    """Updates of a block, up to the first that runs out of angles.
+    rows: int, move: Search, look_ahead: int, likelihood: Any, start: State, noise: Noise, span: Any
+) -> tuple[Trace, State]:
+    """Updates of a block, `span` says from where to where.
 
     The trace has `rows` rows, at least as many as there are updates to make; those left over are empty.
     """
-    start, stop = span.set_out(start)
+    first, stop = span
+    angles = Angles(move, noise)
 
     def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
-        trace, (t, tried, nans, (f, log_l)) = carry
-        a, b = move.curve(f, block.nu[t], block.here[t])
-        log_y = log_l - block.level[t]
-        theta, before = block.theta[t], block.tried[t]
+        """Or as much of it as there are angles on a sheet, which is all but for one update in thousands."""
+        trace, (t, before, nans, sheet, (f, log_l)) = carry
+        a, b = move.curve(f, noise.nu[t], angles.here[t])
+        log_y = log_l - noise.level[t]
         last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
 
         def point_at(theta: Any) -> Any:
@@ -134,27 +110,51 @@ def search_block(
         def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
             tried, nans, _, _ = carry
             if look_ahead > 1:
-                tried, nans = _look_ahead(look_ahead, point_at, likelihood, theta, log_y, before, last, tried, nans)
-            point, value = judged(likelihood, point_at(theta[tried - before]))
+                tried, nans = _look_ahead(
+                    look_ahead, point_at, likelihood, sheet.theta, log_y, before, last, tried, nans
+                )
+            point, value = judged(likelihood, point_at(sheet.theta[tried - before]))
             return tried + 1, nans + jnp.isnan(value), point, value
 
         tried, nans, point, value = lax.while_loop(
             lambda carry: ~(carry[3] > log_y) & (carry[0] < last),
             one_try,
-            (tried, nans, f, jnp.full_like(log_l, -jnp.inf)),
+            (before, nans, f, jnp.full_like(log_l, -jnp.inf)),
         )
         accepted = value > log_y
-        ended = accepted | (tried >= MAX_EVALUATIONS)
         state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
-        info = Info(tried, nans, ended & ~accepted, 0.0)
-        trace = write(trace, t - start.t, state, info)
-        return trace, Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), state)
+        angle = jnp.where(accepted, sheet.theta[tried - 1 - before] - angles.here[t], 0.0)
+        trace = write(trace, t - first, state, Info(tried, nans, ~accepted, angle))
+        return trace, angles.go_on(t, tried, nans, sheet, accepted, state)
 
-    def can_go_on(carry: tuple[Trace, Progress]) -> Any:
-        progress = carry[1]
-        return (progress.t < stop) & (progress.tried - block.tried[progress.t] < WIDTH)
+    begin = empty_trace(rows, start.f), angles.begin(first, start)
+    trace, end = lax.while_loop(lambda carry: carry[1].t < stop, one_update, begin)
+    return trace, end.state
 
-    return lax.while_loop(can_go_on, one_update, (empty_trace(rows, start.state.f), start))
+
+class Angles:
+    """The angles of a block's searches: a sheet for each update, and more on demand."""
+
+    def __init__(self, move: Search, noise: Noise):
+        self._move, self._uniforms = move, noise.uniforms
+        self.here, self._sheets = traced_sheets(move, noise.uniforms.first)
+
+    def begin(self, t: Any, state: State) -> Progress:
+        """At the start of update `t`."""
+        return Progress(t, jnp.int32(0), jnp.int32(0), self._first(t), state)
+
+    def go_on(self, t: Any, tried: Any, nans: Any, sheet: Sheet, accepted: Any, state: State) -> Progress:
+        """After a sheet of update `t`: at the next update, or at the next sheet."""
+        ended = accepted | (tried >= MAX_EVALUATIONS)
+        following = lax.cond(
+            ended,
+            lambda: self._first(t + 1),
+            lambda: next_sheet(self._move, self.here[t], self._uniforms[t], sheet, tried),
+        )
+        return Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), following, state)
+
+    def _first(self, t: Any) -> Sheet:
+        return Sheet(*(part[jnp.minimum(t, len(self.here) - 1)] for part in self._sheets))
 
 
 def _look_ahead(
@@ -187,19 +187,19 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
 
 
 def step_block(
-    rows: int, move: Move, likelihood: Any, prepared: Any, start: Progress, noise: Noise, span: Span
-) -> tuple[Trace, Progress]:
+    rows: int, move: Move, likelihood: Any, prepared: Any, start: State, noise: Noise, span: Any
+) -> tuple[Trace, State]:
     """Updates of a block, by a move that is not a search."""
-    start, stop = span.set_out(start)
+    first, stop = span
     target = CompiledTarget(likelihood, prepared)
 
     def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
         state, trace = carry
         state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
-        return state, write(trace, t - start.t, state, info)
+        return state, write(trace, t - first, state, info)
 
-    state, trace = lax.fori_loop(start.t, stop, one, (start.state, empty_trace(rows, start.state.f)))
-    return trace, start._replace(t=jnp.asarray(stop, jnp.int32), state=state)
+    state, trace = lax.fori_loop(first, stop, one, (start, empty_trace(rows, start.f)))
+    return trace, state
 
 
 def empty_trace(rows: int, f: Any) -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any
 
@@ -83,6 +83,14 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
         identity = hashlib.sha256(text.encode()).hexdigest()
         likelihood = TracedLikelihood(likelihood.data, Program(traced.jaxpr, identity))
     return likelihood
+
+
+def identity(likelihood: Any) -> Hashable:
+    """The program, and what its data are; None if we have not traced it."""
+    if not isinstance(likelihood, TracedLikelihood):
+        return None
+    parts = [np.asarray(part) for part in jax.tree.leaves(likelihood.data)]
+    return likelihood.program, *((part.shape, hashlib.sha256(part.tobytes()).digest()) for part in parts)
 
 
 def operations(likelihood: Any) -> set[str]:

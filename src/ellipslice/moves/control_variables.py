@@ -11,9 +11,8 @@ from ellipslice.moves.arithmetic import fold, put, where
 from ellipslice.moves.base import Info, Lots, Move, State, Target
 from ellipslice.moves.control_inputs import NUGGET, ControlInputs
 from ellipslice.moves.metropolis import metropolis
-from ellipslice.noise import Noise
+from ellipslice.noise import Noise, aligned_empty
 from ellipslice.priors import Prior
-from ellipslice.priors.base import aligned_empty
 from ellipslice.priors.conditional import as_block
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import covariance_function, covariance_matrix

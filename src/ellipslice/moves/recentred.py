@@ -11,9 +11,8 @@ import numpy as np
 from ellipslice.moves.arithmetic import cos_sin, where
 from ellipslice.moves.base import Info, Lots, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalSlice
-from ellipslice.noise import Draws, Noise
+from ellipslice.noise import Draws, Noise, aligned_empty
 from ellipslice.priors import Prior
-from ellipslice.priors.base import aligned_empty
 
 
 class Reference(Protocol):

@@ -148,14 +148,6 @@ class Prior(abc.ABC):
 _color = jax.jit(lambda prior, z: prior.color(z))
 
 
-def aligned_empty(shape: tuple[int, int]) -> np.ndarray:
-    """Room for doubles, at an address that JAX takes as it is: it copies what does not begin at a multiple of 64."""
-    count = math.prod(shape)
-    room = np.empty(count + 8)
-    first = -room.ctypes.data % 64 // 8
-    return room[first : first + count].reshape(shape)
-
-
 def is_single(layout: Layout) -> bool:
     """Whether there is one latent without a name of its own, handed to functions as their only argument."""
     return len(layout) == 1 and layout[0][0] == "f"

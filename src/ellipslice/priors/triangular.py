@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, cython_blas  # pyright: ignore[reportAttributeAccessIssue]
 
-from ellipslice.priors.base import aligned_empty
+from ellipslice.noise import aligned_empty
 
 
 def draw_by_rows(rows: np.ndarray, triangular: bool, rng: np.random.Generator, count: int) -> np.ndarray:

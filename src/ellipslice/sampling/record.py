@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import mmap
 import os
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -14,6 +11,7 @@ import numpy as np
 from ellipslice.engines.base import Batch, Piece
 from ellipslice.moves import Info, State
 from ellipslice.sampling.keep import Keep, Kept
+from ellipslice.sampling.room import empty_room, fetch
 
 STATISTICS = {"log_likelihood": np.float64, "proposals": np.int64} | {
     name: {"stuck": np.bool_, "angle": np.float64}.get(name, np.int64) for name in Info._fields
@@ -203,7 +201,7 @@ class Memory:
         check_memory((chains, draws), self.latents)
         for columns in (self.latents, self.statistics):
             for name, values in columns.items():
-                columns[name] = _room((chains, draws, *values.shape[2:]), values.dtype)
+                columns[name] = empty_room((chains, draws, *values.shape[2:]), values.dtype)
                 columns[name][:, :room] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
@@ -211,19 +209,10 @@ class Memory:
             for name, values in new.items():
                 if not np.can_cast(values.dtype, columns[name].dtype):  # whole numbers first, then others
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
-                columns[name][chains, first : first + values.shape[1]] = values
-
-
-def _room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array that is written to bit by bit. The system hands over its memory page by page, as it is reached.
-
-    NumPy would ask for huge pages: where a virtual machine's host has to fetch them that took five times as long.
-    """
-    size = math.prod(shape) * dtype.itemsize
-    if size < 2**22 or sys.platform != "linux":
-        return np.empty(shape, dtype)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, dtype).reshape(shape)
+                rows = columns[name][chains, first : first + values.shape[1]]
+                for one in rows:
+                    fetch(one)
+                rows[...] = values
 
 
 def check_memory(shape: tuple[int, int], columns: Kept) -> None:

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -229,7 +229,7 @@ def sample(
 def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
     """What the result says of a run, and is known before it."""
     return {
-        "ellipslice_version": importlib.metadata.version("ellipslice"),
+        "ellipslice_version": _version(),
         "jax_version": jax.__version__,
         "numpy_version": np.__version__,
         "seed": setup.seed if setup.seed < 2**63 else str(setup.seed),  # a file holds 64-bit integers
@@ -245,6 +245,11 @@ def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | No
         "chains": len(setup.chains),
         "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
+
+
+@cache
+def _version() -> str:
+    return importlib.metadata.version("ellipslice")
 
 
 def make_posterior(

@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
+from ellipslice.priors import Prior
 from ellipslice.sampling.warn import warn
 
 Evaluate = Callable[[np.ndarray], float]
+
+_innocent: WeakKeyDictionary[Prior, set[Hashable]] = WeakKeyDictionary()
+"""Log-likelihoods that do not contain the prior. It takes a while to see, so runs that follow need not look again."""
 
 
 def warn_if_random(before: float, after: float, when: str, rounding: float = 1e-7) -> bool:
@@ -57,7 +62,13 @@ def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
         size = posterior.prior.noise_size
     except TypeError:
         return  # a prior that draws by itself does not say what its directions are
-    if _bends_like_the_prior(engine, size, seconds):
+    looked_at = _innocent.setdefault(posterior.prior, set())
+    if (identity := engine.identity) in looked_at:
+        return
+    if not _bends_like_the_prior(engine, size, seconds):
+        if identity is not None:
+            looked_at.add(identity)
+    else:
         warn(
             "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
             "bends as the prior does. The prior would count twice. Pass the likelihood alone. (If it is alone, your "
