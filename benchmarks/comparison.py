@@ -51,7 +51,7 @@ def _timings(result: dict[str, Any]) -> str:
     chains = sorted({row["chains"] for row in rows})
     problems = list(dict.fromkeys(row["problem"] for row in rows))
     precision = rows[0].get("precision", "double")
-    where = machine["device"] if gpu else f"{machine['cores']} CPU cores ({_load(machine)})"
+    where = machine["device"] if gpu else f"{machine['cores']} CPU cores ({machine['processor']}, {_load(machine)})"
     flag = f", with `XLA_FLAGS={machine['xla_flags']}`" if machine.get("xla_flags") else ""
     command = f"ellipslice bench --problems {','.join(problems)} --chains {','.join(map(str, chains))}"
     command += f" --precision {precision}" if gpu else ""

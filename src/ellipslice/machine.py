@@ -15,12 +15,18 @@ def machine(*packages: str) -> dict[str, Any]:
     """Processor, cores, JAX's device, and the versions of Python, of this library and of some packages."""
     return {
         "processor": processor(),
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "device": jax.devices()[0].device_kind,
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("ellipslice", "jax", "numpy", *packages)},
     }
+
+
+def cores() -> int:
+    """How many this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -203,6 +203,6 @@ def test_block_length_is_a_function_of_size_alone():
     lengths = [noise.block_length(size) for size in sizes]
     assert lengths == [noise.block_length(size) for size in sizes] == sorted(lengths, reverse=True)
     for size, length in zip(sizes, lengths, strict=True):
-        assert length in (8, 16, 32, 64, 128, 256, 512, 1024)
-        assert length == 1024 or length * size > 1.3e5  # about 2 x 10^5 numbers, but for the smallest and largest
-        assert length == 8 or length * size <= 2**18
+        assert length in (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+        assert length == 2048 or length * size > 2.6e5  # about 4 x 10^5 numbers, but for the smallest and largest
+        assert length == 8 or length * size <= 2**19

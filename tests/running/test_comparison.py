@@ -28,14 +28,21 @@ def test_the_comparison_page_is_made_from_the_results():
 
 
 def test_memory_and_both_settings_are_told_where_they_were_measured():
-    machine = {"device": "cpu", "cores": 2, "load": [1.25, 1, 1], "load_after": [2.0, 1, 1], "xla_flags": ""}
+    machine = {
+        "device": "cpu",
+        "cores": 2,
+        "processor": "some",
+        "load": [1.25, 1, 1],
+        "load_after": [2.0, 1, 1],
+        "xla_flags": "",
+    }
     shared = {"problem": "R01", "chains": 4, "precision": "double", "effective_per_second": 10.0, "updates": 256}
     rows = [
         {**shared, "contestant": "blackjax", "ratio": 1.0, "ratio_range": [1.0, 1.0], "peak_memory": 2 * 10**8},
         {**shared, "contestant": "blackjax + fast_cpu", "ratio": 2.0, "ratio_range": [1.5, 3.0], "peak_memory": 10**9},
     ]
     told = comparison()._timings({"machine": {**machine, "jax": "1", "blackjax": "1"}, "results": rows})
-    assert "2 CPU cores (load 1.2 before, 2.0 after), double" in told
+    assert "2 CPU cores (some, load 1.2 before, 2.0 after), double" in told
     assert "| blackjax + fast_cpu | 2 (1.5 to 3) |" in told
     assert "| blackjax + fast_cpu | 1,000 |" in told
     for row in rows:

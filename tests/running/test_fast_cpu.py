@@ -131,7 +131,7 @@ def test_a_process_can_be_told_to_use_fewer_cores(monkeypatch):
     from ellipslice.engines import threads
 
     monkeypatch.setattr(threads, "_limit", [])
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
     assert threads.cores() == 3
     threads.use_cores(2)
     assert threads.cores() == 2

@@ -55,7 +55,7 @@ def test_one_evaluation_per_update(move, each, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_paper_s_formula(engine):
     """Every state follows from the start, the recorded angles and the noise of (seed, chain, update)."""
-    draws = 1400  # more than a block
+    draws = 2800  # more than a block
     tree = prior_chain(engine, draws=draws, warmup=0, chains=[0, 5])
     prior = es.Dense(COVARIANCE, MEAN)
     length = block_length(prior.size)

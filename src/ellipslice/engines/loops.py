@@ -67,9 +67,8 @@ def _as_it_comes(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: 
     return loop(*static, *arguments), None
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=WIDE_VECTORS)
-def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
-    """A loop that XLA compiles into one function.
+def as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
+    """A loop that XLA compiles into one function, as part of a program.
 
     As a rule XLA's CPU backend compiles each operation of a loop for itself and calls them one after the other, which
     takes longer than they do. For loops that it thinks small it does better, by these two marks; so we set them.
@@ -84,6 +83,9 @@ def _as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argumen
     marks = {"xla_cpu_small_call": "true", "inlineable": "false"}
     result, looked_at = set_xla_metadata(call(*arguments), **marks)  # pyright: ignore[reportGeneralTypeIssues]
     return result, looked_at
+
+
+_as_one_function = jax.jit(as_one_function, static_argnums=(0, 1), compiler_options=WIDE_VECTORS)
 
 
 def search_block(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
+
+from ellipslice import machine
 
 _limit: list[int] = []
 _limited = threading.Lock()
@@ -15,9 +16,7 @@ _limited = threading.Lock()
 
 def cores() -> int:
     """How many there are for us: those of the machine that this process may use, or fewer if so told."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    found = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min([found, *_limit])
+    return min([machine.cores(), *_limit])
 
 
 def use_cores(count: int) -> None:

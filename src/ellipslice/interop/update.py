@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.compiled import ONE_FUNCTION, SMALL
-from ellipslice.engines.loops import KNOWN, CompiledTarget, run_loop
+from ellipslice.engines.loops import KNOWN, CompiledTarget, as_one_function
 from ellipslice.engines.tracing import Program, TracedLikelihood, largest_array, operations
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
@@ -58,7 +58,7 @@ def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, 
 @jax.custom_batching.custom_vmap
 def _alone(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
     """The search as one function, which is faster for one chain; see `engines.loops`."""
-    return run_loop(True, _search, (), likelihood, words, state, nu)
+    return jax.jit(as_one_function, static_argnums=(0, 1))(_search, (), likelihood, words, state, nu)[0]
 
 
 @_alone.def_vmap
