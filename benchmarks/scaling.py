@@ -4,7 +4,7 @@
     python benchmarks/scaling.py --quick    # a taste: small sizes, few chains, nothing written
 
 Against N: counts with a rough (exponential) kernel, one chain. BlackJAX takes a dense covariance and no other. Against
-chains: the paper's R10, N = 200, the same plain function for both. Our chains make whole blocks of updates (1,024 on
+chains: the paper's R10, N = 200, the same plain function for both. Our chains make whole blocks of updates (2,048 on
 R10), for they draw noise for as many; shorter runs of many chains cost more. States are kept until a timing, or one of
 a group of chains, is over. Timings are of the clock, medians of three rounds in turn; where the first takes ten seconds
 it is the only one. Set OPENBLAS_NUM_THREADS=1.

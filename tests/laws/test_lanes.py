@@ -9,13 +9,13 @@ import pytest
 
 import ellipslice as es
 from ellipslice.engines.elementwise import elementwise
-from ellipslice.engines.lanes import InLanes, in_lanes
+from ellipslice.engines.lanes import MOST, InLanes, in_lanes
 from ellipslice.engines.site_program import KERNEL
 from ellipslice.settings import jax_settings
 
 Y = np.random.default_rng(0).integers(0, 4, 9000) * 1.0
 SIGNS = np.where(Y > 1, 1.0, -1.0)
-SIZES = [8, 11, 767, 2 * 2048 + 3 * 8 + 5]
+SIZES = [8, 11, 767, 4093]
 
 
 def sums(n):
@@ -83,6 +83,8 @@ def test_other_functions_are_left_alone():
         assert in_lanes(other, 100) is other
         small = es.likelihoods.Poisson([1.0, 2.0])
         assert in_lanes(small, 2) is small
+        long = sums(MOST + 1)["Poisson"]
+        assert in_lanes(long, MOST + 1) is long
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.0, 1.5, -1.0, -2.0])

@@ -149,10 +149,10 @@ class CompiledEngine(Engine):
 
     @cached_property
     def _quick(self) -> Any:
-        """The same, arranged for a CPU; if it is small and on one device, for XLA does well with what is not."""
+        """The same, arranged for a CPU; if it is on one device, for XLA does well with what is not."""
         likelihood, size = self._likelihood, self.posterior.prior.size
         with on_cpu():
-            return in_lanes(likelihood, size) if size <= SMALL and on_one_device(likelihood) else likelihood
+            return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @property
     def operations(self) -> set[str]:

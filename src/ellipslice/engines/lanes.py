@@ -30,13 +30,16 @@ LEFT_OVER = 8
 ROWS = 64
 """Values added up in each, at most: of more there are more lanes."""
 
+MOST = 4096
+"""Values in lanes: with more XLA does as well by itself, and a program of so many rows takes long to compile."""
+
 FACTORS = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
 """Sites whose factors in [1, 2] are multiplied before a logarithm is taken, were there three for each."""
 
 
 def in_lanes(likelihood: Any, size: int) -> Any:
     """The likelihood in lanes if it is a sum over sites, and as it is if not."""
-    if size < LEFT_OVER:
+    if not LEFT_OVER <= size <= MOST:
         return likelihood
     try:
         elementwise(likelihood, size, np.float64, CPU)
@@ -76,6 +79,8 @@ def dot(one: Any, two: Any, *more: Any) -> Any:
     """The sum over places of the products of vectors; in lanes, if it is to be compiled."""
     if isinstance(one, np.ndarray):
         return math.prod(more, start=one) @ two
+    if len(one) > MOST:
+        return reduce(operator.mul, (one, two, *more)).sum()
     parts = zip(*(_in_rows(vector) for vector in (one, two, *more)), strict=True)
     products = ([reduce(operator.mul, some) for some in zip(*rows, strict=True)] for rows in parts)
     return _together(operator.add, products)
@@ -83,7 +88,7 @@ def dot(one: Any, two: Any, *more: Any) -> Any:
 
 def largest(values: Any) -> Any:
     """The largest of them, in lanes."""
-    return _together(jnp.maximum, _in_rows(values))
+    return values.max() if len(values) > MOST else _together(jnp.maximum, _in_rows(values))
 
 
 def _total(a: Any, m: Any) -> Any:
@@ -105,7 +110,7 @@ def _log_product(factors: Any) -> Any:
         lanes, together = _pairwise(operator.mul, rows), len(rows)
         while len(lanes) % 2 == 0 and 2 * together <= most:
             lanes, together = operator.mul(*jnp.split(lanes, 2)), 2 * together
-        total += _pairwise(operator.add, list(jnp.log(lanes)))
+        total += _together(operator.add, _in_rows(jnp.log(lanes)))
     return total
 
 
@@ -122,7 +127,8 @@ def _in_rows(values: Any, most: int = ROWS) -> Iterator[list[Any]]:
 def _together(operation: Callable[[Any, Any], Any], parts: Iterable[list[Any]]) -> Any:
     """All values put together, in an order that XLA has no say in: so they have the same bits in any loop."""
     lanes = [_pairwise(operation, rows) for rows in parts]
-    return _pairwise(operation, [_pairwise(operation, list(values)) for values in lanes])
+    few = [list(one) if len(one) <= LANES else [_together(operation, _in_rows(one))] for one in lanes]
+    return _pairwise(operation, [_pairwise(operation, values) for values in few])
 
 
 def _pairwise(operation: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
