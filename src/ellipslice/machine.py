@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def processor() -> str:
     return named[0] if named else platform.machine()
 
 
+@cache
 def version(name: str) -> str:
     """Of a package."""
     try:

@@ -326,7 +326,7 @@ class _Chain:
         return self._done
 
     def advance(self, drawers: Executor | None, pause: bool) -> None:
-        """A turn. Before a pause everything comes back, so that a chain that waits holds no more than its state."""
+        """A turn. Before a pause everything comes back, so that a chain that waits holds no traces."""
         end = time.perf_counter() + TURN
         with on_cpu():
             while self._sent < self.updates:

@@ -17,10 +17,10 @@ from ellipslice.noise import Noise
 class Updater:
     """How the updates of a block are run, and what they leave behind is read."""
 
-    def __init__(self, in_one: bool, longest: int, move: Any, likelihood: Any):
-        self.longest, self.move, self._likelihood, self._in_one = longest, move, likelihood, in_one
+    def __init__(self, in_one: bool, longest: int, likelihood: Any):
+        self.longest, self._likelihood, self._in_one = longest, likelihood, in_one
         self.stretch = 1
-        """Updates of any chain in one call; twice as many in the next, as long as a turn has room for them."""
+        """Updates of any chain in one call; more in the next, as long as these took little time."""
 
     def begin(self, state: State) -> Any:
         """What `run` takes of a chain that begins there."""
@@ -62,7 +62,7 @@ class Steps(Updater):
     """Any move that is not a search."""
 
     def __init__(self, in_one: bool, longest: int, move: Move, likelihood: Any, prepared: Any):
-        super().__init__(in_one, longest, move, likelihood)
+        super().__init__(in_one, longest, likelihood)
         self._loop, self._static, self._prepared = loops.step_block, (longest, move), prepared
 
     def _arguments(self, chain: Any, noise: Noise) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ class Searches(Updater):
     """A search: its angles are worked out ahead, and looked up."""
 
     def __init__(self, in_one: bool, longest: int, move: Search, look_ahead: int, likelihood: Any):
-        super().__init__(in_one, longest, move, likelihood)
+        super().__init__(in_one, longest, likelihood)
         self._loop, self._static = loops.search_block, (longest, move, look_ahead)
 
     def prepare(self, noise: Noise) -> Noise:

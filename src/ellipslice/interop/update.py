@@ -55,10 +55,13 @@ def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, 
     return CompiledTarget(likelihood).search(_MOVE, Noise(nu, level, nth), state)
 
 
+_one_function = jax.jit(as_one_function, static_argnums=(0, 1))
+
+
 @jax.custom_batching.custom_vmap
 def _alone(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
     """The search as one function, which is faster for one chain; see `engines.loops`."""
-    return jax.jit(as_one_function, static_argnums=(0, 1))(_search, (), likelihood, words, state, nu)[0]
+    return _one_function(_search, (), likelihood, words, state, nu)[0]
 
 
 @_alone.def_vmap

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.metadata
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -18,6 +17,7 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers import Workers, hired
+from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
 from ellipslice.moves.recentred import Beside, Recentred
 from ellipslice.noise import start_generator
@@ -229,7 +229,7 @@ def sample(
 def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
     """What the result says of a run, and is known before it."""
     return {
-        "ellipslice_version": _version(),
+        "ellipslice_version": version("ellipslice"),
         "jax_version": jax.__version__,
         "numpy_version": np.__version__,
         "seed": setup.seed if setup.seed < 2**63 else str(setup.seed),  # a file holds 64-bit integers
@@ -245,11 +245,6 @@ def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | No
         "chains": len(setup.chains),
         "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
-
-
-@cache
-def _version() -> str:
-    return importlib.metadata.version("ellipslice")
 
 
 def make_posterior(
