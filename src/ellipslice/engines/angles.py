@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -71,34 +71,6 @@ def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
         last = next_angle(move, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
-
-
-class Sheet(NamedTuple):
-    """Some angles that one update tries, in compiled code."""
-
-    theta: Any
-    """Shape (WIDTH,)."""
-    bracket: Any
-    """Of the last of them, shape (2,)."""
-
-
-def traced_sheets(move: Search, first: Any) -> tuple[Any, Sheet]:
-    """The same as `_first_sheets`, as a program for JAX: positions, and a sheet of each update."""
-    columns = first.T
-    here, theta, brackets = traced_angles(move, columns[0], lambda number: columns[1 + number])
-    return here, Sheet(theta.T, brackets.T)
-
-
-def next_sheet(move: Search, here: Any, uniforms: Uniforms, sheet: Sheet, tried: Any) -> Sheet:
-    """The sheet after one whose angles were all rejected, `tried` of them with those before."""
-
-    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
-        last = next_angle(move, here, last, uniforms(1 + tried + number))
-        return last, last[0]
-
-    last = (sheet.theta[-1], sheet.bracket[0], sheet.bracket[1])
-    (_, *bracket), theta = jax.lax.scan(following, last, jnp.arange(WIDTH, dtype=np.int32))
-    return Sheet(theta, jnp.stack(bracket))
 
 
 def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:

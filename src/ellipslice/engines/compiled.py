@@ -20,7 +20,7 @@ from ellipslice.engines.devices import on_a_cpu, on_one_device
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable, identity, largest_array, many_matrices, operations
-from ellipslice.engines.updaters import BoundedSearches, Searches, Steps
+from ellipslice.engines.updaters import BoundedSearches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
 from ellipslice.moves.base import Lots
@@ -197,15 +197,12 @@ class CompiledEngine(Engine):
             prepared = self.prepared(move)
             lots = move.lots(prior, prepared)
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
-            if not isinstance(move, Search):
-                on_device = jax.tree.map(jnp.asarray, prepared)
-                in_one = in_one and (prepared is None or move.elementwise)
-                updater = Steps(in_one, longest, move, self._quick, on_device)
-            elif self.posterior.concave and look_ahead in (None, 1):
+            if isinstance(move, Search) and self.posterior.concave and look_ahead in (None, 1):
                 updater = BoundedSearches(in_one, longest, move, self._quick, self._bend_rate)
             else:
-                in_one = in_one and look_ahead in (None, 1)
-                updater = Searches(in_one, longest, move, look_ahead or 1, self._quick)
+                in_one = in_one and look_ahead in (None, 1) and (prepared is None or move.elementwise)
+                on_device = jax.tree.map(jnp.asarray, prepared)
+                updater = Steps(in_one, longest, move, look_ahead or 1, self._quick, on_device)
             return CompiledRun(
                 [
                     _Chain(i, number, state, made, updates, prior.size, lots, updater, seed)

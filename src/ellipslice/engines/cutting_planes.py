@@ -20,9 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.lanes import dot, largest
-from ellipslice.engines.loops import Angles, Trace, empty_trace, write
+from ellipslice.engines.loops import Curve, Trace, either, run_block
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise
@@ -90,64 +89,75 @@ class Try(NamedTuple):
     planes: Planes
     point: Any
     touch: Touch
+    found: Any
+    theta: Any
+    following: Any
+    """The angle to try next."""
 
 
 def bounded_block(
     rows: int, move: Search, bend_rate: float | None, likelihood: Any, start: Known, noise: Noise, span: Any
-) -> tuple[tuple[Trace, Any], Known]:
-    """As `loops.search_block`; the trace comes with the number of angles tried, evaluated or not."""
-    first, stop = span
-    angles = Angles(move, noise)
+) -> tuple[Trace, Known]:
+    """Updates of a block, as `loops.step_block` makes them."""
+
+    def one(noise: Noise, known: Known) -> tuple[Known, State, Info, Any]:
+        known, info, proposals = bounded_search(move, bend_rate, likelihood, noise, known)
+        return known, known.state, info, proposals
+
+    return run_block(rows, one, start, start.state.f, noise, span)
+
+
+def bounded_search(
+    move: Search, bend_rate: float | None, likelihood: Any, noise: Noise, known: Known
+) -> tuple[Known, Info, Any]:
+    """One update. Returns the number of angles tried, evaluated or not, beside its info."""
+    state, here, above = known
+    curve = Curve(move, noise, state)
+    log_y, a, b = curve.log_y, curve.a, curve.b
     slots = 2 if bend_rate == 0 else PLANES  # where there is all to know in the first, one for good measure
+    planes = Planes(*(jnp.full(slots, fill, a.dtype) for fill in (jnp.inf, 0.0, 0.0)))
+    c, s = (jnp.asarray(weight, a.dtype) for weight in move.weights(curve.here))
+    bowl = None if bend_rate is None else _bowl(bend_rate, here.bends, a, b, c, s)
 
-    def one_update(carry: Any) -> Any:
-        (trace, proposals), (t, before, nans, sheet, (f, log_l)), made, here, above = carry
-        a, b = move.curve(f, noise.nu[t], angles.here[t])
-        log_y = log_l - noise.level[t]
-        last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
-        planes = Planes(*(jnp.full(slots, fill, f.dtype) for fill in (jnp.inf, 0.0, 0.0)))
-        c, s = (jnp.asarray(weight, f.dtype) for weight in move.weights(angles.here[t]))
-        bowl = None if bend_rate is None else _bowl(bend_rate, here.bends, a, b, c, s)
+    def is_hopeless(planes: Planes, theta: Any) -> Any:
+        bound, size = _bound(planes, bowl, *move.weights(theta))
+        return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
-        def is_hopeless(planes: Planes, tried: Any) -> Any:
-            bound, size = _bound(planes, bowl, *move.weights(sheet.theta[jnp.minimum(tried, last - 1) - before]))
-            return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
+    def one_try(last: Try) -> Try:
+        tried, evaluations, nans, above, planes = last[:5]
+        planes = _add(planes, jnp.minimum(evaluations, slots - 1), last.touch, a, b)
+        tried, angle = lax.while_loop(
+            lambda at: (at[0] < MAX_EVALUATIONS) & is_hopeless(planes, at[1][0]),
+            lambda at: (at[0] + 1, curve.after(at[1], at[0])),
+            (tried, last.following),
+        )
+        ran_out = tried >= MAX_EVALUATIONS
+        c, s = curve.weights(angle[0])
+        point = lax.optimization_barrier(curve.point(c, s))
+        value, slopes = expand(bend_rate, likelihood, point)
+        if bend_rate == 0:
+            slopes = Slopes(slopes.gradient, here.bends)  # the same everywhere
+        value = lax.optimization_barrier(value)
+        bound, size = _bound(planes, bowl, c, s)
+        above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
+        nans = nans + (~ran_out & jnp.isnan(value))
+        found = ~ran_out & (value > log_y)
+        touch = Touch(value, slopes, c, s)
+        following = curve.after(angle, tried)
+        return Try(
+            tried + ~ran_out, evaluations + ~ran_out, nans, above, planes, point, touch, found, angle[0], following
+        )
 
-        def one_try(last_try: Try) -> Try:
-            tried, evaluations, nans, above, planes = last_try[:5]
-            planes = _add(planes, jnp.minimum(evaluations - made, slots - 1), last_try.touch, a, b)
-            tried = lax.while_loop(
-                lambda tried: (tried < last) & is_hopeless(planes, tried), lambda tried: tried + 1, tried
-            )
-            ran_out = tried >= last
-            c, s = lax.optimization_barrier(move.weights(sheet.theta[jnp.minimum(tried, last - 1) - before]))
-            point = lax.optimization_barrier(a * c + b * s)
-            value, slopes = expand(bend_rate, likelihood, point)
-            value = lax.optimization_barrier(value)
-            bound, size = _bound(planes, bowl, c, s)
-            above = above + (~ran_out & (value > bound + 100 * ROUNDING * (size + jnp.abs(value))))
-            nans = nans + (~ran_out & jnp.isnan(value))
-            touch = Touch(jnp.where(ran_out, -jnp.inf, value), slopes, c, s)
-            return Try(tried + ~ran_out, evaluations + ~ran_out, nans, above, planes, point, touch)
-
-        def goes_on(one: Try) -> Any:
-            return (~(one.touch.value > log_y) | (one.evaluations == made)) & (one.tried < last)
-
-        at_here = Try(before, made, nans, above, planes, f, Touch(log_l, here, c, s))
-        tried, evaluations, nans, above, _, point, (value, slopes, _, _) = lax.while_loop(goes_on, one_try, at_here)
-        accepted = (value > log_y) & (evaluations > made)
-        state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
-        here = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), slopes, here)
-        angle = jnp.where(accepted, sheet.theta[tried - 1 - before] - angles.here[t], 0.0)
-        trace = write(trace, t - first, state, Info(evaluations, nans, ~accepted, angle))
-        proposals = proposals.at[t - first].set(tried)
-        progress = angles.go_on(t, tried, nans, sheet, accepted, state)
-        return (trace, proposals), progress, jnp.where(progress.tried == 0, 0, evaluations), here, above
-
-    nothing = empty_trace(rows, start.state.f), jnp.zeros(rows, jnp.int32)
-    begin = nothing, angles.begin(first, start.state), jnp.int32(0), start.here, start.above
-    trace, end, _, here, above = lax.while_loop(lambda carry: carry[1].t < stop, one_update, begin)
-    return trace, Known(end.state, here, above)
+    nothing, at_here = jnp.int32(0), Touch(state.log_likelihood, here, c, s)
+    end = lax.while_loop(
+        lambda last: ~last.found & (last.tried < MAX_EVALUATIONS),
+        one_try,
+        Try(nothing, nothing, nothing, above, planes, state.f, at_here, jnp.asarray(False), curve.here, curve.begin),
+    )
+    new = State(end.point, end.touch.value), end.touch.slopes
+    state, here = either(end.found, new, (state, here))
+    info = Info(end.evaluations, end.nans, ~end.found, curve.turned(end.found, end.theta))
+    return Known(state, here, end.above), info, end.tried
 
 
 @partial(jax.jit, static_argnums=0)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ellipslice.engines.elementwise import NotElementwise, elementwise
 from ellipslice.engines.site_program import CPU
+from ellipslice.moves.arithmetic import rounded
 from ellipslice.pytree import pytree, set_fields
 
 LANES = 16
@@ -92,16 +93,8 @@ def largest(values: Any) -> Any:
 
 
 def _total(a: Any, m: Any) -> Any:
-    total = _together(operator.add, _in_rows(_rounded(a)))
+    total = _together(operator.add, _in_rows(rounded(a)))
     return total if m is None else total - _log_product(m)
-
-
-def _rounded(values: Any) -> Any:
-    """The same, each worked out before it is added up.
-
-    A product and a sum can be one operation, which rounds once, and XLA makes them one in some loops and not in others.
-    """
-    return jnp.where(jnp.isnan(values), jnp.nan, values)
 
 
 def _log_product(factors: Any) -> Any:

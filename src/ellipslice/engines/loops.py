@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from ellipslice.engines.angles import WIDTH, Sheet, next_sheet, traced_sheets
+from ellipslice.engines.angles import next_angle
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -26,23 +26,14 @@ WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 """XLA takes half of that as a rule, also where there is more."""
 
 
-class Progress(NamedTuple):
-    """Where a chain is inside a block: update `t` is next, and has tried `tried` angles in vain."""
-
-    t: Any
-    tried: Any
-    nans: Any
-    sheet: Sheet
-    """Angles that it tries next."""
-    state: State
-
-
 class Trace(NamedTuple):
     """The rows of a block: what each update left behind."""
 
     f: Any
     log_likelihood: Any
     info: Info
+    proposals: Any
+    """Angles tried, the paper's count; more than evaluations if some were ruled out without one."""
 
 
 @jax.jit
@@ -88,98 +79,43 @@ def as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *argument
 _as_one_function = jax.jit(as_one_function, static_argnums=(0, 1), compiler_options=WIDE_VECTORS)
 
 
-def search_block(
-    rows: int, move: Search, look_ahead: int, likelihood: Any, start: State, noise: Noise, span: Any
+def step_block(
+    rows: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any, start: State, noise: Noise, span: Any
 ) -> tuple[Trace, State]:
-    """Updates of a block, `span` says from where to where.
+    """Updates of a block by any move; searches look so far ahead."""
+    target = CompiledTarget(likelihood, prepared, look_ahead)
 
+    def one(noise: Noise, state: State) -> tuple[State, State, Info, Any]:
+        state, info = move.step(noise, state, target)
+        return state, state, info, info.evaluations
+
+    return run_block(rows, one, start, start.f, noise, span)
+
+
+def run_block(
+    rows: int, one: Callable[[Noise, Any], tuple[Any, State, Info, Any]], start: Any, f: Any, noise: Noise, span: Any
+) -> tuple[Trace, Any]:
+    """Updates of a block, `span` says from where to where: their trace, and where they lead to from `start`.
+
+    `one` takes the noise of an update and where it begins, and returns where it ends, its state, info and proposals.
     The trace has `rows` rows, at least as many as there are updates to make; those left over are empty.
     """
     first, stop = span
-    angles = Angles(move, noise)
 
-    def one_update(carry: tuple[Trace, Progress]) -> tuple[Trace, Progress]:
-        """Or as much of it as there are angles on a sheet, which is all but for one update in thousands."""
-        trace, (t, before, nans, sheet, (f, log_l)) = carry
-        a, b = move.curve(f, noise.nu[t], angles.here[t])
-        log_y = log_l - noise.level[t]
-        last = jnp.minimum(before + WIDTH, MAX_EVALUATIONS)
+    def write(t: Any, carry: tuple[Any, Trace]) -> tuple[Any, Trace]:
+        chain, trace = carry
+        chain, state, info, proposals = one(Noise(*(part[t] for part in noise)), chain)
+        row = Trace(*state, info, proposals)
+        return chain, jax.tree.map(lambda column, value: column.at[t - first].set(value), trace, row)
 
-        def point_at(theta: Any) -> Any:
-            w_a, w_b = lax.optimization_barrier(move.weights(theta))  # once, not for each value
-            return a * w_a + b * w_b
-
-        def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-            tried, nans, _, _ = carry
-            if look_ahead > 1:
-                tried, nans = _look_ahead(
-                    look_ahead, point_at, likelihood, sheet.theta, log_y, before, last, tried, nans
-                )
-            point, value = judged(likelihood, point_at(sheet.theta[tried - before]))
-            return tried + 1, nans + jnp.isnan(value), point, value
-
-        tried, nans, point, value = lax.while_loop(
-            lambda carry: ~(carry[3] > log_y) & (carry[0] < last),
-            one_try,
-            (before, nans, f, jnp.full_like(log_l, -jnp.inf)),
-        )
-        accepted = value > log_y
-        state = State(jnp.where(accepted, point, f), jnp.where(accepted, value, log_l))
-        angle = jnp.where(accepted, sheet.theta[tried - 1 - before] - angles.here[t], 0.0)
-        trace = write(trace, t - first, state, Info(tried, nans, ~accepted, angle))
-        return trace, angles.go_on(t, tried, nans, sheet, accepted, state)
-
-    begin = empty_trace(rows, start.f), angles.begin(first, start)
-    trace, end = lax.while_loop(lambda carry: carry[1].t < stop, one_update, begin)
-    return trace, end.state
+    chain, trace = lax.fori_loop(first, stop, write, (start, _empty_trace(rows, f)))
+    return trace, chain
 
 
-class Angles:
-    """The angles of a block's searches: a sheet for each update, and more on demand."""
-
-    def __init__(self, move: Search, noise: Noise):
-        self._move, self._uniforms = move, noise.uniforms
-        self.here, self._sheets = traced_sheets(move, noise.uniforms.first)
-
-    def begin(self, t: Any, state: State) -> Progress:
-        """At the start of update `t`."""
-        return Progress(t, jnp.int32(0), jnp.int32(0), self._first(t), state)
-
-    def go_on(self, t: Any, tried: Any, nans: Any, sheet: Sheet, accepted: Any, state: State) -> Progress:
-        """After a sheet of update `t`: at the next update, or at the next sheet."""
-        ended = accepted | (tried >= MAX_EVALUATIONS)
-        following = lax.cond(
-            ended,
-            lambda: self._first(t + 1),
-            lambda: next_sheet(self._move, self.here[t], self._uniforms[t], sheet, tried),
-        )
-        return Progress(t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans), following, state)
-
-    def _first(self, t: Any) -> Sheet:
-        return Sheet(*(part[jnp.minimum(t, len(self.here) - 1)] for part in self._sheets))
-
-
-def _look_ahead(
-    count: int,
-    point_at: Callable[[Any], Any],
-    likelihood: Any,
-    theta: Any,
-    log_y: Any,
-    before: Any,
-    last: Any,
-    tried: Any,
-    nans: Any,
-) -> tuple[Any, Any]:
-    """Skip to the next angle that could be on the slice, evaluating `count` at once.
-
-    A batch may round differently from a single evaluation, so it only picks the angle that is judged. The chain is then
-    the same for any look-ahead.
-    """
-    ahead = tried + jnp.arange(count)
-    values = over_many(likelihood)(jax.vmap(point_at)(theta[jnp.minimum(ahead - before, WIDTH - 1)]))
-    hopeful = (values > log_y - 1e-8 * (1 + jnp.abs(log_y))) & (ahead < last)
-    pick = jnp.where(hopeful.any(), tried + jnp.argmax(hopeful), jnp.minimum(tried + count, last) - 1)
-    return pick.astype(tried.dtype), nans + jnp.sum(jnp.isnan(values) & (ahead < pick), dtype=nans.dtype)
+def _empty_trace(rows: int, f: Any) -> Trace:
+    """Rows that no update has written to yet, for states like f."""
+    whole, real = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, f.dtype)
+    return Trace(jnp.zeros((rows, len(f)), f.dtype), real, Info(whole, whole, whole.astype(bool), real), whole)
 
 
 def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
@@ -188,38 +124,11 @@ def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:
     return point, lax.optimization_barrier(jnp.asarray(likelihood(point), point.dtype))
 
 
-def step_block(
-    rows: int, move: Move, likelihood: Any, prepared: Any, start: State, noise: Noise, span: Any
-) -> tuple[Trace, State]:
-    """Updates of a block, by a move that is not a search."""
-    first, stop = span
-    target = CompiledTarget(likelihood, prepared)
-
-    def one(t: Any, carry: tuple[State, Trace]) -> tuple[State, Trace]:
-        state, trace = carry
-        state, info = move.step(Noise(*(part[t] for part in noise)), state, target)
-        return state, write(trace, t - first, state, info)
-
-    state, trace = lax.fori_loop(first, stop, one, (start, empty_trace(rows, start.f)))
-    return trace, state
-
-
-def empty_trace(rows: int, f: Any) -> Trace:
-    """Rows that no update has written to yet."""
-    whole, real = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, f.dtype)
-    return Trace(jnp.zeros((rows, len(f)), f.dtype), real, Info(whole, whole, whole.astype(bool), real))
-
-
-def write(trace: Trace, row: Any, state: State, info: Info) -> Trace:
-    """The trace with one row written."""
-    return jax.tree.map(lambda rows, value: rows.at[row].set(value), trace, Trace(*state, info))
-
-
 class CompiledTarget:
-    """The posterior as moves see it inside compiled code."""
+    """The posterior as moves see it inside compiled code; their searches evaluate `look_ahead` angles at a time."""
 
-    def __init__(self, likelihood: Any, prepared: Any = None):
-        self.log_likelihood, self.prepared = likelihood, prepared
+    def __init__(self, likelihood: Any, prepared: Any = None, look_ahead: int = 1):
+        self.log_likelihood, self.prepared, self._look_ahead = likelihood, prepared, look_ahead
 
     def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> CompiledTarget:
         """The same engine with another log-likelihood, for a move inside another."""
@@ -231,29 +140,94 @@ class CompiledTarget:
 
     def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""
-        nu, level, uniforms = noise
-        place = uniforms(0)
-        here = move.here(place)
-        a, b = move.curve(state.f, nu, here)
-        log_y = state.log_likelihood - level
-        start = (jnp.asarray(part, nu.dtype) for part in move.begin(here, place, uniforms(1)))
+        curve = Curve(move, noise, state)
 
-        def one_try(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-            tried, nans, _, _, _, theta, theta_min, theta_max = carry
-            w_a, w_b = lax.optimization_barrier(move.weights(theta))  # once, not for each value
-            f, value = judged(self.log_likelihood, a * w_a + b * w_b)
-            bracket = move.shrink(theta, theta_min, theta_max, here)
-            accepted = value > log_y - move.log_factor(theta)
-            following = (move.propose(*bracket, uniforms(tried + 2)), *bracket)
-            angle = (
-                jnp.where(accepted, old, new) for new, old in zip(following, (theta, theta_min, theta_max), strict=True)
-            )
-            return tried + 1, nans + jnp.isnan(value), f, value, accepted, *angle
+        def is_found(new: State, at: Any) -> Any:
+            return new.log_likelihood > curve.level(at[5])
 
-        tried, nans, f, value, accepted, theta, *_ = lax.while_loop(
-            lambda carry: ~carry[4] & (carry[0] < MAX_EVALUATIONS),
-            one_try,
-            (jnp.int32(0), jnp.int32(0), state.f, jnp.asarray(-jnp.inf, nu.dtype), jnp.asarray(False), *start),
+        def one_try(carry: tuple[State, Any]) -> tuple[State, Any]:
+            _, at = carry
+            if self._look_ahead > 1:
+                at = self._skip(curve, at)
+            *angle, tried, nans, _ = at
+            new = self.at(curve.point(*curve.weights(angle[0])))
+            following = curve.after(angle, tried)  # found or not, for then it need not wait for the value
+            return new, jnp.stack([*following, tried + 1, nans + jnp.isnan(new.log_likelihood), angle[0]])
+
+        # Where the loop is not one function every array takes time. So all numbers are in one: the next angle, how many
+        # were tried, how many gave NaN, and the angle of the new state.
+        nowhere = State(state.f, jnp.full_like(state.log_likelihood, -jnp.inf))
+        begin = jnp.stack([*curve.begin, *jnp.zeros(3, state.f.dtype)])
+        new, at = lax.while_loop(
+            lambda carry: ~is_found(*carry) & (carry[1][3] < MAX_EVALUATIONS), one_try, (nowhere, begin)
         )
-        info = Info(tried, nans, ~accepted, jnp.where(accepted, theta - here, 0.0))
-        return State(jnp.where(accepted, f, state.f), jnp.where(accepted, value, state.log_likelihood)), info
+        found, (tried, nans) = is_found(new, at), at[3:5].astype(jnp.int32)
+        return either(found, new, state), Info(tried, nans, ~found, curve.turned(found, at[5]))
+
+    def _skip(self, curve: Curve, at: Any) -> Any:
+        """On to the next angle that could be on the slice, or to the last of some, by evaluating these at once.
+
+        A batch may round differently from a single evaluation, so it only picks the angle that is judged. The chain is
+        then the same for any look-ahead.
+        """
+
+        def following(at: Any, _: None) -> tuple[Any, Any]:
+            *angle, tried, nans, last = at
+            return jnp.stack([*curve.after(angle, tried), tried + 1, nans, last]), at
+
+        _, ahead = lax.scan(following, at, length=self._look_ahead)
+        values = over_many(self.log_likelihood)(jax.vmap(lambda at: curve.point(*curve.weights(at[0])))(ahead))
+        level, within = curve.level(ahead[:, 0]), ahead[:, 3] < MAX_EVALUATIONS
+        hopeful = (values > level - 1e-8 * (1 + jnp.abs(level))) & within
+        pick = jnp.where(hopeful.any(), jnp.argmax(hopeful), jnp.sum(within) - 1)
+        return ahead[pick].at[4].add(jnp.sum(jnp.isnan(values[:-1]) & (jnp.arange(1, self._look_ahead) <= pick)))
+
+
+class Curve:
+    """What an update's search runs along, in compiled code.
+
+    Attributes
+    ----------
+    here : scalar
+        Position of the current state.
+    a, b : arrays
+        The two vectors that span the curve.
+    log_y : scalar
+        The level of the slice, for an ellipse.
+    begin : tuple
+        The first angle: theta, theta_min, theta_max.
+    """
+
+    def __init__(self, move: Search, noise: Noise, state: State):
+        nu, level, self._uniforms = noise
+        place = self._uniforms(0)
+        self._move, self.here = move, jnp.asarray(move.here(place), nu.dtype)
+        self.a, self.b = move.curve(state.f, nu, self.here)
+        self.log_y = state.log_likelihood - level
+        begin = move.begin(self.here, place, self._uniforms(1))
+        self.begin = tuple(jnp.asarray(part, nu.dtype) for part in begin)
+
+    def after(self, angle: Sequence[Any], tried: Any) -> tuple[Any, Any, Any]:
+        """The angle to try if one is rejected before which `tried` were."""
+        return next_angle(self._move, self.here, angle, self._uniforms(tried.astype(jnp.int32) + 2))
+
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        """How much of each of the two vectors there is."""
+        return lax.optimization_barrier(self._move.weights(theta))  # once, not for each value
+
+    def point(self, w_a: Any, w_b: Any) -> Any:
+        """The state with these weights."""
+        return self.a * w_a + self.b * w_b
+
+    def level(self, theta: Any) -> Any:
+        """What a log-likelihood must exceed there."""
+        return self.log_y - self._move.log_factor(theta)
+
+    def turned(self, found: Any, theta: Any) -> Any:
+        """How far an update went."""
+        return jnp.where(found, theta - self.here, 0.0)
+
+
+def either(condition: Any, one: Any, other: Any) -> Any:
+    """One tree or the other."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

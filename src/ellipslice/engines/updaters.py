@@ -10,7 +10,8 @@ import numpy as np
 
 from ellipslice.engines import loops
 from ellipslice.engines.cutting_planes import Known, bounded_block, expand
-from ellipslice.moves import Info, Move, Search, State
+from ellipslice.engines.loops import Trace
+from ellipslice.moves import Move, Search, State
 from ellipslice.noise import Noise
 
 
@@ -46,10 +47,17 @@ class Updater:
             self._in_one = False  # XLA could not, so as it comes
             return loops.run_loop(False, self._loop, self._static, *arguments)
 
-    def read(self, trace: Any, count: int) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        """States, log-likelihoods, info and proposals of the updates, so many, with which a trace begins."""
-        f, log_likelihood, info = _first(trace, count)
-        return f, log_likelihood, info, info.evaluations
+    def read(self, trace: Trace, count: int) -> Trace:
+        """The rows that so many updates have filled.
+
+        If they are few they are copied, or they would hold the room for all of them.
+        """
+
+        def first(column: Any) -> np.ndarray:
+            filled = np.asarray(column)[:count]
+            return filled.copy() if 2 * count <= len(column) else filled
+
+        return jax.tree.map(first, trace)
 
     _loop: Any
     _static: tuple[Any, ...]
@@ -59,37 +67,29 @@ class Updater:
 
 
 class Steps(Updater):
-    """Any move that is not a search."""
+    """Any move; if it is a search it may look ahead."""
 
-    def __init__(self, in_one: bool, longest: int, move: Move, likelihood: Any, prepared: Any):
+    def __init__(self, in_one: bool, longest: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any):
         super().__init__(in_one, longest, likelihood)
-        self._loop, self._static, self._prepared = loops.step_block, (longest, move), prepared
+        self._loop, self._static, self._prepared = loops.step_block, (longest, move, look_ahead), prepared
 
     def _arguments(self, chain: Any, noise: Noise) -> tuple[Any, ...]:
         return self._likelihood, self._prepared, chain, noise
 
 
-class Searches(Updater):
-    """A search: its angles are worked out ahead, and looked up."""
-
-    def __init__(self, in_one: bool, longest: int, move: Search, look_ahead: int, likelihood: Any):
-        super().__init__(in_one, longest, likelihood)
-        self._loop, self._static = loops.search_block, (longest, move, look_ahead)
-
-    def prepare(self, noise: Noise) -> Noise:
-        return Noise(*(part[:, 0] for part in noise))  # a search is one part
-
-
-class BoundedSearches(Searches):
+class BoundedSearches(Updater):
     """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
     def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, bend_rate: float | None):
-        super().__init__(in_one, longest, move, 1, likelihood)
+        super().__init__(in_one, longest, likelihood)
         self._loop, self._static, self._bend_rate = bounded_block, (longest, move, bend_rate), bend_rate
 
     def begin(self, state: State) -> Known:
         _, slopes = expand(self._bend_rate, self._likelihood, state.f)
         return Known(super().begin(state), slopes, jnp.int32(0))
+
+    def prepare(self, noise: Noise) -> Noise:
+        return Noise(*(part[:, 0] for part in noise))  # a search is one part
 
     def check(self, chain: Known) -> None:
         if int(chain.above):
@@ -99,17 +99,3 @@ class BoundedSearches(Searches):
                 else f"a value of the log-likelihood was above a bound that follows from its class's bend_rate, "
                 f"{self._bend_rate:g}. That is too small, or there is no such number: None."
             )
-
-    def read(self, trace: Any, count: int) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        trace, proposals = trace
-        return *_first(trace, count), _first(proposals, count)
-
-
-def _first(trace: Any, count: int) -> Any:
-    """The rows that were filled. If they are few they are copied, or they would hold the room for all of them."""
-
-    def first(part: Any) -> np.ndarray:
-        filled = np.asarray(part)[:count]
-        return filled.copy() if 2 * count <= len(part) else filled
-
-    return jax.tree.map(first, trace)

@@ -35,6 +35,14 @@ def cos_sin(theta: Any) -> tuple[Any, Any]:
     return xp.cos(theta), xp.sin(theta)
 
 
+def rounded(product: Any) -> Any:
+    """A product that is rounded before anything is added to it.
+
+    Of a product and a sum a compiler makes one operation, which rounds once, in some programs and not in others.
+    """
+    return jnp.where(jnp.isnan(product), jnp.nan, product) if isinstance(product, jax.Array) else product
+
+
 def put(f: Any, block: Any, values: Any) -> Any:
     """A copy of f with other values at the indices `block`."""
     if isinstance(f, np.ndarray):

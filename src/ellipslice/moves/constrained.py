@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.moves.arcs import Arcs, allowed_arcs
-from ellipslice.moves.arithmetic import cos_sin, where
+from ellipslice.moves.arithmetic import cos_sin, rounded, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.search import Search
 from ellipslice.noise import Noise
@@ -66,7 +66,7 @@ class AlongArcs(Search):
     arcs: Arcs
 
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
-        tau = self.arcs.length * u
+        tau = rounded(self.arcs.length * u)
         return tau, tau - self.arcs.length, tau
 
     def weights(self, theta: Any) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ellipslice.moves.arithmetic import cos_sin, where
+from ellipslice.moves.arithmetic import cos_sin, rounded, where
 from ellipslice.moves.search import Search
 
 FULL_TURN = 2 * pi
@@ -81,10 +81,10 @@ class EllipticalSlice(Search):
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
         width = self.bracket_width
         if width == FULL_TURN:  # step 3: the first proposal is both ends of the bracket
-            theta = width * u
+            theta = rounded(width * u)
             return theta, theta - width, theta
-        theta_min = -width * place  # Section 2.4: the ends of a narrower bracket are not tried
-        return theta_min + width * u, theta_min, theta_min + width
+        theta_min = rounded(-width * place)  # Section 2.4: the ends of a narrower bracket are not tried
+        return theta_min + rounded(width * u), theta_min, theta_min + width
 
     def weights(self, theta: Any) -> tuple[Any, Any]:
         return cos_sin(theta)  # step 4

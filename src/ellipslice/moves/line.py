@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.moves.arithmetic import rounded
 from ellipslice.moves.base import Info, State, Target
 from ellipslice.moves.search import Search
 from ellipslice.moves.straight import PriorOnLine, Straight, prior_on_line
@@ -64,8 +65,8 @@ class Line(Search):
     log_prior: PriorOnLine
 
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
-        w_min = -self.width * place
-        return w_min + self.width * u, w_min, w_min + self.width
+        w_min = rounded(-self.width * place)
+        return w_min + rounded(self.width * u), w_min, w_min + self.width
 
     def weights(self, theta: Any) -> tuple[Any, Any]:
         return 1.0, theta
