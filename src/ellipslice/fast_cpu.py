@@ -17,6 +17,12 @@ KEEP = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 2
 """Bytes: arrays up to the first stay in the heap, which is never handed back, and grows in steps of the last."""
 
 
+DRAWS = 1 << 30
+"""Bytes of draws that were let go, whose memory is kept for other draws, at most."""
+
+_kept_memory = 0
+
+
 def fast_cpu() -> None:
     """Have XLA compile every loop in this process into one function, and keep memory for new arrays, on CPUs.
 
@@ -26,7 +32,8 @@ def fast_cpu() -> None:
 
     Memory that is freed stays with the process for the arrays that come next, instead of being handed back to the
     system and fetched again page by page. This works at any time, on Linux with glibc; elsewhere nothing is changed.
-    What the process once used it keeps until it ends, arrays of more than 32 MB excepted.
+    What the process once used it keeps until it ends: arrays of up to 32 MB, and of larger ones draws of `sample`, up
+    to 1 GB of them.
 
     Both concern the whole process, and the first slows some loops down (those over many chains by `vmap`), so neither
     is ever set by importing ellipslice.
@@ -54,8 +61,15 @@ def fast_cpu() -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {_EXTRA}{value}".strip()
 
 
+def kept_memory() -> int:
+    """Bytes of draws whose memory is kept for other draws when they are let go."""
+    return _kept_memory
+
+
 def _keep_memory() -> None:
-    """Tell glibc's malloc to keep what is freed."""
+    """Tell glibc's malloc, and ourselves, to keep what is freed."""
+    global _kept_memory
+    _kept_memory = DRAWS
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:  # musl has none
         for setting, value in KEEP.items():

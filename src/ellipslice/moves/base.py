@@ -2,7 +2,7 @@
 
 Every move has one form, step(noise, state, target) -> (state, info). What they ask of it differs:
 
-- A search along an ellipse (`Search`) says where it looks; the engine loops, with the angles of a block tabled ahead.
+- A search along an ellipse (`Search`) says where it looks; the engine loops, and may table the angles of a block.
 - A search along a line is not valid with the likelihood alone, for the prior changes along it: `Search.log_factor`.
 - A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` judges. A rejection
   is no failure, so `stuck` stays false; `angle` is then 0.

@@ -1,0 +1,99 @@
+"""Memory for draws, which is used again once nobody holds on to it."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.sampling import room
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere NumPy's memory is used")
+
+LENGTH = 2 * room.LARGE // 8
+"""Of an array of doubles for which the system is asked."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch):
+    monkeypatch.setattr(room, "_KEPT", [])
+
+
+def keep(monkeypatch, count):
+    """So many bytes."""
+    monkeypatch.setattr(room, "kept_memory", lambda: count)
+
+
+def doubles(length=LENGTH):
+    return room.empty_room((length,), np.dtype(float))
+
+
+def test_memory_is_kept_if_asked_for(monkeypatch):
+    keep(monkeypatch, 2**30)
+    array = doubles()
+    array[:] = 1.0
+    address = array.ctypes.data
+    del array
+    again = room.empty_room((2, LENGTH // 4), np.dtype(float))  # smaller, of another shape
+    assert again.ctypes.data == address
+    assert (again[0] == 1.0).all()  # the same pages
+    again[1] = 2.0
+    assert doubles().ctypes.data != address
+
+
+def test_memory_is_handed_back_unless_asked_for(monkeypatch):
+    keep(monkeypatch, 0)
+    array = doubles()
+    del array
+    assert room._KEPT == []
+
+
+def test_a_view_holds_its_memory(monkeypatch):
+    keep(monkeypatch, 2**30)
+    view = doubles().reshape(2, -1)[1, ::3].T.view(np.int64)[5:]
+    gc.collect()
+    view[:] = 7
+    other = doubles()
+    other[:] = -1.0
+    assert (view == 7).all()
+    assert not room._KEPT
+
+
+@pytest.mark.parametrize(("wanted", "used"), [(LENGTH // 2, True), (LENGTH // 2 - 1, False), (LENGTH + 1, False)])
+def test_memory_is_used_for_what_is_about_as_large(monkeypatch, wanted, used):
+    keep(monkeypatch, 2**30)
+    array = doubles()
+    del array
+    other = doubles(wanted)
+    other[:] = 1.0
+    assert (not room._KEPT) == used
+
+
+def test_no_more_is_kept_than_was_said(monkeypatch):
+    keep(monkeypatch, 3 * 8 * LENGTH)
+    arrays = [doubles() for _ in range(5)]
+    addresses = [array.ctypes.data for array in arrays]
+    while arrays:
+        del arrays[0]
+    assert len(room._KEPT) == 3
+    assert {doubles().ctypes.data for _ in range(3)} <= set(addresses[2:])  # the last ones
+
+
+def test_draws_of_one_run_stay_when_another_is_let_go(monkeypatch):
+    keep(monkeypatch, 2**30)
+    prior, size = es.Diagonal(np.ones(200)), 3000
+
+    def run(seed):
+        return es.sample(lambda f: -2 * ((f - 1) ** 2).sum(), prior, draws=size, chains=1, seed=seed, progress=False)
+
+    first = run(1)
+    kept, expected = first.posterior["f"][0, 10:20], first.posterior["f"][0, 10:20].to_numpy().copy()
+    del first
+    gc.collect()
+    for seed in (2, 3, 4):
+        run(seed)
+        gc.collect()
+    np.testing.assert_array_equal(kept, expected)
+    assert room._KEPT  # the others' memory went round
+    np.testing.assert_array_equal(run(1).posterior["f"][0, 10:20], expected)
