@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -17,6 +18,9 @@ from ellipslice.engines.device_noise import DeviceNoise, angle_uniform
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
+
+AT_ONCE = 4
+"""Passes that a GPU is told of at a time: their kernels are one graph, and a graph takes a while to launch."""
 
 
 class Wanted(NamedTuple):
@@ -127,8 +131,11 @@ def barrier_free_block(
         state.f,
         jnp.zeros((slots, chains, size + 5), dtype),
     )
+    at_once = min(AT_ONCE, passes) if jax.default_backend() == "gpu" else 1
     end = lax.while_loop(
-        lambda now: jnp.any(now.whole[0] < stop), lambda now: lax.fori_loop(0, passes, one_pass, now), begin
+        lambda now: jnp.any(now.whole[0] < stop),
+        lambda now: lax.fori_loop(0, passes, one_pass, now, unroll=at_once),
+        begin,
     )
     log_likelihood, proposals, nans, stuck, angle = (end.draws[..., size + i] for i in range(5))
     whole = proposals.astype(jnp.int32), nans.astype(jnp.int32), stuck > 0

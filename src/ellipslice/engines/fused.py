@@ -7,7 +7,6 @@ Written with Pallas, for NVIDIA GPUs from Hopper on.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ from ellipslice.noise import as_uniform, threefry
 FACTORS = 64
 """How many factors in [1, 2] are multiplied before a logarithm is taken: their product is far from overflow."""
 
-_LOAD_TAKES_INDEX = "idx" in inspect.signature(plgpu.load).parameters  # up to JAX 0.10
+_LOAD_TAKES_INDEX = jax.__version_info__ < (0, 11)
 
 
 def fused_block(
