@@ -27,13 +27,13 @@ WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 
 
 class Trace(NamedTuple):
-    """The rows of a block: what each update left behind."""
+    """The rows of a block: what each update left behind. Few arrays, for each takes time."""
 
     f: Any
-    log_likelihood: Any
-    info: Info
-    proposals: Any
-    """Angles tried, the paper's count; more than evaluations if some were ruled out without one."""
+    real: Any
+    """Log-likelihoods and angles, shape (rows, 2)."""
+    whole: Any
+    """Evaluations, NaNs, whether it was stuck, and proposals, shape (rows, 4)."""
 
 
 @jax.jit
@@ -105,7 +105,9 @@ def run_block(
     def write(t: Any, carry: tuple[Any, Trace]) -> tuple[Any, Trace]:
         chain, trace = carry
         chain, state, info, proposals = one(Noise(*(part[t] for part in noise)), chain)
-        row = Trace(*state, info, proposals)
+        real = jnp.stack([state.log_likelihood, info.angle])
+        whole = jnp.stack([jnp.asarray(part, jnp.int32) for part in (*info[:3], proposals)])
+        row = Trace(state.f, real, whole)
         return chain, jax.tree.map(lambda column, value: column.at[t - first].set(value), trace, row)
 
     chain, trace = lax.fori_loop(first, stop, write, (start, _empty_trace(rows, f)))
@@ -114,8 +116,7 @@ def run_block(
 
 def _empty_trace(rows: int, f: Any) -> Trace:
     """Rows that no update has written to yet, for states like f."""
-    whole, real = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, f.dtype)
-    return Trace(jnp.zeros((rows, len(f)), f.dtype), real, Info(whole, whole, whole.astype(bool), real), whole)
+    return Trace(jnp.zeros((rows, len(f)), f.dtype), jnp.zeros((rows, 2), f.dtype), jnp.zeros((rows, 4), jnp.int32))
 
 
 def judged(likelihood: Any, point: Any) -> tuple[Any, Any]:

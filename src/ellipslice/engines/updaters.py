@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.engines import loops
 from ellipslice.engines.cutting_planes import Known, bounded_block, expand
 from ellipslice.engines.loops import Trace
-from ellipslice.moves import Move, Search, State
+from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise
 
 
@@ -47,17 +47,15 @@ class Updater:
             self._in_one = False  # XLA could not, so as it comes
             return loops.run_loop(False, self._loop, self._static, *arguments)
 
-    def read(self, trace: Trace, count: int) -> Trace:
-        """The rows that so many updates have filled.
+    def read(self, trace: Trace, count: int) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
+        """States, log-likelihoods, info and proposals of the updates, so many, with which a trace begins.
 
         If they are few they are copied, or they would hold the room for all of them.
         """
-
-        def first(column: Any) -> np.ndarray:
-            filled = np.asarray(column)[:count]
-            return filled.copy() if 2 * count <= len(column) else filled
-
-        return jax.tree.map(first, trace)
+        few = 2 * count <= len(trace.f)
+        f, real, whole = (np.asarray(part)[:count].copy() if few else np.asarray(part)[:count] for part in trace)
+        evaluations, nans, stuck, proposals = whole.T
+        return f, real[:, 0], Info(evaluations, nans, stuck > 0, real[:, 1]), proposals
 
     _loop: Any
     _static: tuple[Any, ...]
