@@ -13,7 +13,15 @@ LONG := tests/running/test_bench.py::test_a_short_run_writes_its_results tests/s
     tests/running/test_examples.py::test_models_with_unknown_parameters tests/interop/test_numpyro.py::test_the_page_runs \
     tests/statistical/test_evidence.py::test_labels_from_the_prior_and_from_two_references_agree \
     tests/running/test_store.py::test_killed_for_real tests/statistical/test_separable.py \
-    tests/exact/test_farmed.py::test_a_gaussian_process_by_workers_is_the_same_to_the_bit tests/running/test_docs.py
+    tests/exact/test_farmed.py::test_a_gaussian_process_by_workers_is_the_same_to_the_bit tests/running/test_docs.py \
+    tests/running/test_readme.py::test_the_page_on_clusters tests/running/test_readme.py::test_the_page_on_the_command_line \
+    tests/running/test_examples.py::test_the_evidence_says_that_the_rate_of_explosions_changed \
+    tests/running/test_comparison.py::test_scaling_draws_what_it_measures \
+    tests/interop/test_pymc.py::test_the_rest_is_left_to_nuts_in_one_process_and_in_two \
+    tests/interop/test_pymc.py::test_the_page_runs tests/interop/test_blackjax.py::test_the_page_runs \
+    tests/interop/test_numpyro.py::test_mean_covariance_and_likelihood_follow_another_site \
+    tests/statistical/test_two_functions.py::test_noise_that_changes_moves_well \
+    tests/statistical/test_narrow_factors.py::test_the_posterior_is_the_same
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs test long kills malformed package format coverage clean
