@@ -143,45 +143,60 @@ class CompiledTarget:
         """`moves.search.search` as a compiled loop."""
         curve = Curve(move, noise, state)
 
-        def is_found(new: State, at: Any) -> Any:
-            return new.log_likelihood > curve.level(at[5])
+        def is_found(new: State, now: Any) -> Any:
+            return new.log_likelihood > curve.level(Numbers(*now).theta_of_new)
 
         def one_try(carry: tuple[State, Any]) -> tuple[State, Any]:
-            _, at = carry
+            _, now = carry
             if self._look_ahead > 1:
-                at = self._skip(curve, at)
-            *angle, tried, nans, _ = at
+                now = self._skip(curve, now)
+            *angle, tried, nans, _ = Numbers(*now)
             new = self.at(curve.point(*curve.weights(angle[0])))
             following = curve.after(angle, tried)  # found or not, for then it need not wait for the value
-            return new, jnp.stack([*following, tried + 1, nans + jnp.isnan(new.log_likelihood), angle[0]])
+            return new, jnp.stack(Numbers(*following, tried + 1, nans + jnp.isnan(new.log_likelihood), angle[0]))
 
-        # Where the loop is not one function every array takes time. So all numbers are in one: the next angle, how many
-        # were tried, how many gave NaN, and the angle of the new state.
         nowhere = State(state.f, jnp.full_like(state.log_likelihood, -jnp.inf))
-        begin = jnp.stack([*curve.begin, *jnp.zeros(3, state.f.dtype)])
-        new, at = lax.while_loop(
-            lambda carry: ~is_found(*carry) & (carry[1][3] < MAX_EVALUATIONS), one_try, (nowhere, begin)
+        begin = jnp.stack(Numbers(*curve.begin, *jnp.zeros(3, state.f.dtype)))
+        new, now = lax.while_loop(
+            lambda carry: ~is_found(*carry) & (Numbers(*carry[1]).tried < MAX_EVALUATIONS), one_try, (nowhere, begin)
         )
-        found, (tried, nans) = is_found(new, at), at[3:5].astype(jnp.int32)
-        return either(found, new, state), Info(tried, nans, ~found, curve.turned(found, at[5]))
+        found, end = is_found(new, now), Numbers(*now)
+        counts = end.tried.astype(jnp.int32), end.nans.astype(jnp.int32)
+        return either(found, new, state), Info(*counts, ~found, curve.turned(found, end.theta_of_new))
 
-    def _skip(self, curve: Curve, at: Any) -> Any:
+    def _skip(self, curve: Curve, now: Any) -> Any:
         """On to the next angle that could be on the slice, or to the last of some, by evaluating these at once.
 
         A batch may round differently from a single evaluation, so it only picks the angle that is judged. The chain is
         then the same for any look-ahead.
         """
 
-        def following(at: Any, _: None) -> tuple[Any, Any]:
-            *angle, tried, nans, last = at
-            return jnp.stack([*curve.after(angle, tried), tried + 1, nans, last]), at
+        def following(now: Any, _: None) -> tuple[Any, Any]:
+            *angle, tried, nans, last = Numbers(*now)
+            return jnp.stack(Numbers(*curve.after(angle, tried), tried + 1, nans, last)), now
 
-        _, ahead = lax.scan(following, at, length=self._look_ahead)
-        values = over_many(self.log_likelihood)(jax.vmap(lambda at: curve.point(*curve.weights(at[0])))(ahead))
-        level, within = curve.level(ahead[:, 0]), ahead[:, 3] < MAX_EVALUATIONS
+        _, rows = lax.scan(following, now, length=self._look_ahead)
+        ahead = Numbers(*rows.T)
+        values = over_many(self.log_likelihood)(jax.vmap(lambda t: curve.point(*curve.weights(t)))(ahead.theta))
+        level, within = curve.level(ahead.theta), ahead.tried < MAX_EVALUATIONS
         hopeful = (values > level - 1e-8 * (1 + jnp.abs(level))) & within
         pick = jnp.where(hopeful.any(), jnp.argmax(hopeful), jnp.sum(within) - 1)
-        return ahead[pick].at[4].add(jnp.sum(jnp.isnan(values[:-1]) & (jnp.arange(1, self._look_ahead) <= pick)))
+        nans = jnp.sum(jnp.isnan(values) & (jnp.arange(self._look_ahead) < pick))
+        return jnp.stack(Numbers(*rows[pick])._replace(nans=ahead.nans[0] + nans))
+
+
+class Numbers(NamedTuple):
+    """A search under way. They go through its loop as one array: if that is not one function, each array takes time."""
+
+    theta: Any
+    """What is tried next."""
+    theta_min: Any
+    theta_max: Any
+    tried: Any
+    """How many angles were tried."""
+    nans: Any
+    theta_of_new: Any
+    """The last that was."""
 
 
 class Curve:
