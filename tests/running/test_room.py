@@ -17,6 +17,7 @@ LENGTH = 2 * room.LARGE // 8
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
+    gc.collect()  # draws of other tests, or they might be let go during these
     monkeypatch.setattr(room, "_KEPT", [])
 
 
