@@ -646,7 +646,7 @@ def log_likelihood(f):
     return -jnp.sum((f - 1.0) ** 2)
 es.sample(log_likelihood, es.Diagonal(np.ones(100)), draws=2000, seed=1, chains=1, store=sys.argv[1], progress=False)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-tree = es.resume(sys.argv[1], log_likelihood, draws=100_000, progress=False)
+tree = es.resume(sys.argv[1], log_likelihood, draws=300_000, progress=False)
 print(tree.posterior.sizes["draw"], (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
@@ -654,8 +654,8 @@ print(tree.posterior.sizes["draw"], (resource.getrusage(resource.RUSAGE_SELF).ru
 def test_memory_stays_bounded(tmp_path):
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "run.zarr")]
     said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split()
-    assert int(said[0]) == 100_000
-    assert float(said[1]) < 30  # MiB, for 76 MiB of draws
+    assert int(said[0]) == 300_000
+    assert float(said[1]) < 110  # MiB, for 229 MiB of draws: two turns of 25 ms at the speed of this machine
 
 
 def test_json_is_all_there_is(made):
