@@ -53,7 +53,8 @@ class Updater:
         If they are few they are copied, or they would hold the room for all of them.
         """
         few = 2 * count <= len(trace.f)
-        f, real, whole = (np.asarray(part)[:count].copy() if few else np.asarray(part)[:count] for part in trace)
+        filled = (np.asarray(part)[:count] for part in trace)
+        f, real, whole = (part.copy() if few else part for part in filled)
         evaluations, nans, stuck, proposals = whole.T
         return f, real[:, 0], Info(evaluations, nans, stuck > 0, real[:, 1]), proposals
 
