@@ -13,15 +13,9 @@ import scipy.stats
 import ellipslice as es
 from ellipslice.engines import batched
 from ellipslice.engines.barrier_free import Wanted, barrier_free_block
-from ellipslice.engines.device_noise import (
-    chain_keys,
-    draw_noise,
-    first_angles,
-    normals,
-    rounded_normals,
-    source_of,
-    split_terms,
-)
+from ellipslice.engines.device_draws import source_of
+from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles
+from ellipslice.engines.device_normals import WHOLE_SD, normals, turned, whole_normals
 from ellipslice.engines.elementwise import NotElementwise, elementwise, padded_size
 from ellipslice.engines.fused import fused_angles, fused_block
 from ellipslice.engines.site_program import KERNEL
@@ -46,12 +40,12 @@ LIKELIHOODS = {
 }
 
 
-def make(name: str, move, dtype: str, length: int = LENGTH):
-    """A likelihood, states, and noise for a block."""
+def make(name: str, move, dtype: str, halves: bool = False):
+    """A likelihood, states, and noise for a block; its nu in terms, if it is made in halves."""
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
-    source = source_of(PRIOR, padded_size(SIZE), dtype, split=False)
-    draw = jax.jit(partial(draw_noise, move, length=length, dtype=dtype, angles=first_angles))
+    source = source_of(PRIOR, padded_size(SIZE), dtype, halves=halves)
+    draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
     noise = draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
     f = jnp.asarray(PRIOR.draw(np.random.default_rng(3), CHAINS), dtype)
     f = jnp.full_like(f, 0.5) if name == "beyond the table" else f
@@ -140,15 +134,28 @@ def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
         np.testing.assert_allclose(one, other, rtol=rounding, atol=10 * rounding)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_kernel_adds_up_the_terms_of_nu():
+    arguments = jnp.int32(LENGTH), Wanted(jnp.int32(0), jnp.int32(1)), LENGTH
+    with jax_settings(False):
+        likelihood, state, noise = make("logistic", MOVES[0], "float32", halves=True)
+        assert noise.nu.shape[-1] == 2 * padded_size(SIZE)
+        high, low = jnp.split(noise.nu, 2, axis=-1)
+        added = noise._replace(nu=(high + low) * noise.unit, unit=None)
+        one = fused_block(MOVES[0], 1, likelihood, state, noise, *arguments, interpret=True)
+        other = fused_block(MOVES[0], 1, likelihood, state, added, *arguments, interpret=True)
+    np.testing.assert_allclose(one[1].f, other[1].f, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(one[1].proposals, other[1].proposals)
+
+
+@pytest.mark.parametrize(("dtype", "halves"), [("float64", False), ("float32", False), ("float32", True)])
 @pytest.mark.parametrize("name", ["logistic", "ready-made"])
-def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype):
+def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     """As far as that goes without one: up to the GPU's own assembler."""
     from jax.sharding import AbstractDevice, AbstractMesh
 
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
     with jax_settings(dtype == "float64"):
-        likelihood, state, noise = make(name, MOVES[0], dtype)
+        likelihood, state, noise = make(name, MOVES[0], dtype, halves)
         wanted = Wanted(jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
@@ -176,11 +183,13 @@ def test_both_ways_to_make_angles_agree(move):
 
 def test_noise_is_a_function_of_seed_chain_and_update():
     with jax_settings():
-        source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), split=False)
+        source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), halves=False)
         draw = partial(draw_noise, MOVES[0], source, dtype=np.dtype("float64"), angles=first_angles)
         many = draw(chain_keys(5, range(4)), jnp.uint32(0), 20)
         alone = draw(chain_keys(5, [2]), jnp.uint32(8), 6)
     for whole, part in zip(many, alone, strict=True):
+        if whole is None:  # the unit of terms
+            continue
         axis = 0 if whole.shape[0] == 20 else 1
         chosen = np.moveaxis(np.asarray(whole), axis, 0)[8:14]
         chosen = np.moveaxis(chosen, 0, axis).take([2], axis + 1)
@@ -190,14 +199,17 @@ def test_noise_is_a_function_of_seed_chain_and_update():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["float64", "float32", "rounded"])
+@pytest.mark.parametrize("kind", ["float64", "float32", "whole"])
 def test_normals_are_normal_and_independent(kind):
     count, rows = 64, 4000
     with jax_settings(kind == "float64"):
         keys = jnp.asarray(np.random.default_rng(0).integers(0, 2**32, (2, rows), dtype=np.uint32))
-        z = rounded_normals(keys, count) if kind == "rounded" else normals(keys, count, np.dtype(kind))
-        z = np.asarray(z.astype(jnp.float32), np.float64)
-    assert scipy.stats.kstest(z.ravel() if kind != "rounded" else z.ravel() * (1 + 1e-3), "norm").pvalue > 1e-4
+        z = whole_normals(keys, count) if kind == "whole" else normals(keys, count, np.dtype(kind))
+        z = np.asarray(z).astype(np.float64)
+    if kind == "whole":
+        assert np.array_equal(z, np.rint(z))
+        z = (z + np.random.default_rng(1).uniform(-0.5, 0.5, z.shape)) / np.sqrt(WHOLE_SD**2 + 1 / 12)
+    assert scipy.stats.kstest(z.ravel(), "norm").pvalue > 1e-4
     error = np.sqrt(rows) * (z.T @ z / rows - np.eye(count))
     off = error[~np.eye(count, dtype=bool)]
     assert abs(error.diagonal()).max() < 6 * np.sqrt(2)
@@ -206,23 +218,22 @@ def test_normals_are_normal_and_independent(kind):
     assert abs(np.sqrt(rows) * z.mean(0)).max() < 6
 
 
-def test_products_of_half_precision_keep_the_covariance():
-    """Three terms do, to 1e-5 in every direction; two do not, which is how we know that this can fail."""
-    problem = es.Dense(PRIOR.rows.T @ PRIOR.rows + 0.01 * np.eye(SIZE))
-    rows = np.asarray(problem.rows)
-    inverse = np.linalg.inv(rows)
-
-    def off(terms: int) -> float:
-        summed = sum(np.asarray(term).astype(np.float64) for term in split_terms(rows, terms))
-        whitened = summed @ inverse
-        return np.abs(np.linalg.eigvalsh(whitened.T @ whitened) - 1).max()
-
-    assert off(3) < 1e-5 < off(2)
-
-
-def test_split_draws_have_the_prior_s_covariance():
+def test_pairs_of_normals_are_turned_by_every_angle():
+    words = np.concatenate([np.arange(4), np.random.default_rng(0).integers(0, 2**32, 10_000)]).astype(np.uint32)
     with jax_settings(False):
-        source = source_of(PRIOR, SIZE + -SIZE % 8, np.dtype("float32"), split=True)
+        x, y = (np.asarray(part, np.float64) for part in turned(jnp.float32(1), jnp.asarray(words)))
+    np.testing.assert_allclose(np.hypot(x, y), 1, atol=1e-6)
+    angle = np.arctan2(y, x)
+    below_45 = (words >> 2) * (np.pi / 2 * 2.0**-30) - np.pi / 4
+    back = np.exp(1j * (below_45 + np.pi * (words & 1)))
+    expected = np.where(words & 2, back.imag + 1j * back.real, back)
+    np.testing.assert_allclose(np.exp(1j * angle), expected, atol=1e-6)
+    assert scipy.stats.kstest(angle / (2 * np.pi) + 0.5, "uniform").pvalue > 1e-4
+
+
+def test_draws_by_products_of_halves_have_the_prior_s_covariance():
+    with jax_settings(False):
+        source = source_of(PRIOR, SIZE + -SIZE % 8, np.dtype("float32"), halves=True)
         keys = jnp.stack(threefry(jnp.arange(20_000, dtype=np.uint32), jnp.uint32(1), jnp.uint32(2), jnp.uint32(3)))
         nu = np.asarray(source.draw(keys), np.float64)[:, :SIZE]
     weights = np.random.default_rng(0).normal(size=(SIZE, 20))

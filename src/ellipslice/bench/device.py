@@ -12,7 +12,8 @@ import numpy as np
 
 from ellipslice.bench.contestants import Contestant, Outcome, own_function
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
-from ellipslice.engines.device_noise import Source, chain_keys, update_keys
+from ellipslice.engines.device_draws import Source
+from ellipslice.engines.device_noise import chain_keys, update_keys
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.paper import Problem
 from ellipslice.posterior import Posterior
@@ -102,7 +103,7 @@ def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
 @partial(jax.jit, static_argnums=3)
 def _draw(source: Source, keys: Any, first: Any, length: int) -> Any:
     keys = update_keys(keys, first, length).reshape(2, -1)
-    return jax.lax.optimization_barrier(source.draw(keys))[-1]
+    return jax.lax.optimization_barrier(source.draw_terms(keys)[0])[-1]
 
 
 def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Contestant:

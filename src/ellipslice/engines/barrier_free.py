@@ -34,7 +34,17 @@ class Wanted(NamedTuple):
         """Whether update t of the block leaves a draw, and its place among those of the block."""
         number = self.since + t + 1
         wanted = (number > 0) & (number % self.thin == 0)
-        return wanted, number // self.thin - jnp.maximum(self.since, 0) // self.thin - 1
+        return wanted, number // self.thin - self._before - 1
+
+    @property
+    def first(self) -> Any:
+        """The first update of the block that leaves a draw, if it is so long."""
+        return (self._before + 1) * self.thin - self.since - 1
+
+    @property
+    def _before(self) -> Any:
+        """Draws of earlier blocks."""
+        return jnp.maximum(self.since, 0) // self.thin
 
 
 class Draws(NamedTuple):

@@ -18,15 +18,8 @@ from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.barrier_free import Draws, Wanted, barrier_free_block
 from ellipslice.engines.base import Batch, Engine, Totals
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.device_noise import (
-    Source,
-    can_draw,
-    chain_keys,
-    draw_noise,
-    first_angles,
-    source_of,
-    update_keys,
-)
+from ellipslice.engines.device_draws import Source, can_draw, source_of
+from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles, update_keys
 from ellipslice.engines.devices import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
 from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.loops import evaluate_together
@@ -111,7 +104,7 @@ class BatchedEngine(Engine):
         count = len(chains)
         length = self.block_length(count)
         with jax_settings(self.double):
-            f = jnp.asarray(np.stack([start.f for start in starts]), self.dtype)
+            f = jnp.asarray(np.stack([start.f for start in starts], dtype=self.dtype, casting="same_kind"))
             if done is None or not done[0]:
                 state = State(f, evaluate_together(self.likelihood, f))
                 self._check(np.asarray(state.log_likelihood), chains)
@@ -128,12 +121,12 @@ class BatchedEngine(Engine):
         )
 
     def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
-        for chain, value in zip(chains, values, strict=True):
-            if not np.isfinite(value):
-                raise ValueError(
-                    f"the log-likelihood is {value} where chain {chain} starts, in single precision, and finite in "
-                    'double. Use precision="double".'
-                )
+        (bad,) = np.nonzero(~np.isfinite(values))
+        if len(bad):
+            raise ValueError(
+                f"the log-likelihood is {values[bad[0]]} where chain {chains[bad[0]]} starts, in single precision, and "
+                'finite in double. Use precision="double".'
+            )
 
 
 class FusedEngine(BatchedEngine):
@@ -234,7 +227,7 @@ def _run_own(
         angles, loop = fused_angles, partial(fused_block, plan.move, plan.look_ahead)
     else:
         angles, loop = first_angles, partial(barrier_free_block, plan.move, plan.look_ahead, plan.look_ahead)
-    noise = draw_noise(plan.move, source, keys, first, plan.length, plan.dtype, angles)
+    noise = draw_noise(plan.move, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
     state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
     proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
     totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))

@@ -53,17 +53,18 @@ def fused_block(
     inputs = {
         "f": jnp.pad(state.f, ((0, 0), (0, padded - size))),
         "log_likelihood": state.log_likelihood,
-        "nu": noise.nu.reshape(-1, padded),
+        "nu": noise.nu.reshape(noise.level.size, -1),
         "level": noise.level.ravel(),
         "theta": noise.theta.reshape(WIDTH, -1),
         "w_a": w_a.reshape(WIDTH, -1),
         "w_b": w_b.reshape(WIDTH, -1),
         "brackets": noise.brackets.reshape(2, -1),
         "keys": noise.keys.reshape(2, -1),
-        "numbers": jnp.stack([jnp.asarray(part, jnp.int32) for part in (stop, wanted.since, wanted.thin)]),
+        "numbers": jnp.stack([jnp.asarray(part, jnp.int32) for part in (stop, wanted.first, wanted.thin)]),
         "scalars": jnp.stack(scalars),
         "is_real": (jnp.arange(padded) < size).astype(dtype),
         "here": noise.here.ravel(),
+        **({} if noise.unit is None else {"unit": noise.unit}),
         **{f"data_{i}": part for i, part in enumerate(data)},
     }
     drawn, counted = (slots * chains,), (chains,)
@@ -186,19 +187,18 @@ class _Chain:
         self.data = [self._load(inputs[f"data_{i}"]) for i in range(len(self.program.data))]
         self.scalars = [inputs["scalars"][i] for i in range(len(self.program.scalars) + 1)]
         self.is_real = self._load_piece(inputs["is_real"], self.pieces - 1)
-        stop, since, thin = (inputs["numbers"][i] for i in range(3))
-        wanted = Wanted(since, thin)
+        stop, first, thin = (inputs["numbers"][i] for i in range(3))
 
         def one_update(t: Any, carry: Any) -> Any:
-            f, log_l, counts = carry
+            f, log_l, counts, (slot, wanted) = carry
             row = t * self.chains + chain
-            a, b = self._curve(f, self._load(inputs["nu"], row), row)
+            a, b = self._curve(f, self._nu(row), row)
             found, late = self._search(a, b, log_l, row)
             accepted, tried, nans = found.accepted == 1, found.tried, found.nans
             f = self._at(a, b, found, f)
             log_l = jnp.where(accepted, found.value, log_l)
             stuck = 1 - found.accepted
-            leaves_draw, slot = wanted.slot(t)
+            leaves_draw = t == wanted
 
             @pl.when(leaves_draw)
             def _() -> None:
@@ -212,13 +212,13 @@ class _Chain:
 
             proposals, nans_before, stuck_before, highest = counts
             counts = proposals + tried, nans_before + nans, stuck_before + stuck, jnp.maximum(highest, log_l)
-            return f, log_l, counts
+            slot, wanted = jnp.where(leaves_draw, slot + 1, slot), jnp.where(leaves_draw, wanted + thin, wanted)
+            return f, log_l, counts, (slot, wanted)
 
         none = jnp.int32(0)
-        log_l = inputs["log_likelihood"][chain]
-        f, log_l, counts = lax.fori_loop(
-            0, stop, one_update, (self._load(inputs["f"], chain), log_l, (none, none, none, log_l))
-        )
+        f, log_l = self._load(inputs["f"], chain), inputs["log_likelihood"][chain]
+        begin = f, log_l, (none, none, none, log_l), (none, first)
+        f, log_l, counts, _ = lax.fori_loop(0, stop, one_update, begin)
         self._store(outputs["f"], f, chain)
         outputs["log_likelihood"][chain] = log_l
         for name, number in zip(Counts._fields, counts, strict=True):
@@ -263,11 +263,13 @@ class _Chain:
             w_a, w_b, value = jnp.where(hit, c, w_a), jnp.where(hit, s, w_b), jnp.where(hit, here, value)
         nans = last.nans
         for i, here in enumerate(values):
-            nans = nans + jnp.where((here != here) & (used > i), one, none)
+            nans = jnp.where((here != here) & (used > i), nans + one, nans)
         return _Try(accepted, last.tried + used, nans, w_a, w_b, value)
 
     def _at(self, a: Any, b: Any, found: _Try, f: Any) -> tuple[Any, ...]:
         """The point that was accepted, else f. (In the kernel, conditions choose between single numbers only.)."""
+        if all(x is old for x, old in zip(a, f, strict=True)):  # then the weights of no point, (1, 0), give f
+            return tuple(x * found.w_a + y * found.w_b for x, y in zip(a, b, strict=True))
         yes = jnp.where(found.accepted == 1, self.dtype(1), self.dtype(0))
         no = self.dtype(1) - yes
         return tuple((x * found.w_a + y * found.w_b) * yes + old * no for x, y, old in zip(a, b, f, strict=True))
@@ -302,8 +304,15 @@ class _Chain:
         pieces = [self.move.curve(x, y, here) for x, y in zip(f, nu, strict=True)]
         return tuple(a for a, _ in pieces), tuple(b for _, b in pieces)
 
-    def _load(self, reference: Any, *index: Any) -> tuple[Any, ...]:
-        return tuple(self._load_piece(reference, i, *index) for i in range(self.pieces))
+    def _nu(self, row: Any) -> tuple[Any, ...]:
+        first = self._load(self.inputs["nu"], row)
+        if "unit" not in self.inputs:
+            return first
+        second, unit = self._load(self.inputs["nu"], row, start=self.pieces), self._load(self.inputs["unit"])
+        return tuple((x + y) * z for x, y, z in zip(first, second, unit, strict=True))
+
+    def _load(self, reference: Any, *index: Any, start: int = 0) -> tuple[Any, ...]:
+        return tuple(self._load_piece(reference, start + i, *index) for i in range(self.pieces))
 
     def _load_piece(self, reference: Any, piece: int, *index: Any) -> Any:
         return _load_lanes(reference, self.interpret, *index, pl.ds(piece * LANES, LANES))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.device_noise import can_draw, source_of
+from ellipslice.engines.device_draws import can_draw, source_of
 from ellipslice.engines.farmed import FarmedEngine
 from ellipslice.engines.host import HostEngine
 from ellipslice.engines.tracing import compilable
