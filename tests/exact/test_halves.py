@@ -45,13 +45,21 @@ def test_roundings_are_made_up_for_by_later_columns():
     assert off((high + low) * unit) < 0.8 * off(plain)
 
 
-@pytest.mark.parametrize("shape", [(8, 20), (20, 8), (16, 16)])
-def test_any_matrix_will_do(shape):
+@pytest.mark.parametrize("triangular", [False, True])
+@pytest.mark.parametrize("shape", [(8, 20), (20, 8), (16, 16), (72, 200), (200, 256)])
+def test_any_matrix_will_do(shape, triangular):
     rows = np.random.default_rng(0).normal(size=shape)
+    rows = np.triu(rows) + 10 * np.eye(*shape) if triangular else rows
     rows[:, -2:] = 0  # padding
     high, low, unit = (part.astype(np.float64) for part in in_halves(rows))
     assert np.array_equal(high, np.rint(high))
-    np.testing.assert_allclose((high + low) * unit, rows, atol=1e-6)
+    np.testing.assert_allclose((high + low) * unit, rows, atol=1e-5)
+
+
+def test_padding_changes_nothing():
+    rows = ROWS[:200, :200]
+    for one, other in zip(in_halves(rows), in_halves(np.pad(rows, ((0, 0), (0, 56)))), strict=True):
+        assert np.array_equal(one, other[..., :200])
 
 
 def cut_off_product(z: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -430,7 +430,7 @@ def test_a_start_that_overflows_in_single_precision_is_refused():
 )
 def test_any_traceable_prior_draws_on_the_device(prior):
     with jax_settings():
-        source = source_of(prior, 8, np.dtype("float64"), KERNEL)
+        source = source_of(prior, 8, np.dtype("float64"))
         keys = jnp.stack(threefry(jnp.arange(20_000, dtype=np.uint32), jnp.uint32(1), jnp.uint32(2), jnp.uint32(3)))
         nu = np.asarray(source.draw(keys))
     assert not nu[:, prior.size :].any()

@@ -43,9 +43,10 @@ def _made_up_for(rows: np.ndarray) -> np.ndarray:
     column, x_j is that column's rounding error over rows_jj alone if it is rounded where earlier ones shift it to.
     (Babai's way to a near point of a lattice, 1986.)
     """
-    target, x = np.array(rows), np.zeros_like(rows)
-    for start in range(0, rows.shape[1], PANEL):
-        end = min(start + PANEL, rows.shape[1])
+    noise = len(rows)
+    target, x = np.array(rows), np.zeros((noise, noise))
+    for start in range(0, noise, PANEL):
+        end = min(start + PANEL, noise)
         target[:end, start:end] += x[:end, :start] @ rows[:start, start:end]
         for j in range(start, end):
             target[:end, j] += x[:end, start:j] @ rows[start:j, j]
@@ -57,4 +58,5 @@ def _made_up_for(rows: np.ndarray) -> np.ndarray:
 
 def _is_triangular(rows: np.ndarray) -> bool:
     """Whether this is a Cholesky factor as it is used here, with zeros below the diagonal; padding does not count."""
-    return rows.shape[0] <= rows.shape[1] and not np.any(np.tril(rows, -1))
+    noise, size = rows.shape
+    return noise <= size and not np.any(rows[:, noise:]) and not np.any(np.tril(rows, -1))
