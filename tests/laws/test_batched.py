@@ -159,7 +159,7 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
         wanted = Wanted(jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
-            angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype), KERNEL)
+            angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype))
             return angles, fused_block(MOVES[0], 4, likelihood, state, noise, jnp.int32(5), wanted, LENGTH)
 
         with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
