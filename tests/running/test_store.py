@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -652,10 +653,12 @@ print(tree.posterior.sizes["draw"], (resource.getrusage(resource.RUSAGE_SELF).ru
 
 
 def test_memory_stays_bounded(tmp_path):
+    """What is in use: glibc would keep up to 40 MiB more that was let go, a part for each thread, were it not told."""
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "run.zarr")]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.split()
+    told = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**18)}
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=told).stdout.split()
     assert int(said[0]) == 300_000
-    assert float(said[1]) < 76  # MiB, for 229 MiB of draws
+    assert float(said[1]) < 36  # MiB, for 229 MiB of draws
 
 
 def test_json_is_all_there_is(made):
