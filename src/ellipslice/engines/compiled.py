@@ -372,5 +372,4 @@ class _Chain:
     def _draw(self, block: int) -> Any:
         source, draws, parts = self._lots
         with on_cpu():
-            noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
-            return self._updater.prepare(noise)
+            return draw_block(source, self._seed, self._number, block, self._length, parts, draws)

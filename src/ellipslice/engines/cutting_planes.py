@@ -101,7 +101,8 @@ def bounded_block(
     """Updates of a block, as `loops.step_block` makes them."""
 
     def one(noise: Noise, known: Known) -> tuple[Known, State, Info, Any]:
-        known, info, proposals = bounded_search(move, bend_rate, likelihood, noise, known)
+        first = Noise(*(field[0] for field in noise))  # a search is one part
+        known, info, proposals = bounded_search(move, bend_rate, likelihood, first, known)
         return known, known.state, info, proposals
 
     return run_block(rows, one, start, start.state.f, noise, span)

@@ -31,10 +31,6 @@ class Updater:
     def check(self, chain: Any) -> None:
         """Raise if something was found to be wrong on the way there."""
 
-    def prepare(self, noise: Noise) -> Noise:
-        """The noise of a block in the form that `run` takes."""
-        return noise
-
     def run(self, chain: Any, noise: Noise, first: int, stop: int) -> tuple[Any, Any]:
         """Updates `first` to `stop` of a block, at most `longest`: their trace, and the chain after them."""
         arguments = *self._arguments(chain, noise), np.array([first, stop], np.int32)
@@ -86,9 +82,6 @@ class BoundedSearches(Updater):
     def begin(self, state: State) -> Known:
         _, slopes = expand(self._bend_rate, self._likelihood, state.f)
         return Known(super().begin(state), slopes, jnp.int32(0))
-
-    def prepare(self, noise: Noise) -> Noise:
-        return Noise(*(part[:, 0] for part in noise))  # a search is one part
 
     def check(self, chain: Known) -> None:
         if int(chain.above):
