@@ -14,8 +14,8 @@ from ellipslice.priors import Dense, LowRank, Prior
 from ellipslice.priors.carried import Carried
 from ellipslice.pytree import pytree, set_fields, static
 
-SPLIT = 64
-"""From this many normals on the product that makes nu is made in half precision."""
+WORTH_HALVES = 64
+"""From this many normals on, draws in single precision are made by products of half precision."""
 
 LARGEST_CARRIED = 5000
 """Latent values beside which a predictor is drawn on the device."""
@@ -98,7 +98,7 @@ def source_of(prior: Prior, padded: int, dtype: Any, halves: bool | None = None)
     if factor is None:
         return Colored(prior, padded, dtype)
     if halves is None:
-        halves = bool(dtype == np.float32) and len(factor) >= SPLIT and jax.default_backend() == "gpu"
+        halves = bool(dtype == np.float32) and len(factor) >= WORTH_HALVES and jax.default_backend() == "gpu"
     return HalvesProduct(factor, padded) if halves else Product(factor, padded, dtype)
 
 

@@ -38,7 +38,7 @@ def whole_normals(keys: Any, count: int) -> Any:
 def turned(radius: Any, word: Any) -> tuple[Any, Any]:
     """(radius, 0) turned by a random angle: one of less than 45 degrees, and two bits for the rest of the circle.
 
-    A sine of any angle takes several times as long as these series, whose error is below 4e-7.
+    These series, whose error is below 4e-7, take less time than sine and cosine of any angle.
     """
     x = (word >> 2).astype(np.float32) * (np.pi / 2 * 2.0**-30) - np.pi / 4
     y = x * x
