@@ -13,7 +13,7 @@ from scipy import stats
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp import sweep
+from ellipslice.gp import given, sweep
 from ellipslice.gp.joint import JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.sites import Sites, StandIns
@@ -188,17 +188,18 @@ def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
 
 
 def without_evidence(monkeypatch):
-    init = sweep._Given.__init__
+    init = given.Given.__init__
 
     def planted(self, *arguments):
         init(self, *arguments)
         self.log_evidence = 0.0
 
-    monkeypatch.setattr(sweep._Given, "__init__", planted)
+    monkeypatch.setattr(given.Given, "__init__", planted)
 
 
 def without_determinant(monkeypatch):
-    monkeypatch.setattr(sweep, "log_determinant", lambda lower: 0.0)
+    for module in (given, sweep):
+        monkeypatch.setattr(module, "log_determinant", lambda lower: 0.0)
 
 
 def without_prior_over_gaussian(monkeypatch):
@@ -206,7 +207,7 @@ def without_prior_over_gaussian(monkeypatch):
 
 
 def noise_for_variance(monkeypatch):
-    monkeypatch.setattr(sweep, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
+    monkeypatch.setattr(given, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
 
 
 def without_ratio_of_sites(monkeypatch):

@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.gp.given import Given
 from ellipslice.gp.joint import Joint, JointPrior, Point
 from ellipslice.gp.pivots import Pivots
 from ellipslice.gp.sites import Sites, StandIns
-from ellipslice.gp.triangular import inner_root, log_determinant, multiply, solve, solve_many
+from ellipslice.gp.triangular import log_determinant, multiply, solve
 from ellipslice.moves import EllipticalSlice, Info, Move, State
 from ellipslice.moves.arithmetic import fold, pick, put
 from ellipslice.moves.base import Lots, Target
@@ -211,7 +212,7 @@ class Sweep(Move):
             for rows, sites in ((slice(0, around), found), (slice(around, self.latent), None)):
                 if rows.stop > rows.start:
                     lots = Noise(noise.nu[rows], noise.level[rows], noise.uniforms[rows])
-                    now, info = self._latent(target, lots, now, _Given(lower, mean, sites))
+                    now, info = self._latent(target, lots, now, Given(lower, mean, sites))
                     total = total.then(info)
             return now, total
 
@@ -219,7 +220,7 @@ class Sweep(Move):
             return move(*known.fixed)
         return self.joint.with_factors(u, known.inputs, known.pivots, move)
 
-    def _latent(self, target: Target, noise: Noise, state: State, given: _Given) -> tuple[State, Info]:
+    def _latent(self, target: Target, noise: Noise, state: State, given: Given) -> tuple[State, Info]:
         """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
         normals, centre, offset = given.spread(noise.nu), given.centre, given.offset
         xp = np if isinstance(normals, np.ndarray) else jnp
@@ -310,12 +311,12 @@ def _surrogate(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: 
     def begin(u: Any, lower: Any, mean: Any) -> tuple[Sites, Any]:
         data = here.now.f - mean + variance**0.5 * normals
         sites = Sites(data / variance, 1.0 / variance)  # of f - m
-        return sites, _Given(lower, 0.0 * mean, sites).whiten(here.now.z)
+        return sites, Given(lower, 0.0 * mean, sites).whiten(here.now.z)
 
     sites, eta = here.at(here.away, begin)
 
     def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
-        given = _Given(lower, 0.0 * mean, sites)
+        given = Given(lower, 0.0 * mean, sites)
         z = given.color(eta)
         return Point(u, z, mean + multiply(lower, z)), given.log_evidence
 
@@ -327,12 +328,12 @@ def _sites(sweep: Sweep, target: Target, noise: Noise, normals: Any, state: Stat
     here = _Here(sweep, target, state)
 
     def begin(u: Any, lower: Any, mean: Any) -> Any:
-        return _Given(lower, mean, sweep.sites(u, target)).whiten(here.now.z)
+        return Given(lower, mean, sweep.sites(u, target)).whiten(here.now.z)
 
     eta = here.at(here.away, begin)
 
     def moved(u: Any, lower: Any, mean: Any) -> tuple[Point, Any]:
-        given = _Given(lower, mean, sweep.sites(u, target))
+        given = Given(lower, mean, sweep.sites(u, target))
         z = given.color(eta)
         f = mean + multiply(lower, z)
         return Point(u, z, f), given.log_evidence - given.log_sites(f)
@@ -372,57 +373,6 @@ class _Here:
         start = State(self.away, value(self.away))
         found, info = self._target.within(value, None).search(ELLIPSE, noise, start)
         return self.at(found.f, moved)[0], info
-
-
-class _Given:
-    """The white noise z given sites: N(centre, inv(P)) for P = I + L' diag(precision) L; or N(0, I) without sites.
-
-    With P = R R', eta = R' (z - centre) is white. A narrow L leaves the rest of z as it is.
-
-    Parameters
-    ----------
-    lower : array, shape (latents, n, r)
-        L.
-    mean : array, shape (latents, n)
-    sites : Sites, optional
-        Of f = mean + L z.
-    """
-
-    def __init__(self, lower: Any, mean: Any, sites: Sites | None):
-        self.lower, self.sites = lower, sites
-        self.centre, self.offset = 0.0 * mean, mean
-        """Where z and f are when eta is 0."""
-        if sites is None:
-            return
-        self._root = inner_root(lower, sites.precision)
-        linear = sites.linear - sites.precision * (mean - sites.origin)
-        toward = solve(self._root, multiply(lower.swapaxes(-1, -2), linear))
-        self.centre = self._first(lambda zeros: zeros + solve(self._root, toward, transposed=True), self.centre)
-        self.offset = mean + multiply(lower, self.centre)
-        self.log_evidence = 0.5 * (toward * toward).sum() - log_determinant(self._root) + sites.log_value(mean)
-        """Of the sites: the logarithm of what their product integrates to."""
-
-    def log_sites(self, f: Any) -> Any:
-        """The logarithm of the sites at f."""
-        return 0.0 if self.sites is None else self.sites.log_value(f)
-
-    def whiten(self, z: Any) -> Any:
-        """The eta of a z."""
-        return self._first(lambda z: multiply(self._root.swapaxes(-1, -2), z), z - self.centre)
-
-    def color(self, eta: Any) -> Any:
-        """The z of an eta."""
-        return self.centre + self._first(lambda eta: solve(self._root, eta, transposed=True), eta)
-
-    def spread(self, normals: Any) -> Any:
-        """Draws from N(0, inv(P)), one for each of (count, latents, n)."""
-        return normals if self.sites is None else self._first(lambda normals: solve_many(self._root, normals), normals)
-
-    def _first(self, change: Callable[[Any], Any], z: Any) -> Any:
-        """Change the part of z that L takes."""
-        xp, width = (np if isinstance(z, np.ndarray) else jnp), self.lower.shape[-1]
-        changed = change(z[..., :width])
-        return changed if width == z.shape[-1] else xp.concatenate([changed, z[..., width:]], axis=-1)
 
 
 _MOVES = {"white": _white, "sites": _sites, "surrogate": _surrogate, "fixed": _fixed}
