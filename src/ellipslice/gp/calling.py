@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ellipslice.priors.kernels import is_kernel
+
 
 class Called:
     """A function of some of the parameters, and of what else is at hand.
@@ -85,3 +87,25 @@ class _Noted(dict):
     def __getitem__(self, name: str) -> Any:
         self.seen.add(name)
         return super().__getitem__(name)
+
+
+def called_kernel(what: str, kernel: Any, names: list[str]) -> Called:
+    """A kernel as a function of the parameters."""
+    if isinstance(kernel, type) or not callable(kernel):
+        given = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
+        raise TypeError(
+            f"{what} must be a kernel of tinygp or scikit-learn, or a function that returns one; not {given}."
+        )
+    if is_kernel(kernel):
+        return Called(what, _Known(kernel), names)
+    return Called(what, kernel, names)
+
+
+class _Known:
+    """A function of no parameters that returns a kernel; pickle can send it to workers."""
+
+    def __init__(self, kernel: Any):
+        self._kernel = kernel
+
+    def __call__(self) -> Any:
+        return self._kernel

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ellipslice.gp import mix
-from ellipslice.gp.calling import Called
+from ellipslice.gp.calling import Called, called_kernel
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.joint import Joint, JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
 from ellipslice.gp.parameters import Parameters
-from ellipslice.gp.structure import LIMIT, Structured, structured
+from ellipslice.gp.structure import LIMIT, of_latents, structured
 from ellipslice.gp.sweep import WAYS, Sweep
 from ellipslice.likelihoods import Likelihood
-from ellipslice.priors import Stack
 from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import is_kernel
 from ellipslice.sampling import Until, resume, sample
 from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, how_many
 from ellipslice.sampling.opening import check_draws
@@ -97,7 +95,7 @@ class LatentGP:
         means = dict(mean) if isinstance(mean, Mapping) else dict.fromkeys(kernels, mean)
         if unknown := set(means) - set(kernels):
             raise ValueError(f"mean names {unknown.pop()!r}, but the latent functions are {', '.join(kernels)}.")
-        self.kernels = {name: _as_called(f"the kernel of {name}", given, names) for name, given in kernels.items()}
+        self.kernels = {name: called_kernel(f"the kernel of {name}", given, names) for name, given in kernels.items()}
         self.means = {
             name: Called(f"the mean of {name}", given, names, extra=("X",)) if callable(given) else float(given)
             for name, given in ((name, means.get(name, 0.0)) for name in kernels)
@@ -267,7 +265,7 @@ class LatentGP:
         parts = {
             name: structured(kernel({}), inputs, self._mean_at(name, inputs)) for name, kernel in self.kernels.items()
         }
-        function, prior = _of_latents(parts, log_likelihood)
+        function, prior = of_latents(parts, log_likelihood)
 
         def keep(*f: Any, **latents: Any) -> dict[str, Any]:
             latents = {"f": f[0]} if f else latents
@@ -350,53 +348,6 @@ def _finished(tree: xarray.DataTree, said: str, move: Sweep | None) -> xarray.Da
     statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
     groups = {"/": tree.to_dataset(), "posterior": tree["posterior"].to_dataset(), "sample_stats": statistics}
     return xarray.DataTree.from_dict(groups)
-
-
-def _as_called(what: str, kernel: Any, names: list[str]) -> Called:
-    """A kernel as a function of the parameters."""
-    if isinstance(kernel, type) or not callable(kernel):
-        given = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
-        raise TypeError(
-            f"{what} must be a kernel of tinygp or scikit-learn, or a function that returns one; not {given}."
-        )
-    if is_kernel(kernel):
-        return Called(what, _Known(kernel), names)
-    return Called(what, kernel, names)
-
-
-class _Known:
-    """A function of no parameters that returns a kernel; pickle can send it to workers."""
-
-    def __init__(self, kernel: Any):
-        self._kernel = kernel
-
-    def __call__(self) -> Any:
-        return self._kernel
-
-
-class _Picked:
-    """A log-likelihood at the inputs, as a function of what the priors draw."""
-
-    def __init__(self, parts: dict[str, Structured], log_likelihood: Any):
-        self._parts, self._log_likelihood = parts, log_likelihood
-
-    def __call__(self, *f: Any, **latents: Any) -> Any:
-        if f:
-            return self._log_likelihood(self._parts["f"].pick(*f))
-        return self._log_likelihood(**{name: self._parts[name].pick(value) for name, value in latents.items()})
-
-    def __repr__(self) -> str:
-        return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)
-
-
-def _of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
-    """The log-likelihood and the prior that `sample` takes."""
-    if list(parts) == ["f"]:
-        part = parts["f"]
-        if part.where is None and part.prior.shape == (part.prior.size,):
-            return log_likelihood, part.prior
-        return _Picked(parts, log_likelihood), part.prior
-    return _Picked(parts, log_likelihood), Stack({name: part.prior for name, part in parts.items()})
 
 
 def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:

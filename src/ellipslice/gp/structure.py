@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.priors import Dense, Markov, Prior, Stationary
+from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.kernels import comes_from, covariance_matrix
 
 DENSE = 1000
@@ -115,3 +115,28 @@ def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
     placed = np.zeros(count)
     placed[where] = values
     return placed
+
+
+class _Picked:
+    """A log-likelihood at the inputs, as a function of what the priors draw."""
+
+    def __init__(self, parts: dict[str, Structured], log_likelihood: Any):
+        self._parts, self._log_likelihood = parts, log_likelihood
+
+    def __call__(self, *f: Any, **latents: Any) -> Any:
+        if f:
+            return self._log_likelihood(self._parts["f"].pick(*f))
+        return self._log_likelihood(**{name: self._parts[name].pick(value) for name, value in latents.items()})
+
+    def __repr__(self) -> str:
+        return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)
+
+
+def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
+    """The log-likelihood and the prior that `sample` takes."""
+    if list(parts) == ["f"]:
+        part = parts["f"]
+        if part.where is None and part.prior.shape == (part.prior.size,):
+            return log_likelihood, part.prior
+        return _Picked(parts, log_likelihood), part.prior
+    return _Picked(parts, log_likelihood), Stack({name: part.prior for name, part in parts.items()})
