@@ -35,6 +35,10 @@ class Noise(NamedTuple):
     uniforms: Any
     """`uniforms(k)` is the k-th uniform of this update."""
 
+    def at(self, index: Any) -> Noise:
+        """That of one update of a block, or of one part of an update."""
+        return Noise(*(field[index] for field in self))
+
 
 @pytree
 class Uniforms:

@@ -101,8 +101,7 @@ def bounded_block(
     """Updates of a block, as `loops.step_block` makes them."""
 
     def one(noise: Noise, known: Known) -> tuple[Known, State, Info, Any]:
-        first = Noise(*(field[0] for field in noise))  # a search is one part
-        known, info, proposals = bounded_search(move, bend_rate, likelihood, first, known)
+        known, info, proposals = bounded_search(move, bend_rate, likelihood, noise.at(0), known)
         return known, known.state, info, proposals
 
     return run_block(rows, one, start, start.state.f, noise, span)

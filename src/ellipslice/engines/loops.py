@@ -104,7 +104,7 @@ def run_block(
 
     def write(t: Any, carry: tuple[Any, Trace]) -> tuple[Any, Trace]:
         chain, trace = carry
-        chain, state, info, proposals = one(Noise(*(part[t] for part in noise)), chain)
+        chain, state, info, proposals = one(noise.at(t), chain)
         real = jnp.stack([state.log_likelihood, info.angle])
         whole = jnp.stack([jnp.asarray(part, jnp.int32) for part in (*info[:3], proposals)])
         row = Trace(state.f, real, whole)

@@ -54,7 +54,7 @@ class LineSlice(Straight):
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
         """One search along the line."""
         line = Line(self.width, prior_on_line(state.f, noise.nu))
-        return target.search(line, Noise(noise.nu[0], noise.level[0], noise.uniforms[0]), state)
+        return target.search(line, noise.at(0), state)
 
 
 @dataclass(frozen=True)

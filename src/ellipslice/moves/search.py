@@ -28,7 +28,7 @@ class Search(Move):
 
     def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
         """One search, run by the engine."""
-        return target.search(self, Noise(*(field[0] for field in noise)), state)
+        return target.search(self, noise.at(0), state)
 
     def here(self, place: Any) -> Any:
         """Position of the current state on the curve; `place` is uniform on [0, 1)."""
