@@ -99,7 +99,7 @@ def measured(name: str, rounds: int, plain: int) -> dict[str, Any]:
 
 def efficiency(tree: Any) -> tuple[float, float]:
     """Effective draws per update, of the log-likelihood and of the worst value."""
-    total, f = tree.sample_stats.log_likelihood.values, tree.posterior["f"].values
+    total, f = tree.sample_stats.total_log_likelihood.values, tree.posterior["f"].values
     worst = min(float(effective_size(f[..., i])) for i in range(f.shape[-1]))
     return float(effective_size(total)) / total.size, worst / total.size
 

@@ -61,7 +61,7 @@ def effective_samples(dimensions: int, seed: int, chains: int) -> float:
         keep=False,
         progress=False,
     )
-    return float(effective_size(tree["sample_stats"]["log_likelihood"])) / chains
+    return float(effective_size(tree["sample_stats"]["total_log_likelihood"])) / chains
 
 
 if __name__ == "__main__":

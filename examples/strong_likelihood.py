@@ -44,7 +44,7 @@ def main() -> None:
     print(f"{'':20} {'log-likelihood':>15} {'worst value':>12} {'evaluations':>12}   first proposals accepted")
     for way, name in WAYS.items():
         tree = trees[name] = es.sample(likelihood, prior, reference=way, draws=asked.draws, seed=1, progress=False)
-        f, total = tree.posterior.f.values, tree.sample_stats.log_likelihood.values
+        f, total = tree.posterior.f.values, tree.sample_stats.total_log_likelihood.values
         worst = min(float(effective_size(f[..., i])) for i in range(0, 200, 10))
         accepted = f"{tree.attrs['reference_first_accepted']:.0%}" if way else ""
         print(

@@ -42,10 +42,9 @@ def verdict(tree: xarray.DataTree) -> str:
     R-hat: at most 1.0...
     The chains agree and have drawn enough to use.
     """
-    import xarray
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
-    statistics = xarray.Dataset({"log_likelihood": tree["sample_stats"]["log_likelihood"]})
+    statistics = tree["sample_stats"].to_dataset()[["total_log_likelihood"]]
     latents = tree["posterior"].to_dataset()
     chains, draws = latents.sizes["chain"], latents.sizes["draw"]
     attrs = tree.attrs
@@ -243,7 +242,7 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
     """
     from arviz_stats import ess  # pyright: ignore[reportPrivateImportUsage]
 
-    values = tree["sample_stats"]["log_likelihood"] if trace is None else trace
+    values = tree["sample_stats"]["total_log_likelihood"] if trace is None else trace
     if getattr(values, "dims", None) != ("chain", "draw"):
         given = getattr(values, "dims", type(values).__name__)
         raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Index it to one number.")

@@ -25,7 +25,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, LowRank, Stack
 from ellipslice.pytree import pytree
 
-FIELDS = ("f", "log_likelihood", "evaluations", "nans", "stuck", "angle")
+FIELDS = ("f", "total_log_likelihood", "evaluations", "nans", "stuck", "angle")
 
 # --- problems -------------------------------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ def test_a_chain_has_the_same_bits_alone_and_among_others(engine, name):
         assert_same(sample(name, engine, chains=[k]), rows(together, [k]))
     assert_same(sample(name, engine, chains=[4, 1]), rows(together, [4, 1]))
     for i, j in itertools.combinations(range(5), 2):
-        assert not np.array_equal(together["log_likelihood"][i], together["log_likelihood"][j])
+        assert not np.array_equal(together["total_log_likelihood"][i], together["total_log_likelihood"][j])
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -232,7 +232,7 @@ def test_keep_does_not_change_the_chain():
         whole = sample("holes", engine)
         part = sample("holes", engine, keep=lambda f: f[1:])
         np.testing.assert_array_equal(part["f"], whole["f"][..., 1:])
-        np.testing.assert_array_equal(part["log_likelihood"], whole["log_likelihood"])
+        np.testing.assert_array_equal(part["total_log_likelihood"], whole["total_log_likelihood"])
 
 
 # --- tangent planes --------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_tangent_planes_change_no_bit(name, move):
     plain, planes = (es.sample(make(), prior, engine="compiled", concave=on, **options) for on in (False, True))
     for key in plain.posterior.data_vars:
         np.testing.assert_array_equal(plain.posterior[key], planes.posterior[key])
-    for key in ("log_likelihood", "proposals", "angle", "stuck"):
+    for key in ("total_log_likelihood", "proposals", "angle", "stuck"):
         np.testing.assert_array_equal(plain.sample_stats[key], planes.sample_stats[key], err_msg=key)
     assert (plain.sample_stats["evaluations"] == plain.sample_stats["proposals"]).all()
     spared = planes.attrs["evaluations"] / planes.attrs["proposals"]
@@ -523,6 +523,6 @@ def test_both_engines_give_the_same_chain(name):
     for key in ("evaluations", "nans", "stuck"):
         np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
     assert np.abs((ours["f"] - theirs["f"]) / np.where(scale > 0, scale, 1)).max() < 1e-9
-    np.testing.assert_allclose(ours["log_likelihood"], theirs["log_likelihood"], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(ours["total_log_likelihood"], theirs["total_log_likelihood"], rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(ours["angle"], theirs["angle"], rtol=0, atol=1e-12)
     assert ours["evaluations"].max() > 1

@@ -76,14 +76,14 @@ def test_known_posteriors(name):
         numpyro.deterministic("double", 2 * f)
         numpyro.sample("y", dist.Normal(f, SIGMA), obs=y)
 
-    samples, fields = run(EllipticalSlice(model), Y, fields=("evaluations", "stuck", "angle", "log_likelihood"))
+    samples, fields = run(EllipticalSlice(model), Y, fields=("evaluations", "stuck", "angle", "total_log_likelihood"))
     compare_gaussian(samples["f"], *posterior(covariance, Y, SIGMA, 0.5), name)
     np.testing.assert_allclose(samples["double"], 2 * samples["f"], rtol=1e-6)
     assert fields["evaluations"].shape == (4, 3000)
     assert fields["evaluations"].min() >= 1
     assert not fields["stuck"].any()
     expected = stats.norm(Y, SIGMA).logpdf(samples["f"]).sum(axis=-1)
-    np.testing.assert_allclose(fields["log_likelihood"], expected, atol=1e-3)
+    np.testing.assert_allclose(fields["total_log_likelihood"], expected, atol=1e-3)
 
 
 @pytest.mark.statistical
@@ -138,7 +138,7 @@ def compare_scaled(samples, what):
 
 def run_with_nuts(kernel):
     """Draws, and the value that each update starts from."""
-    field = "block_states.0.log_likelihood"
+    field = "block_states.0.total_log_likelihood"
     samples, fields = run(with_nuts(kernel), Y, draws=6000, chains=1, method="sequential", number=2, fields=[field])
     return samples, np.asarray(fields[field])
 

@@ -91,7 +91,7 @@ def test_known_posteriors(name):
         values = values @ np.linalg.cholesky(covariance + 1e-6 * np.eye(3)).T
     compare_gaussian(values, *posterior(covariance, Y, SIGMA, mean), name)
     right = stats.norm(values[0], SIGMA).logpdf(Y).sum(-1)
-    np.testing.assert_allclose([each["log_likelihood"] for each in about], right, atol=1e-4)
+    np.testing.assert_allclose([each["total_log_likelihood"] for each in about], right, atol=1e-4)
     assert not any(each["stuck"] or each["nans"] for each in about)
     assert min(each["evaluations"] for each in about) == 1
 
@@ -203,7 +203,7 @@ def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
             traces.append(pm.sample(400, tune=200, cores=cores, step=[step], **options, **QUIET))
     compare_scaled(traces[0].posterior["scale"], traces[0].posterior["f"], "with NUTS")
     about = traces[0].sample_stats
-    assert {"evaluations", "angle", "stuck", "nans", "log_likelihood", "tree_depth"} <= set(about)
+    assert {"evaluations", "angle", "stuck", "nans", "total_log_likelihood", "tree_depth"} <= set(about)
     assert about["evaluations"].dtype.kind == "i"
     np.testing.assert_array_equal(traces[0].posterior["f"], traces[1].posterior["f"])
 
@@ -226,7 +226,7 @@ def test_the_noise_behind_a_process_is_found(kind):
     point, (about,) = step.step(model.initial_point())
     assert point[own.name].any()
     right = stats.norm(model.compile_fn(model.replace_rvs_by_values([f]))(point)[0], SIGMA).logpdf(Y).sum()
-    np.testing.assert_allclose(about["log_likelihood"], right, rtol=1e-6)
+    np.testing.assert_allclose(about["total_log_likelihood"], right, rtol=1e-6)
 
 
 def test_several_updates_are_one_after_the_other():

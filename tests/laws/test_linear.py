@@ -51,7 +51,7 @@ CASES = {
 def test_what_is_carried_is_the_product(name, engine):
     likelihood, prior = CASES[name]
     tree = es.sample(likelihood, prior, engine=engine, **QUICK)
-    np.testing.assert_allclose(tree.sample_stats.log_likelihood, log_likelihoods(tree), rtol=1e-10)
+    np.testing.assert_allclose(tree.sample_stats.total_log_likelihood, log_likelihoods(tree), rtol=1e-10)
     assert tree.posterior.sizes["draw"] == 60
     assert "Linear(40 x" in tree.attrs["likelihood"]
 
@@ -60,7 +60,7 @@ def test_rounding_does_not_add_up():
     sharp = Linear(A, Gaussian(A @ [1.0, -2.0, 0.5], 1e-3))  # tiny angles, so that what is carried is carried far
     tree = es.sample(sharp, PRIOR, draws=100, thin=200, warmup=0, chains=1, seed=3, progress=False)
     expected = [sharp.g(A @ f) for f in tree.posterior.f.values[0]]
-    np.testing.assert_allclose(tree.sample_stats.log_likelihood.values[0], expected, rtol=1e-7)
+    np.testing.assert_allclose(tree.sample_stats.total_log_likelihood.values[0], expected, rtol=1e-7)
 
 
 def test_any_kind_of_matrix_gives_the_same_chain():

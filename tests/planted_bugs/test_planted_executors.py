@@ -23,7 +23,7 @@ def differs(log_likelihood, executor, **options):
     made = es.sample(log_likelihood, PRIOR, executor=executor, **OPTIONS, **options)
     return not all(
         np.array_equal(alone.sample_stats[name], made.sample_stats[name])
-        for name in ("log_likelihood", "evaluations", "angle")
+        for name in ("total_log_likelihood", "evaluations", "angle")
     )
 
 

@@ -117,7 +117,7 @@ def test_unknown_parameters_are_named_in_the_result():
     assert posterior.f.dims == ("chain", "draw", "point")
     assert posterior.amplitude.shape == (2, 40)
     assert (posterior.dispersion > 0).all()
-    assert {"factorisations", "evaluations", "log_likelihood"} <= set(fit.tree.sample_stats.data_vars)
+    assert {"factorisations", "evaluations", "total_log_likelihood"} <= set(fit.tree.sample_stats.data_vars)
     assert sum(fit.moves.values()) >= 1.0
     assert max(fit.moves.values()) == 1.0
     assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.moves

@@ -235,10 +235,10 @@ def test_traces_of_a_run_that_goes_on_begin_where_it_did():
     rng = np.random.default_rng(0)
     f, log_l = rng.standard_normal((2, 100, 3)), rng.standard_normal((2, 100))
     whole, later = Traces({"f": f[:1, 0]}, 2), Traces({"f": f[:1, 0]}, 2, start=40)
-    whole.write(slice(0, 2), 0, {"f": f[:, 40:]}, {"log_likelihood": log_l[:, 40:]})
+    whole.write(slice(0, 2), 0, {"f": f[:, 40:]}, {"total_log_likelihood": log_l[:, 40:]})
     for a in range(30, 100, 7):  # a chain may be made again from a little earlier
         rows = slice(a, a + 7)
-        later.write(slice(0, 2), a, {"f": f[:, rows]}, {"log_likelihood": log_l[:, rows]})
+        later.write(slice(0, 2), a, {"f": f[:, rows]}, {"total_log_likelihood": log_l[:, rows]})
     assert later.measure(100) == whole.measure(60)
     assert later.measure(43) == Found()
 

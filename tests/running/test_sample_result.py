@@ -49,7 +49,7 @@ def test_groups_and_variables(engine):
     assert isinstance(tree, xr.DataTree)
     assert set(tree.children) == {"posterior", "sample_stats"}
     assert list(tree["posterior"].data_vars) == ["f"]
-    assert set(tree["sample_stats"].data_vars) >= {"log_likelihood", "evaluations", "angle", "nans", "stuck"}
+    assert set(tree["sample_stats"].data_vars) >= {"total_log_likelihood", "evaluations", "angle", "nans", "stuck"}
     f = tree.posterior["f"]
     assert f.dims[:2] == ("chain", "draw")
     assert f.shape == (2, 30, 3)
@@ -65,7 +65,7 @@ def test_groups_and_variables(engine):
     assert list(tree.posterior["chain"].values) == [0, 1]
     assert list(tree.posterior["draw"].values) == list(range(30))
     likelihood = Gaussian([1.0, 1.0, 1.0], 0.5)
-    np.testing.assert_allclose(statistics["log_likelihood"], likelihood(f.to_numpy()), rtol=1e-12)
+    np.testing.assert_allclose(statistics["total_log_likelihood"], likelihood(f.to_numpy()), rtol=1e-12)
 
 
 def test_attributes_say_what_was_run():
@@ -180,7 +180,9 @@ def test_keep_one_number():
 def test_keep_none():
     whole, bare = sampled(), sampled(keep=False)
     assert dict(bare["posterior"].data_vars) == {}
-    np.testing.assert_array_equal(bare["sample_stats"]["log_likelihood"], whole["sample_stats"]["log_likelihood"])
+    np.testing.assert_array_equal(
+        bare["sample_stats"]["total_log_likelihood"], whole["sample_stats"]["total_log_likelihood"]
+    )
     assert es.diagnostics.efficiency(bare).effective_size > 0
     with pytest.raises(ValueError, match="kept no latents"):
         es.diagnostics.verdict(bare)
@@ -452,7 +454,7 @@ def test_compiled_asked_for():
 
 def test_a_whole_number_is_a_value():
     tree = sampled(lambda f: int(-np.sum(np.asarray(f) ** 2)), draws=10)
-    assert tree.sample_stats["log_likelihood"].dtype == np.float64
+    assert tree.sample_stats["total_log_likelihood"].dtype == np.float64
 
 
 def test_single_precision_values_are_values(reference):

@@ -71,7 +71,7 @@ def test_nan_is_rejected_counted_and_said(engine, look_ahead):
     assert caught[0].filename == __file__  # it points at the user's line
     assert tree.attrs["nan_evaluations"] >= int(tree.sample_stats["nans"].sum()) > 0
     assert tree.posterior["f"][..., 0].max() <= 0.3
-    assert np.isfinite(tree.sample_stats["log_likelihood"]).all()
+    assert np.isfinite(tree.sample_stats["total_log_likelihood"]).all()
     assert (tree.sample_stats["nans"] < tree.sample_stats["evaluations"]).all()
 
 

@@ -42,7 +42,7 @@ def noise(prior, rng):
 def test_both_engines_make_the_same_chain_and_keep_to_the_constraints(prior):
     rising = Truncated(prior, RISING, 0.0)
     trees = [es.sample(observed, rising, engine=engine, **QUICK) for engine in ("compiled", "host")]
-    for name in ("proposals", "angle", "log_likelihood"):
+    for name in ("proposals", "angle", "total_log_likelihood"):
         ours, others = (tree.sample_stats[name].values for tree in trees)
         np.testing.assert_allclose(ours, others, rtol=1e-7, atol=1e-7)
     f, others = (tree.posterior.f.values for tree in trees)
@@ -70,7 +70,7 @@ def test_without_a_likelihood_an_update_is_one_proposal():
     tree = es.sample(None, Truncated(ROUGH, RISING, 0.0), **{**QUICK, "draws": 500})
     assert (tree.sample_stats.proposals == 1).all()
     assert tree.attrs["likelihood"] == "None"
-    assert (tree.sample_stats.log_likelihood == 0).all()
+    assert (tree.sample_stats.total_log_likelihood == 0).all()
 
 
 def test_no_proposal_breaks_a_constraint():
@@ -129,7 +129,7 @@ def test_random_polytopes(seed, size, count):
     tree = es.sample(lambda f: float(-np.abs(f).sum()), prior, engine="host", **{**QUICK, "draws": 40})
     f = tree.posterior.f.values
     assert (f @ A.T <= b + 1e-11 * (np.abs(A).sum(1) + np.abs(b))).all()
-    assert np.isfinite(tree.sample_stats.log_likelihood).all()
+    assert np.isfinite(tree.sample_stats.total_log_likelihood).all()
 
 
 # --- where chains start ---------------------------------------------------------------------------------------------

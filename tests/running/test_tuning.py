@@ -29,7 +29,7 @@ def test_the_best_is_what_sample_says_it_is(move):
     np.testing.assert_array_equal(tuned.steps, [0.02, 0.15, 0.9])
     assert (np.diff(tuned.acceptance) < 0).all()  # the longer the step, the fewer are accepted
     tree = es.sample(LIKELIHOOD, PRIOR, move=tuned.move, chains=1, progress=False, **options)
-    assert tuned.effective_sizes[1] == effective_size(tree.sample_stats["log_likelihood"])
+    assert tuned.effective_sizes[1] == effective_size(tree.sample_stats["total_log_likelihood"])
     assert tuned.acceptance[1] == (tree.sample_stats["angle"] != 0).mean()
 
 

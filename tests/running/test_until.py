@@ -41,7 +41,7 @@ def test_goals_are_reached_and_said():
 def assert_judged_as_arviz_does(tree):
     from arviz_stats import ess, rhat
 
-    judged = tree.posterior.to_dataset().assign(log_likelihood=tree.sample_stats.log_likelihood)
+    judged = tree.posterior.to_dataset().assign(total_log_likelihood=tree.sample_stats.total_log_likelihood)
     sizes = [float(values.min()) for m in ("bulk", "tail") for values in ess(judged, method=m).data_vars.values()]
     assert tree.attrs["effective_size"] == pytest.approx(min(sizes))
     worst = max(float(values.max()) for values in rhat(judged).data_vars.values())
@@ -137,7 +137,9 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
             for chain in range(2):
                 rows = slice(a, a + step)
                 latents = {"a": values[chain : chain + 1, rows, :30], "b": values[chain : chain + 1, rows, 30:]}
-                judge.write(slice(chain, chain + 1), a, latents, {"log_likelihood": log_l[chain : chain + 1, rows]})
+                judge.write(
+                    slice(chain, chain + 1), a, latents, {"total_log_likelihood": log_l[chain : chain + 1, rows]}
+                )
         judge.look(230)
         found.append(judge.found)
         assert judge.traces._every == 8
@@ -151,9 +153,9 @@ def test_values_that_never_change_are_not_judged():
     judge = Judge(Until(effective_size=10), {"f": np.zeros((1, 2))}, 2)
     rng = np.random.default_rng(0)
     f = np.stack([rng.standard_normal((2, 100)), np.ones((2, 100))], axis=-1)
-    judge.write(slice(0, 2), 0, {"f": f}, {"log_likelihood": rng.standard_normal((2, 100))})
+    judge.write(slice(0, 2), 0, {"f": f}, {"total_log_likelihood": rng.standard_normal((2, 100))})
     assert judge.look(100)
-    judge.write(slice(0, 2), 0, {"f": np.ones_like(f)}, {"log_likelihood": np.ones((2, 100))})
+    judge.write(slice(0, 2), 0, {"f": np.ones_like(f)}, {"total_log_likelihood": np.ones((2, 100))})
     assert not judge.look(100)  # a chain that never moves has reached nothing
 
 

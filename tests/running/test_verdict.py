@@ -17,7 +17,7 @@ def tree(draws: int = 1000, chains: int = 4, **latents: Any) -> Any:
     made = arviz_base.from_dict(
         {
             "posterior": {name: values(rng, (chains, draws)) for name, values in latents.items()},
-            "sample_stats": {"log_likelihood": rng.standard_normal((chains, draws))},
+            "sample_stats": {"total_log_likelihood": rng.standard_normal((chains, draws))},
         }
     )
     made.attrs.update(

@@ -104,7 +104,7 @@ def test_two_latents(name, engine):
     compare((f - mean).prod(-1), grid.expect(lambda f: (f - mean).prod(-1)), f"{name}, covariance")
     for axis in range(2):
         compare_distribution(f[..., axis], grid.cdf(axis), f"{name}, value {axis}")
-    log_l = tree.sample_stats["log_likelihood"].to_numpy()
+    log_l = tree.sample_stats["total_log_likelihood"].to_numpy()
     compare(log_l, grid.expect(lambda f: scipys(f).sum(-1)), f"{name}, log-likelihood")
 
 

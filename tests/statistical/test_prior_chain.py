@@ -49,7 +49,7 @@ def test_one_evaluation_per_update(move, each, engine):
     tree = prior_chain(engine, move=move, draws=100, warmup=10, chains=2)
     assert (tree.sample_stats["evaluations"] == each).all()
     assert tree.attrs["evaluations"] == each * 220
-    assert (tree.sample_stats["log_likelihood"] == -3.0).all()
+    assert (tree.sample_stats["total_log_likelihood"] == -3.0).all()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

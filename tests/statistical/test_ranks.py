@@ -62,7 +62,7 @@ def test_counts_along_a_process(engine):
         ranks["first"].append(rank(f[0], draws[:, 0]))
         ranks["middle"].append(rank(f[2], draws[:, 2]))
         ranks["sum"].append(rank(f.sum(), draws.sum(axis=1)))
-        ranks["log-likelihood"].append(rank(likelihood(f), tree.sample_stats["log_likelihood"].to_numpy()[0]))
+        ranks["log-likelihood"].append(rank(likelihood(f), tree.sample_stats["total_log_likelihood"].to_numpy()[0]))
     for name, values in ranks.items():
         check_uniform(np.array(values), f"{name}, {engine}")
 

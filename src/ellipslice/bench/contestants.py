@@ -102,7 +102,7 @@ def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engi
             engine=engine,
             progress=False,
         )
-        trace = np.asarray(tree["sample_stats"].dataset["log_likelihood"])
+        trace = np.asarray(tree["sample_stats"].dataset["total_log_likelihood"])
         return Outcome(int(tree.attrs["evaluations"]), trace)
 
     return advance

@@ -72,7 +72,7 @@ def _traced(folder: RunFolder, fit: Fit) -> Any:
         else:
             for i, axis in enumerate(folder.asked.inputs):
                 yield f"{name}[{axis}]", values[:, :, i]
-    yield "log-likelihood", fit.tree["sample_stats"].to_dataset().log_likelihood.values
+    yield "log-likelihood", fit.tree["sample_stats"].to_dataset().total_log_likelihood.values
 
 
 def as_png(figure: Figure) -> bytes:

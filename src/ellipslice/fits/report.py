@@ -78,7 +78,7 @@ def _picture(figure: Any, says: str) -> str:
 def _table(found: dict[str, Any]) -> str:
     titles = ("", "mean", "standard deviation", "5 %", "95 %", "effective size", "R-hat")
     rows = ["<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"]
-    for name, one in [*found["parameters"].items(), ("log-likelihood", found["log_likelihood"])]:
+    for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *judgement(one)]
         rows.append(f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     worst = "".join(f"<td>{cell}</td>" for cell in judgement(found["latent"]))

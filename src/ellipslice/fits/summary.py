@@ -26,7 +26,7 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
             parameters[label] = measures(values[(slice(None), slice(None), *index)])
     size, rhat = judged(posterior[fit.model.latents[0]].values)
     whole = {"effective_size": _plain(size), "rhat": _plain(rhat)}
-    traced = measures(fit.tree["sample_stats"].to_dataset().log_likelihood.values)
+    traced = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
     every = [whole, traced, *parameters.values()]
     return {
         "folder": str(folder.path),
@@ -39,7 +39,7 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
         "seconds": attrs["sampling_time"],
         "evaluations_per_update": attrs["evaluations"] / max(1, attrs["updates"]),
         "parameters": parameters,
-        "log_likelihood": traced,
+        "total_log_likelihood": traced,
         "latent": whole,
         "good": _is_good(every, posterior.sizes["chain"]),
         "verdict": verdict(fit.tree).splitlines(),
@@ -98,7 +98,7 @@ def as_text(found: dict[str, Any]) -> str:
     """For the eye."""
     lines = [f"{found['data']['file']}, {found['data']['rows']:,} rows. {found['model']}", ""]
     rows = [["parameter", "mean", "sd", "5 %", "95 %", "effective size", "R-hat"]]
-    for name, one in [*found["parameters"].items(), ("log-likelihood", found["log_likelihood"])]:
+    for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         numbers = [short(one[key]) for key in ("mean", "sd", "q05", "q95")]
         rows.append([name, *numbers, *judgement(one)])
     rows.append(["latent, the worst", "", "", "", "", *judgement(found["latent"])])

@@ -37,7 +37,7 @@ class EllipticalSliceState(NamedTuple):
 
     z: dict[str, Any]
     """The values of the sites."""
-    log_likelihood: Any
+    total_log_likelihood: Any
     """The model's log-density at z, less the prior of the sites (of those updated last, if there are several blocks).
 
     In `Gibbs` the priors of the sites of other kernels are part of it."""
@@ -134,7 +134,7 @@ class EllipticalSlice(MCMCKernel):
             return self._start(key, params, model_args, kwargs)
 
         state = start(rng_key, init_params) if single else jax.vmap(start)(rng_key, init_params)
-        if not isinstance(state.log_likelihood, Tracer) and not jnp.isfinite(state.log_likelihood).all():
+        if not isinstance(state.total_log_likelihood, Tracer) and not jnp.isfinite(state.total_log_likelihood).all():
             where = "at init_params" if init_params else f"at any of {TRIES} draws from the prior"
             raise ValueError(
                 f"the log-likelihood is not finite {where}. Start where the likelihood is not zero, with "
@@ -193,7 +193,7 @@ class EllipticalSlice(MCMCKernel):
         self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> EllipticalSliceState:
         """One update of each block, whose counts are added to the state's."""
-        key, z, value = state.rng_key, state.z, state.log_likelihood
+        key, z, value = state.rng_key, state.z, state.total_log_likelihood
         info = Info(state.evaluations, state.nans, state.stuck, state.angle)
         for block in self._blocks:
             if len(self._blocks) > 1:  # the value at hand is that of another block
@@ -235,7 +235,7 @@ class EllipticalSlice(MCMCKernel):
     ) -> EllipticalSliceState:
         """The same place, with its log-likelihood given what other kernels have changed."""
         value = self._log_likelihood(self._blocks[-1], state.z, model_args, model_kwargs or {})
-        return state._replace(log_likelihood=value)
+        return state._replace(total_log_likelihood=value)
 
     def wrap_model(self, wrapper: Callable[[Any], Any]) -> EllipticalSlice:
         """A copy for another model."""

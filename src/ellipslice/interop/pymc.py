@@ -68,8 +68,8 @@ class EllipticalSlice(BlockedStep):
     What does not depend on the variables is computed once at each update, not at each evaluation, and not again until
     something it depends on has changed. So with known parameters a covariance is factorised once; it may be singular.
 
-    Statistics in the trace: `evaluations` (proposals tried), `log_likelihood`, `angle`, `nans` (a point with NaN is
-    never accepted) and `stuck` (True if the search was given up and nothing moved).
+    Statistics in the trace: `evaluations` (proposals tried), `total_log_likelihood`, `angle`, `nans` (a point with
+    NaN is never accepted) and `stuck` (True if the search was given up and nothing moved).
 
     Examples
     --------
@@ -87,7 +87,7 @@ class EllipticalSlice(BlockedStep):
         "nans": (np.int64, []),
         "stuck": (np.bool_, []),
         "angle": (np.float64, []),
-        "log_likelihood": (np.float64, []),
+        "total_log_likelihood": (np.float64, []),
     }
     _state_class = StepMethodState
 
@@ -126,7 +126,7 @@ class EllipticalSlice(BlockedStep):
             nobody_else = len(self._blocks) == 1 and point is self._left[0]
             point, value, this = block.update(point, self._left[1] if nobody_else else None, self.rng)
             self._left, info = (point, value), info.then(this)
-        stats = {**info._asdict(), "log_likelihood": self._left[1]}
+        stats = {**info._asdict(), "total_log_likelihood": self._left[1]}
         return point, [stats]
 
     @staticmethod

@@ -126,7 +126,7 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ou
     engine, statistics = run_chains(cell, setup, runs, burn_in + kept, seed_of(protocol, cell), protocol.precision)
     seconds = (time.process_time() - began[0]) / len(runs)
     elapsed = (time.perf_counter() - began[1]) / len(runs)
-    traces = statistics["log_likelihood"][:, burn_in:]
+    traces = statistics["total_log_likelihood"][:, burn_in:]
     return [
         Outcome(
             *cell,

@@ -126,8 +126,8 @@ def _read_journal(store: Store) -> None:
 
 def _check_draws(store: Store) -> None:
     for group, own in store.columns.items():
-        for name, column in own.items():
-            column.check(store.complete, store.journal["checksums"][f"{group}/{name}"])
+        for column in own.values():
+            column.check(store.complete, store.journal["checksums"][f"{group}/{column.folder.name}"])
 
 
 def _check_labels(store: Store) -> None:

@@ -13,7 +13,7 @@ from ellipslice.moves import Info, State
 from ellipslice.sampling.keep import Keep, Kept
 from ellipslice.sampling.room import empty_room, fetch
 
-STATISTICS = {"log_likelihood": np.float64, "proposals": np.int64} | {
+STATISTICS = {"total_log_likelihood": np.float64, "proposals": np.int64} | {
     name: {"stuck": np.bool_, "angle": np.float64}.get(name, np.int64) for name in Info._fields
 }
 """What is recorded of the update that made a draw, and as what."""
@@ -143,7 +143,7 @@ class Record:
         rows = slice(row, count, self._thin)
         kept = len(range(row, count, self._thin))
         if kept:
-            statistics = {"log_likelihood": piece.log_likelihood, "proposals": piece.proposals, **info._asdict()}
+            statistics = {"total_log_likelihood": piece.log_likelihood, "proposals": piece.proposals, **info._asdict()}
             latents = {name: values[None] for name, values in self._keep(piece.f[rows]).items()}
             self._hand_over(slice(chain, chain + 1), draw, latents, {n: v[rows][None] for n, v in statistics.items()})
             self.complete[chain] = draw + kept
@@ -156,7 +156,7 @@ class Record:
         skip = self.draws - batch.first
         if skip < count:
             latents = {n: np.moveaxis(v[skip:count], 1, 0) for n, v in self._keep.of_batch(batch.f).items()}
-            statistics = {"log_likelihood": batch.log_likelihood, "proposals": batch.info.evaluations}
+            statistics = {"total_log_likelihood": batch.log_likelihood, "proposals": batch.info.evaluations}
             statistics |= batch.info._asdict()
             own = {name: values[skip:].T for name, values in statistics.items()}
             self._hand_over(slice(0, chains), batch.first + skip, latents, own)
@@ -195,7 +195,7 @@ class Memory:
 
     def reserve(self, draws: int) -> None:
         """Make room for so many draws of each chain."""
-        chains, room = self.statistics["log_likelihood"].shape
+        chains, room = self.statistics["total_log_likelihood"].shape
         if draws <= room:
             return
         check_memory((chains, draws), self.latents)

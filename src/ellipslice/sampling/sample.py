@@ -98,7 +98,7 @@ def sample(
         Keep every thin-th update.
     keep : callable or False, optional
         Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole. It is
-        called for every draw. False keeps the statistics alone, `log_likelihood` among them.
+        called for every draw. False keeps the statistics alone, `total_log_likelihood` among them.
     engine : {"compiled", "host", "batched", "fused"}, optional
         Found by looking unless given; the result's attributes say which ran and why. "compiled" runs chain by chain on
         the CPU's cores, "host" any Python. On a GPU chains run together: "fused" in one kernel, for a log-likelihood
@@ -146,9 +146,9 @@ def sample(
     -------
     xarray.DataTree
         Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
-        `log_likelihood`, `proposals` (angles tried, the paper's count), `evaluations` of the likelihood, `angle`,
-        `nans` and `stuck` of the update that made each draw. The attributes say what was run, and by what it ended
-        (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
+        `total_log_likelihood` (over all observations), `proposals` (angles tried, the paper's count), `evaluations` of
+        the likelihood, `angle`, `nans` and `stuck` of the update that made each draw. The attributes say what was run,
+        and by what it ended (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
 
     Examples
     --------

@@ -31,7 +31,7 @@ from ellipslice.sampling.columns import Column, Numbers
 from ellipslice.sampling.journal import Lock, replace, sealed, sync_folder
 from ellipslice.sampling.keep import Kept
 from ellipslice.sampling.layout import checksums, grows, lay_out, resized, write_json
-from ellipslice.sampling.reading import is_inside
+from ellipslice.sampling.reading import RENAMED, is_inside
 from ellipslice.sampling.record import Checkpoint, Counts, Record
 
 if TYPE_CHECKING:
@@ -76,7 +76,8 @@ class Store:
             if own == "draw":
                 self.numbers.append(Numbers(path / name, metadata))
             else:
-                self.columns[group][own] = Column(path / name, metadata)
+                known_as = RENAMED.get(own, own) if group == "sample_stats" else own
+                self.columns[group][known_as] = Column(path / name, metadata)
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])
@@ -111,7 +112,7 @@ class Store:
         for group, new in (("posterior", latents), ("sample_stats", statistics)):
             for name, values in new.items():
                 self.columns[group][name].write(chains, first, values)
-        stop = first + statistics["log_likelihood"].shape[1]
+        stop = first + statistics["total_log_likelihood"].shape[1]
         self._written[chains] = [stop] * (chains.stop - chains.start)
         self._broken = False
 
@@ -140,7 +141,9 @@ class Store:
             "log_likelihood": [float(checkpoint.state.log_likelihood).hex() for checkpoint in record.checkpoints],
             "states": {"dtype": states.dtype.newbyteorder("<").str, "shape": list(states.shape)},
             "checksums": {
-                f"{group}/{name}": c.checksums for group, own in self.columns.items() for name, c in own.items()
+                f"{group}/{column.folder.name}": column.checksums
+                for group, own in self.columns.items()
+                for column in own.values()
             },
             "attributes": attributes,
             "plans": plans,

@@ -57,7 +57,7 @@ class Traces:
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
         """Take what is watched of some draws."""
-        count = statistics["log_likelihood"].shape[1]
+        count = statistics["total_log_likelihood"].shape[1]
         early, first = max(0, self._start - first), max(0, first - self._start)
         count -= early
         while first + count > self._every * self._length:
@@ -68,7 +68,7 @@ class Traces:
         if skip >= count:
             return
         rows = slice(early + skip, None, self._every)
-        columns = [statistics["log_likelihood"][:, rows, None]]
+        columns = [statistics["total_log_likelihood"][:, rows, None]]
         for name, pick in zip(self._names, self._picks, strict=True):
             kept = latents[name][:, rows]
             columns.append(kept.reshape(*kept.shape[:2], -1)[:, :, pick])

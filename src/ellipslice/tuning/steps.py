@@ -86,7 +86,7 @@ def tune_step(
     for made in moves:
         tree = sample(log_likelihood, prior, move=made, engine=engine, keep=False, progress=False, **options)
         statistics = tree["sample_stats"].to_dataset()
-        sizes.append(effective_size(statistics["log_likelihood"]))
+        sizes.append(effective_size(statistics["total_log_likelihood"]))
         acceptance.append((statistics["angle"].to_numpy() != 0).mean())
     best = int(np.argmax(sizes))
     if len(moves) > 1 and steps[best] in (min(steps), max(steps)):
