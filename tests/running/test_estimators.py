@@ -105,6 +105,26 @@ def test_what_is_wrong_is_said_before_any_work():
         es.gp.EllipticalGPRegressor(noise_scale=-1.0).fit(X, X[:, 0])
 
 
+@pytest.mark.parametrize("kernel", [lambda scale, noise_scale: noise_scale * RBF(scale), lambda p: RBF(p["scale"])])
+@pytest.mark.parametrize("noise", [{}, {"noise_scale": 0.1}, {"noise": "poisson"}])
+def test_a_kernels_hyperparameter_is_not_the_noise_scale(kernel, noise):
+    """Of the two of one name, the kernel was given that of the noise, and its own prior was left aside."""
+    dist = pytest.importorskip("numpyro.distributions")
+    X, y = np.linspace(0, 5, 6)[:, None], np.arange(6.0)
+    priors = {name: dist.LogNormal(0.0, 1.0) for name in ("scale", "noise_scale")}
+    with pytest.raises(ValueError, match="parameters has the name 'noise_scale', which belongs to the noise"):
+        es.gp.EllipticalGPRegressor(kernel, parameters=priors, **noise, **SMALL).fit(X, y)
+
+
+@pytest.mark.parametrize("kernel", [lambda scale: RBF(scale), lambda p: RBF(p["scale"])])
+@pytest.mark.parametrize("estimator", ["EllipticalGPRegressor", "EllipticalGPClassifier"])
+def test_a_hyperparameter_that_does_not_enter_the_kernel(kernel, estimator):
+    dist = pytest.importorskip("numpyro.distributions")
+    priors = {name: dist.LogNormal(0.0, 1.0) for name in ("scale", "more")}
+    with pytest.raises(ValueError, match="the parameter 'more' does not enter the kernel"):
+        getattr(es.gp, estimator)(kernel, parameters=priors, **SMALL).fit(np.eye(4), [0, 1, 0, 1])
+
+
 def test_a_kernel_that_is_no_covariance_is_named():
     class Wrong(RBF):
         def __call__(self, X, Y=None, eval_gradient=False):

@@ -33,7 +33,9 @@ class CoxProcess:
     mean : float or function, optional
         Of the logarithm of the rate, as for `LatentGP`; that of the average rate unless given.
     parameters : mapping, optional
-        Unknown parameters of the kernel, as for `LatentGP`.
+        Unknown parameters of the kernel and the mean, as for `LatentGP`.
+    shared : sequence of str, optional
+        Names of parameters that are meant to enter both kernel and mean, as for `LatentGP`. Default: none.
 
     Notes
     -----
@@ -59,6 +61,7 @@ class CoxProcess:
         *,
         mean: Any = None,
         parameters: Mapping[str, Any] | None = None,
+        shared: Sequence[str] = (),
     ):
         bounds = as_numbers(window, "window")
         bounds = bounds[None] if bounds.ndim == 1 else bounds
@@ -68,7 +71,7 @@ class CoxProcess:
         if counts.dtype.kind not in "iu" or (counts < 1).any():
             raise ValueError(f"cells must be a whole number for each axis, at least 1, but it is {cells!r}.")
         self.window, self.cells = bounds, tuple(counts.tolist())
-        self._kernel, self._mean, self._parameters = kernel, mean, parameters
+        self._kernel, self._mean, self._parameters, self._shared = kernel, mean, parameters, shared
 
     @property
     def centres(self) -> np.ndarray:
@@ -151,7 +154,8 @@ class CoxProcess:
         counts = self.counts(events)
         volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
         mean = np.log(max(counts.sum(), 0.5) / (volume * len(counts))) if self._mean is None else self._mean
-        return LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters), counts, volume
+        model = LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters, shared=self._shared)
+        return model, counts, volume
 
 
 class Cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class _EllipticalGP(BaseEstimator):
     chains: int
     places: int
     rounds: int
+    _own_names: ClassVar[tuple[str, ...]] = ()
+    """Hyperparameters that the observations have, whether they are unknown or not."""
 
     def _check_settings(self) -> None:
         for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("places", 2), ("rounds", 1)):
@@ -81,7 +83,29 @@ class _EllipticalGP(BaseEstimator):
         if self.kernel is None:
             scale = np.sqrt(self._inputs.shape[1])  # inputs of deviation 1 are about as far apart
             return Together(LogNormals({"amplitude": (amplitude, 0.7), "scale": (scale, 0.7)}), others)
-        return Together(Parameters(self.parameters), others) if self.parameters else Together(others)
+        if not self.parameters:
+            return Together(others)
+        parameters = Parameters(self.parameters)
+        self._check_names(parameters)
+        return Together(parameters, others)
+
+    def _check_names(self, parameters: Parameters) -> None:
+        """Refuse a name that is not the kernel's alone, and one that the kernel does not use."""
+        if clash := set(parameters.priors) & set(self._own_names):
+            raise ValueError(
+                f"parameters has the name {clash.pop()!r}, which belongs to the noise. Expected hyperparameters of the "
+                "kernel. Rename it; noise_scale=... is for a noise scale that is known."
+            )
+        called = self._kernel()
+        used = set(called.by_name)
+        if called.takes_all:
+            middle, _ = parameters.gaussian()
+            used = called.used(parameters.constrained(middle))
+        if unused := [name for name in parameters.priors if name not in used]:
+            raise ValueError(
+                f"the parameter {unused[0]!r} does not enter the kernel. Leave it out, or name it as an argument of "
+                "the kernel's function."
+            )
 
     def _draw(self, likelihood: Any, unknown: Together, rng: np.random.Generator) -> Draws:
         return draw(
@@ -250,6 +274,8 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
     >>> mean.round()
     array([ 1., -1.])
     """
+
+    _own_names = ("noise_scale",)
 
     def __init__(
         self,

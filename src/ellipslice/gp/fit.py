@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,11 @@ class Fit:
         """The data as pictures show them, in the units of `expected`: labels as 0 and 1."""
         y = np.asarray(self.y, dtype=float)
         return (y > 0) * 1.0 if set(np.unique(y)) <= {-1.0, 1.0} else y
+
+    @property
+    def hyperparameters(self) -> dict[str, list[str]]:
+        """What each unknown parameter enters: {"scale": ["kernel"], "sigma": ["likelihood"]}, say."""
+        return json.loads(self.tree.attrs.get("hyperparameters", "{}"))
 
     @property
     def moves(self) -> dict[str, float]:

@@ -65,16 +65,11 @@ class Joint:
         self.__dict__.update(state)
         self._compiled = jax.jit(self._traced, static_argnums=0)
 
-    def look(self, inputs: np.ndarray) -> set[str]:
-        """Try the kernels and means at the middle of the prior; the parameters that they use."""
-        used: set[str] = set()
+    def look(self, inputs: np.ndarray) -> None:
+        """Try the kernels and means at the middle of the prior."""
         with on_cpu():
             middle, _ = self.parameters.gaussian()
             values = self.parameters.constrained(middle)
-            for name in self.latents:
-                used |= self.kernels[name].used(values)
-                if isinstance(self.means[name], Called):
-                    used |= self.means[name].used(values, X=inputs)
             self.traceable = not any(comes_from(self.kernels[name](values), "sklearn") for name in self.latents)
             lower, _ = self.at(middle, inputs)
         if not np.isfinite(lower).all():
@@ -85,7 +80,6 @@ class Joint:
             if self.traceable and inputs.ndim == 2 and inputs.shape[1] > 1:
                 error.add_note(DISTANCE)
             raise error
-        return used
 
     def looks(self, inputs: np.ndarray) -> list[np.ndarray]:
         """Covariances and means at some inputs for two values of the parameters, to six digits: the same anywhere."""

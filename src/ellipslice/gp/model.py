@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import keyword
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +15,15 @@ import numpy as np
 
 from ellipslice.gp import mix
 from ellipslice.gp.calling import Called, called_kernel
+from ellipslice.gp.entering import (
+    LIKELIHOOD,
+    Enters,
+    as_shared,
+    check_complete,
+    check_shared,
+    described,
+    enters,
+)  # fmt: skip
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.joint import Joint, JointPrior
 from ellipslice.gp.likelihood import PointLikelihood
@@ -48,10 +59,17 @@ class LatentGP:
     mean : float or function; or a mapping of names to these
         A function of unknown parameters, and of the inputs if it has an argument X.
     parameters : mapping of str to numpyro distribution, optional
-        The unknown parameters of kernel, likelihood and mean, with their priors.
+        The unknown parameters of kernel, likelihood and mean, with their priors. Each is passed to the argument of its
+        name, in one place: a kernel, a mean or the likelihood. A name that matches in two places raises.
+    shared : sequence of str, optional
+        Names of parameters that are meant to enter several places, such as one length scale for the kernels of two
+        latent functions. Default: none.
 
     Notes
     -----
+    An argument that `functools.partial` gives a value is known, and nothing is passed to it. `Fit.hyperparameters` is
+    the record of what each parameter enters.
+
     With parameters that are known, the prior has the structure of kernel and inputs: Markov in time for kernels of
     `tinygp.kernels.quasisep`, a regular grid if there are more than 1,000 inputs, and dense otherwise.
 
@@ -79,6 +97,7 @@ class LatentGP:
         *,
         mean: Any = 0.0,
         parameters: Mapping[str, Any] | None = None,
+        shared: Sequence[str] = (),
     ):
         if not callable(likelihood) or isinstance(likelihood, Likelihood):
             raise TypeError(
@@ -90,8 +109,7 @@ class LatentGP:
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"f": kernel}
         if not kernels:
             raise ValueError("kernel is an empty mapping: expected a kernel for each latent function.")
-        if clash := set(kernels) & set(names):
-            raise ValueError(f"{clash.pop()!r} is the name of a latent function and of a parameter. Rename one.")
+        _check_names(list(kernels), names)
         means = dict(mean) if isinstance(mean, Mapping) else dict.fromkeys(kernels, mean)
         if unknown := set(means) - set(kernels):
             raise ValueError(f"mean names {unknown.pop()!r}, but the latent functions are {', '.join(kernels)}.")
@@ -102,6 +120,38 @@ class LatentGP:
         }
         self.likelihood = Called("likelihood", likelihood, names, first=("y",))
         self.joint = Joint(self.parameters, self.kernels, self.means)
+        self.shared = as_shared(shared, names)
+        self._places = self._find_places(isinstance(kernel, Mapping), isinstance(mean, Mapping))
+        named = enters(names, {place: called.by_name for place, called in self._places.items()})
+        check_shared(named, self.shared, self._places)
+        self._enters: Enters | None = None
+        if not any(called.takes_all for called in self._places.values()):  # else it is seen when they are called
+            check_complete(named, self.shared, self._places)
+            self._enters = named
+
+    def _find_places(self, named: bool, each_mean: bool) -> dict[str, Called]:
+        """The functions that hyperparameters are passed to. One mean for all latent functions is one place."""
+        places = {f"kernel of {name}" if named else "kernel": called for name, called in self.kernels.items()}
+        for name, mean in self.means.items():
+            if isinstance(mean, Called):
+                places.setdefault(f"mean of {name}" if each_mean else "mean", mean)
+        return {**places, LIKELIHOOD: self.likelihood}
+
+    def _look_at_places(self, inputs: np.ndarray, y: Any) -> Enters:
+        """What each hyperparameter enters; raise if one enters several places by accident, or none."""
+        if not any(called.takes_all for called in self._places.values()):
+            return self._enters or {}
+        middle, _ = self.parameters.gaussian()
+        values = self.parameters.constrained(middle)
+        used = {}
+        for place, called in self._places.items():
+            first, extra = ((y,), {}) if place == LIKELIHOOD else ((), {"X": inputs})
+            used[place] = called.used(values, *first, **extra)
+        entered = enters(self.parameters.priors, used)
+        check_shared(entered, self.shared, self._places)
+        check_complete(entered, self.shared, self._places)
+        self._enters = entered
+        return entered
 
     @property
     def latents(self) -> list[str]:
@@ -181,7 +231,7 @@ class LatentGP:
             problem.log_likelihood, problem.prior, move=move, keep=problem.keep, engine=engine, reference=reference,
             dims=problem.dims, coords=problem.coords, **options,
         )  # fmt: skip
-        return Fit(self, inputs, y, _finished(tree, problem.said, move))
+        return Fit(self, inputs, y, _finished(tree, problem.said, problem.entered, move))
 
     def resume(
         self,
@@ -227,7 +277,7 @@ class LatentGP:
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
             draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
-        return Fit(self, inputs, y, _finished(tree, problem.said, move))
+        return Fit(self, inputs, y, _finished(tree, problem.said, problem.entered, move))
 
     def open(self, store: str | os.PathLike[str], X: Any, y: Any) -> Fit:
         """The fit that a store holds, as far as it is, to predict from and to plot; also while it is being made.
@@ -247,7 +297,8 @@ class LatentGP:
             )
         if not tree["posterior"].sizes["draw"]:
             raise ValueError(f"{path} has no draws yet: its chains are in their warm-up.")
-        return Fit(self, inputs, y, _finished(tree, tree.attrs.get("prior", ""), move))
+        entered = self._look_at_places(inputs, y)
+        return Fit(self, inputs, y, _finished(tree, tree.attrs.get("prior", ""), entered, move))
 
     def _stored_move(self, path: Path, inputs: np.ndarray) -> Sweep | None:
         if not self.parameters.size:
@@ -285,9 +336,10 @@ class LatentGP:
                 f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {LIMIT} are taken."
             )
         joint, parameters, names = self.joint, self.parameters, self.latents
-        of_kernel = joint.look(inputs)
+        entered = self._look_at_places(inputs, y)
+        of_kernel = {name for name, places in entered.items() if places != [LIKELIHOOD]}
+        joint.look(inputs)
         log_likelihood = PointLikelihood(self.likelihood, joint, y, len(inputs))
-        self._check_used(of_kernel | log_likelihood.used)
 
         def keep(x: Any) -> dict[str, Any]:
             u, _, f = joint.split(x, len(inputs))
@@ -303,17 +355,12 @@ class LatentGP:
             None if joint.traceable else "host",
             tuple(parameters.where(of_kernel).tolist()),
             tuple(parameters.where(set(parameters.priors) - of_kernel).tolist()),
+            entered,
         )
 
-    def _check_used(self, used: set[str]) -> None:
-        if unused := [name for name in self.parameters.priors if name not in used]:
-            raise ValueError(
-                f"the parameter {unused[0]!r} enters neither kernel, mean nor likelihood. Leave it out, or name it as "
-                "an argument of one of them."
-            )
-
     def __repr__(self) -> str:
-        unknown = ", ".join(self.parameters.priors) or "none"
+        unknown = ", ".join(self.parameters.priors) if self._enters is None else described(self._enters)
+        unknown = unknown or "none"
         return f"LatentGP({', '.join(self.latents)}; unknown parameters: {unknown})"
 
 
@@ -331,9 +378,10 @@ class _Problem(NamedTuple):
     of_kernel: tuple[int, ...] = ()
     """Which numbers of u enter kernels and means, and which only the likelihood."""
     of_likelihood: tuple[int, ...] = ()
+    entered: Enters = {}  # noqa: RUF012  nobody changes it
 
 
-def _finished(tree: xarray.DataTree, said: str, move: Sweep | None) -> xarray.DataTree:
+def _finished(tree: xarray.DataTree, said: str, entered: Enters, move: Sweep | None) -> xarray.DataTree:
     """The result, with what is said of a fit besides."""
     import xarray
 
@@ -343,6 +391,7 @@ def _finished(tree: xarray.DataTree, said: str, move: Sweep | None) -> xarray.Da
     if move.tuned.pivots is not None:
         widths = " or ".join(map(str, move.tuned.pivots.widths))
         tree.attrs["structure"] += f"; with {widths} columns where these are enough"
+    tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
     tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
     tree.attrs |= {f"rate_of_{way}": rate for way, rate in zip(move.ways, move.tuned.rates, strict=False)}
     statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
@@ -354,6 +403,23 @@ def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]
     """Latent functions are numbered by their points; with one axis, these are labelled by where they are."""
     coords = {"point": inputs.reshape(-1)} if inputs.size == len(inputs) else {}
     return {name: ["point"] for name in latents}, coords
+
+
+def _check_names(latents: list[str], parameters: list[str]) -> None:
+    """Refuse names that the result, a prediction or a mean function has for something else."""
+    for name in latents:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"kernel has the name {name!r}; expected one that an argument of the likelihood can have.")
+    if clash := set(latents) & set(parameters):
+        raise ValueError(f"{clash.pop()!r} is the name of a latent function and of a parameter. Rename one.")
+    if "X" in parameters:
+        raise ValueError("parameters has the name 'X', by which a mean function receives the inputs. Rename it.")
+    for what, names in (("kernel", latents), ("parameters", parameters)):
+        for name in names:
+            if name in ("chain", "draw", "point"):
+                raise ValueError(f"{what} has the name {name!r}, which is a dimension of the result. Rename it.")
+    if latents[0] in ("expected", "observed") and len(latents) == 1:
+        raise ValueError(f"kernel has the name {latents[0]!r}, which is a variable of predictions. Rename it.")
 
 
 def _check_ways(ways: Any) -> tuple[str, ...] | None:
