@@ -12,6 +12,8 @@ import pytest
 from tinygp import kernels
 
 import ellipslice as es
+from ellipslice.fits.model import Data, Problem
+from ellipslice.fits.settings import Asked
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
@@ -229,3 +231,20 @@ def test_the_result_says_what_each_hyperparameter_enters(tmp_path):
     assert "scale (kernel and likelihood), reach (kernel), degrees (likelihood)" in repr(fit)
     assert model.open(tmp_path / "run.zarr", X, Y).hyperparameters == expected
     assert model.resume(tmp_path / "run.zarr", X, Y, draws=8).hyperparameters == expected
+
+
+OWN = {"gaussian": {"noise"}, "student-t": {"noise"}, "negative-binomial": {"dispersion"}}
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student-t", "negative-binomial", "poisson", "probit", "bernoulli"])
+@pytest.mark.parametrize("known", [{}, {"noise": 0.1, "dispersion": 2.0}, {"amplitude": 1.0}, {"lengthscale": (1.0,)}])
+def test_models_of_the_command_line(name, known):
+    """Their kernels take a mapping, and their likelihoods at most one hyperparameter."""
+    given = {option: value for option, value in known.items() if option not in ("noise", "dispersion")}
+    given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
+    problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
+    found = problem._model()._look_at_places(X, problem._data.y)
+    assert found == {
+        **{one: ["kernel"] for one in ("amplitude", "lengthscale") if one not in given},
+        **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},
+    }
