@@ -8,21 +8,6 @@ BIN := $(VENV)/bin
 # Two test workers, one thread each: more only get in each other's way.
 QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# Tests that take long, and whose parts others test too: `make long` runs them.
-LONG := tests/running/test_bench.py::test_a_short_run_writes_its_results tests/statistical/test_unknown_ranks.py \
-    tests/running/test_examples.py::test_models_with_unknown_parameters tests/interop/test_numpyro.py::test_the_page_runs \
-    tests/statistical/test_evidence.py::test_labels_from_the_prior_and_from_two_references_agree \
-    tests/running/test_store.py::test_killed_for_real tests/statistical/test_separable.py \
-    tests/exact/test_farmed.py::test_a_gaussian_process_by_workers_is_the_same_to_the_bit tests/running/test_docs.py \
-    tests/running/test_readme.py::test_the_page_on_clusters tests/running/test_readme.py::test_the_page_on_the_command_line \
-    tests/running/test_examples.py::test_the_evidence_says_that_the_rate_of_explosions_changed \
-    tests/running/test_comparison.py::test_scaling_draws_what_it_measures \
-    tests/interop/test_pymc.py::test_the_rest_is_left_to_nuts_in_one_process_and_in_two \
-    tests/interop/test_pymc.py::test_the_page_runs tests/interop/test_blackjax.py::test_the_page_runs \
-    tests/interop/test_numpyro.py::test_mean_covariance_and_likelihood_follow_another_site \
-    tests/statistical/test_two_functions.py::test_noise_that_changes_moves_well \
-    tests/statistical/test_narrow_factors.py::test_the_posterior_is_the_same
-
 .DEFAULT_GOAL := help
 .PHONY: help demo docs test long kills malformed package format coverage clean
 
@@ -32,15 +17,15 @@ help:  ## list the targets
 demo: $(VENV)/.installed-plots  ## sample the paper's coal-mining posterior; writes demo/coal_posterior.nc and demo/coal_intensity.png
 	@$(BIN)/ellipslice demo
 
-test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests and all tests but the longest
+test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests and all tests but the long ones (10 minutes)
 	@echo "ruff format";  $(BIN)/ruff format --check --quiet .
 	@echo "ruff check";   $(BIN)/ruff check --quiet .
 	@echo "pyright";      PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
 	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
-	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules $(addprefix --deselect ,$(LONG)) src tests
+	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules -m "not long and not gpu" src tests
 
-long: $(VENV)/.installed-test  ## tests that take long
-	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal $(LONG)
+long: $(VENV)/.installed-test  ## the tests marked `long`, among them those in a browser
+	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not gpu" tests
 
 docs: $(VENV)/.installed-docs  ## build the pages, examples run: docs/_build/html/index.html (first ten minutes, then seconds)
 	@$(QUIET_THREADS) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html

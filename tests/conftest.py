@@ -1,9 +1,14 @@
-"""What several tests share."""
+"""Fixtures and hooks that several test files share."""
 
 from __future__ import annotations
 
+import shutil
+
 import jax
 import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
 
 
 @pytest.fixture
@@ -12,3 +17,31 @@ def log_compiles():
     jax.config.update("jax_log_compiles", True)
     yield
     jax.config.update("jax_log_compiles", False)
+
+
+@pytest.fixture(scope="module")  # not the session: while Playwright runs, nothing else can start an event loop
+def browser():
+    """The system's Chromium, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def pytest_collection_modifyitems(items):
+    if CHROMIUM is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """State whether the tests in a browser ran: a skipped test is easily overlooked."""
+    reports = {outcome: terminalreporter.stats.get(outcome, []) for outcome in ("passed", "failed", "skipped")}
+    counts = {outcome: sum("browser" in report.keywords for report in found) for outcome, found in reports.items()}
+    if counts["skipped"]:
+        terminalreporter.write_line(f"{counts['skipped']} tests in a browser were SKIPPED: {NO_CHROMIUM}", yellow=True)
+    elif counts["passed"] or counts["failed"]:
+        terminalreporter.write_line(f"{counts['passed']} tests in a browser passed, {counts['failed']} failed")

@@ -24,7 +24,7 @@ def client():
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of Dask's own, about its threads and its sockets
 def test_killed_workers_change_nothing(client, tmp_path):
     """Two of three workers die in the middle of a run with a store; a closure is sent, as Dask can."""
@@ -53,7 +53,7 @@ def test_killed_workers_change_nothing(client, tmp_path):
     np.testing.assert_array_equal(made.sample_stats.evaluations, alone.sample_stats.evaluations)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_one_chain_uses_the_cluster(client):
     options = {**OPTIONS, "chains": 1, "draws": 30}

@@ -330,6 +330,7 @@ def test_the_extras_ask_for_the_releases_that_are_checked():
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_page_runs():
     blocks = cells("blackjax")
     assert len(blocks) == 3

@@ -143,6 +143,7 @@ def run_with_nuts(kernel):
     return samples, np.asarray(fields[field])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_mean_covariance_and_likelihood_follow_another_site():
     samples, value = run_with_nuts(EllipticalSlice(scaled))
@@ -336,6 +337,7 @@ def test_what_cannot_be_sampled_is_refused(begin, error, says):
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_page_runs():
     blocks = cells("numpyro")
     assert len(blocks) == 2

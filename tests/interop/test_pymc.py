@@ -192,6 +192,7 @@ def test_everything_follows_another_variable(whitened):
     compare_scaled(*by_turns(scaled(whitened), 2000, number=3), "by turns")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
     """Statistics of both steps are in the trace, and the draws do not depend on the number of processes."""
@@ -363,6 +364,7 @@ def test_a_model_without_any_is_refused():
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_page_runs():
     blocks = cells("pymc")
     assert len(blocks) == 2

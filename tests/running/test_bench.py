@@ -34,7 +34,7 @@ EVALUATIONS_SPREAD = 3.8
 """Of one update of R01 by its own function, from 200 means over 200 updates each, so with their correlation."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_short_run_writes_its_results(tmp_path):
     out = tmp_path / "bench.json"
     options = ["bench", "--problems", "R01", "--chains", "1", "--seconds", "0.02", "--rounds", "1", "--nuts"]

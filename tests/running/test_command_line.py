@@ -139,24 +139,18 @@ def test_the_report_is_one_page_with_everything(run, tmp_path):
         assert word in text
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-def test_the_report_in_a_browser(run, tmp_path):
-    from playwright.sync_api import sync_playwright
-
+@pytest.mark.browser
+@pytest.mark.long
+def test_the_report_in_a_browser(run, browser, tmp_path):
     ellipslice("report", run, "--out", tmp_path / "report.html")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 500, "height": 800}, offline=True)
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.goto((tmp_path / "report.html").as_uri())
-        sizes = page.eval_on_selector_all("img", "images => images.map(i => [i.naturalWidth, i.clientWidth])")
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        rows = page.locator("table").first.locator("tr").count()
-        browser.close()
+    page = browser.new_page(viewport={"width": 500, "height": 800}, offline=True)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((tmp_path / "report.html").as_uri())
+    sizes = page.eval_on_selector_all("img", "images => images.map(i => [i.naturalWidth, i.clientWidth])")
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    rows = page.locator("table").first.locator("tr").count()
+    page.close()
     assert len(sizes) == 2
     assert all(natural > 500 and 0 < shown <= 500 for natural, shown in sizes)
     assert wide <= 510  # nothing sticks out on a narrow screen

@@ -70,6 +70,7 @@ def test_costs_are_tables_and_a_picture():
     assert "| ours | 12.5 | 12.5 |" in told
 
 
+@pytest.mark.long
 def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("tinygp")

@@ -76,6 +76,7 @@ def test_scripts_draw_their_picture(name, tmp_path, monkeypatch, capsys):
     assert (tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["predict", "unknown_scale"])
 def test_models_with_unknown_parameters(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
@@ -102,6 +103,7 @@ def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_the_evidence_says_that_the_rate_of_explosions_changed(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "evidence.png"

@@ -57,6 +57,7 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     assert names["tree"].attrs["stopped_by"] in ("goals", "seconds", "draws")
 
 
+@pytest.mark.long
 def test_the_page_on_clusters(tmp_path):
     """Scripts, because workers import them again, as they would a user's."""
     said, scripts = [], []
@@ -76,6 +77,7 @@ def test_the_page_on_clusters(tmp_path):
     assert said == ["(4, 200, 30)", "(4, 50, 30)", "(3, 20, 30)"]
 
 
+@pytest.mark.long
 def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     """Its commands do what the page says of them."""
     from typer.testing import CliRunner

@@ -260,6 +260,7 @@ def test_leftovers_are_taken_away(tmp_path):
     assert_same_stores(tmp_path / "whole.zarr", path)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
 def test_killed_for_real(tmp_path):
     script = pathlib.Path(__file__).parents[1] / "faults" / "kills.py"

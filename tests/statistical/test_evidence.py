@@ -49,6 +49,7 @@ def test_gaussian_regression_from_the_prior():
     assert result.agrees is not False
 
 
+@pytest.mark.long
 def test_labels_from_the_prior_and_from_two_references_agree():
     """Where no closed form is known: three ways that share little."""
     x = np.linspace(0, 1, 30)

@@ -102,6 +102,7 @@ def widths_used(model, x):
     return widths
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", range(3), ids=WAYS)
 def test_the_posterior_is_the_same(way):

@@ -16,7 +16,7 @@ from tinygp import kernels
 import ellipslice as es
 from statistical.monte_carlo import SEED, compare
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.long]
 
 X = np.array([-2.0, -1.2, -0.5, 0.4, 1.1, 2.0])
 Y = np.sign(X)

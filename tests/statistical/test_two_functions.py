@@ -62,6 +62,7 @@ def test_the_sum_of_two_functions():
     compare(drawn, posterior_on_a_grid(), "amplitudes of two functions")
 
 
+@pytest.mark.long
 def test_noise_that_changes_moves_well():
     """Without sites for several functions: 20 effective draws of 4,000."""
 

@@ -19,7 +19,7 @@ from ellipslice.gp.sites import Sites, StandIns
 from ellipslice.gp.sweep import WAYS, Around, Sweep, Tuned
 from statistical.monte_carlo import SEED
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.long]
 
 REPEATS, DRAWS, THIN, WARMUP = 150, 9, 6, 30
 X = np.array([0.0, 0.5, 1.1, 2.0])
