@@ -15,7 +15,7 @@ from ellipslice.testing.search import noise_of_an_update
 
 def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray, np.ndarray, Noise]:
     """f' = A f + B nu: what a sweep does where the data say nothing, so that each search takes its first angle."""
-    prepared = move.prepare(prior)
+    prepared = move.prepare_part(prior)  # a sweep that keeps a combination of values keeps the prior as well
     noise = noise_of_an_update(move, prior, np.random.default_rng(seed), prepared)
     target = HostTarget(lambda f: 0.0, prepared)
     rows = 1 if len(prepared) == 1 else len(noise.nu) - 1  # the last row says which partition

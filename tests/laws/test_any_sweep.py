@@ -97,7 +97,7 @@ def blocks_of(rng, size, how):
 
 
 def check_any_sweep(prior, covariance, move):
-    """The conditional priors are the dense formula's, and a sweep keeps the prior; or a block cannot move."""
+    """The conditional priors are the dense formula's, and a sweep keeps the prior and reaches all of it; or it says."""
     partitions = move.blocks.partitions(prior)
     deviation = np.sqrt(covariance.diagonal())
     scale = np.outer(deviation, deviation)
@@ -106,7 +106,16 @@ def check_any_sweep(prior, covariance, move):
         with pytest.raises(ValueError, match="determined by the rest"):
             move.prepare(prior)
         return
-    for sweep, blocks, expected in zip(move.prepare(prior), partitions, given_the_rest, strict=True):
+    moved = np.zeros_like(covariance)
+    for block, own in (
+        (b, c) for p, each in zip(partitions, given_the_rest, strict=True) for b, c in zip(p, each, strict=True)
+    ):
+        values, vectors = np.linalg.eigh(own)
+        moved[np.ix_(block, block)] += vectors[:, values > 1e-10] @ vectors[:, values > 1e-10].T
+    if np.linalg.matrix_rank(moved, 1e-8, hermitian=True) < prior.rank:
+        with pytest.raises(ValueError, match="never change"):
+            move.prepare(prior)
+    for sweep, blocks, expected in zip(move.prepare_part(prior), partitions, given_the_rest, strict=True):
         for (indices, lots), block, own in zip(sweep.sources, blocks, expected, strict=True):
             np.testing.assert_array_equal(indices, block)
             with jax.enable_x64(True):

@@ -48,10 +48,10 @@ SWEEPS = {
         [Local([[3, 0], [1, 2]])],
     ),
     "SparsePrecision": (es.SparsePrecision(CHAIN), np.linalg.inv(CHAIN), [Local.contiguous(2), Local.random(4)]),
-    "SparsePrecision, intrinsic": (
+    "SparsePrecision, intrinsic, random": (
         es.SparsePrecision.autoregression(GRAPH),
         constrained(laplacian(GRAPH), np.ones((1, 5))),
-        [Local([[0, 3], [1, 2, 4]])],
+        [Local.random(3, partitions=4)],
     ),
     "Markov": (
         es.Markov(quasisep.Matern32(scale=0.8, sigma=1.5), MOMENTS),

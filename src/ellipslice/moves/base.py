@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ellipslice.moves.arithmetic import where
+from ellipslice.moves.reach import Reach
 from ellipslice.noise import Draws, Noise
 from ellipslice.priors import Prior
 
@@ -117,6 +118,14 @@ class Move(abc.ABC):
         A move that only needs draws needs nothing. One that needs more asks for it here, so that a prior which cannot
         is refused before the run.
         """
+        return None
+
+    def prepare_part(self, prior: Prior) -> Any:
+        """Return what `prepare` returns, for a move inside another: the two together may move what one alone cannot."""
+        return self.prepare(prior)
+
+    def reach(self, prior: Prior, prepared: Any) -> Reach:
+        """Return the blocks that an update changes, each given the rest; None if it moves all values together."""
         return None
 
     def lots(self, prior: Prior, prepared: Any) -> Lots:

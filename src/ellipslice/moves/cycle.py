@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.reach import Moved, Reach, check_reach
 from ellipslice.noise import Noise
 from ellipslice.priors import Prior
 from ellipslice.pytree import pytree, set_fields, static
@@ -44,11 +45,27 @@ class Cycle(Move):
         self.constrained = all(move.constrained for move in moves)
 
     def prepare(self, prior: Prior) -> Any:
-        prepared = tuple(move.prepare(prior) for move in self.moves)
+        prepared = self.prepare_part(prior)
+        check_reach(self, prior, self.reach(prior, prepared))
+        return prepared
+
+    def prepare_part(self, prior: Prior) -> Any:
+        prepared = tuple(move.prepare_part(prior) for move in self.moves)
         each = self._each(prior, prepared)
         if all(part is None for part in prepared) and all(lots.source is prior for lots in each):
             return None
         return Prepared(prepared, tuple((lots.draws, lots.parts) for lots in each))
+
+    def reach(self, prior: Prior, prepared: Prepared | None) -> Reach:
+        total: list[Moved] = []
+        for move, part in zip(
+            self.moves, (None,) * len(self.moves) if prepared is None else prepared.moves, strict=True
+        ):
+            reach = move.reach(prior, part)
+            if reach is None:
+                return None
+            total += reach
+        return total
 
     def lots(self, prior: Prior, prepared: Prepared | None) -> Lots:
         if prepared is None:

@@ -13,6 +13,7 @@ from ellipslice.moves import blocks as choices
 from ellipslice.moves.arithmetic import pick, put, where
 from ellipslice.moves.base import Info, Lots, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalSlice
+from ellipslice.moves.reach import Moved, Reach, check_reach
 from ellipslice.noise import Noise
 from ellipslice.priors import Prior
 from ellipslice.priors.conditional import Conditional
@@ -38,7 +39,8 @@ class Local(Move):
     move : Move
         What updates a block; `EllipticalSlice()` unless given.
     partial : bool
-        Values in no block never move, which is refused unless this says that another move of a `Cycle` updates them.
+        Allow values that are in no block, and combinations of values that no block can change. They are then updated
+        only by the other moves of a `Cycle`. Default: False, which raises.
 
     Notes
     -----
@@ -48,7 +50,10 @@ class Local(Move):
     nothing for a whole latent of a `Stack`. That needs a prior with `condition`; whole latents of a `Stack` need
     nothing.
 
-    A block that the rest determines is refused: it could not move. Smooth kernels on dense grids make such blocks.
+    A block that the rest determines is refused: it could not move. Smooth kernels on dense grids make such blocks. If
+    the prior's covariance is singular, such as that of a field whose values sum to zero, fixed blocks may each move and
+    yet keep a combination of the values, here the sum of each block, for ever. That is refused too; add
+    `EllipticalSlice()` in a `Cycle`, or use `Local.random` or overlapping blocks.
 
     Statistics are those of `Cycle`: evaluations and NaNs summed over the blocks, the angle of the last.
 
@@ -99,6 +104,12 @@ class Local(Move):
 
     def prepare(self, prior: Prior) -> Any:
         """The conditionals of every block, for each partition to choose from."""
+        prepared = self.prepare_part(prior)
+        if not self.partial:
+            check_reach(self, prior, self.reach(prior, prepared))
+        return prepared
+
+    def prepare_part(self, prior: Prior) -> Any:
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
     def _prepare(self, partition: choices.Partition, prior: Prior) -> Sweep:
@@ -106,9 +117,19 @@ class Local(Move):
         known: list[_Known] = []
         for block in partition:
             conditional = _condition(prior, block)
-            inner = self.move.prepare(conditional.prior)
+            inner = self.move.prepare_part(conditional.prior)
             known.append(_Known(conditional, inner, self.move.lots(conditional.prior, inner)))
         return Sweep(known)
+
+    def reach(self, prior: Prior, prepared: tuple[Sweep, ...]) -> Reach:
+        total: list[Moved] = []
+        for block, whole, known in (of_block for sweep in prepared for of_block in sweep.moved):
+            inner = self.move.reach(whole, known)
+            if inner is None:
+                total.append(Moved(block, _rank(whole)))
+            else:  # given the rest of its block and all other blocks: given the rest
+                total += [Moved(block[moved.indices], moved.rank) for moved in inner]
+        return total
 
     def lots(self, prior: Prior, prepared: tuple[Sweep, ...]) -> Lots:
         draws = max(sweep.draws for sweep in prepared) + (len(prepared) > 1)
@@ -208,7 +229,7 @@ class _Known:
     """A block as it was prepared, on the host."""
 
     def __init__(self, conditional: Conditional, inner: Any, lots: Lots):
-        self.conditional, self.lots = conditional, lots
+        self.conditional, self.inner, self.lots = conditional, inner, lots
         self.block = Block(conditional.only_mean(), inner)
         self.leaves, self.structure = jax.tree.flatten(self.block)
         self.shapes = [np.shape(leaf) for leaf in self.leaves]
@@ -279,6 +300,8 @@ class Sweep:
 
     # Not fields: used on the host only, and compiled code would keep the priors alive for as long as it lives.
     sources: ClassVar[list[tuple[np.ndarray, Lots]]]
+    moved: ClassVar[list[tuple[np.ndarray, Prior, Any]]]
+    """Each block, its conditional prior, and what the inner move prepared for that."""
     draws: ClassVar[int]
     parts: ClassVar[int]
 
@@ -295,6 +318,7 @@ class Sweep:
             self,
             groups=[Group(members) for members in alike],
             sources=[(np.asarray(block.conditional.block), block.lots) for block in known],
+            moved=[(np.asarray(block.conditional.block), block.conditional.prior, block.inner) for block in known],
             draws=max(block.lots.draws for block in known),
             parts=sum(block.lots.parts for block in known),
         )
@@ -331,17 +355,21 @@ def _condition(prior: Prior, block: np.ndarray) -> Conditional:
         conditional = prior.condition(block)
     except TypeError as error:
         raise TypeError(f"Local needs the prior of a block given the rest. {error}") from None
-    try:
-        rank = conditional.prior.rank
-    except TypeError:
-        rank = 1  # a prior that draws by itself does not say
-    if rank == 0:
+    if _rank(conditional.prior) == 0:
         first = choices.place(int(conditional.block[0]), prior.layout)
         raise ValueError(
             f"a block of {len(block)} values, the first of them {first}, is determined by the rest: its conditional "
             "has no variance, so it could not move. Use larger blocks, or EllipticalSlice for all values together."
         )
     return conditional
+
+
+def _rank(prior: Prior) -> int | None:
+    """Return the rank; None for a prior that does not know it, such as one that draws by itself."""
+    try:
+        return prior.rank
+    except TypeError:
+        return None
 
 
 _compiled_mean = jax.jit(lambda conditional, f: conditional.mean(f))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.priors.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 from ellipslice.settings import jax_settings
 
 if TYPE_CHECKING:
@@ -89,6 +90,24 @@ class Prior(abc.ABC):
     def rank(self) -> int:
         """The dimension of the span of its draws: less than `size` if the covariance is singular."""
         return min(self.size, self.noise_size)
+
+    def null_space(self) -> np.ndarray | None:
+        """Return directions in which draws do not vary, orthonormal rows (M, size); None if they are not known.
+
+        Each value is measured in any unit of its own. M is 0 if the covariance is not singular to rounding. The
+        default makes a dense matrix, and so returns None for a singular prior of more than 2,000 values.
+        """
+        try:
+            rank = self.rank
+        except TypeError:
+            return None
+        if rank >= self.size:
+            return np.zeros((0, self.size))
+        if self.size > DENSE_LIMIT:
+            return None
+        with jax_settings():
+            rows = np.asarray(self.color(np.eye(self.noise_size)))
+        return null_space_of_factor(rows, rounding(self.size))
 
     @property
     def abilities(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from scipy.linalg import lapack, qr
 
 from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, Regression, as_block, outside
+from ellipslice.priors.null_space import null_space_of_factor, rounding
 from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -98,17 +99,28 @@ class Dense(Prior):
         return log_density if self.noise_size == self.size else on_span(log_density, f, self.color(z))
 
     def condition(self, block: Any) -> Conditional:
-        return regress(self.rows, as_block(block, self.size))
+        return regress(self.rows, as_block(block, self.size), self.rank)
+
+    def null_space(self) -> np.ndarray | None:
+        tolerance = rounding(self.size)
+        if self.noise_size == self.size:
+            variance = np.sum(self.rows**2, axis=0)
+            remaining = self.rows[np.arange(self.size), self.pivots] ** 2  # of each value given those before it
+            # Cheap, and enough: where no value follows from those before it, the covariance is not singular.
+            if (remaining > 10 * tolerance * variance[self.pivots]).all():
+                return np.zeros((0, self.size))
+        return null_space_of_factor(self.rows, tolerance)
 
     def __repr__(self) -> str:
         return f"Dense({self.size} values, rank {self.noise_size})"
 
 
-def regress(rows: np.ndarray, block: np.ndarray) -> Regression:
+def regress(rows: np.ndarray, block: np.ndarray, whole_rank: int) -> Regression:
     """The conditional of a block under covariance rows.T @ rows.
 
     What the others say of z is its part in the span of their columns; the rest of z remains random. Working with the
-    factor rather than the covariance keeps twice the digits, and needs no inverse to exist.
+    factor rather than the covariance keeps twice the digits, and needs no inverse to exist. `whole_rank` is that of all
+    values: what the others leave of it is the rank of the conditional.
     """
     others = outside(block, rows.shape[1])
     mine, theirs = rows[:, block], rows[:, others]
@@ -129,7 +141,17 @@ def regress(rows: np.ndarray, block: np.ndarray) -> Regression:
     determined = np.linalg.norm(remaining, axis=0) <= _CUT * np.linalg.norm(mine, axis=0)
     remaining = np.where(determined, 0.0, remaining)
     with unsuspected():
-        return Regression(block, others[order], weights, Dense(factor=remaining.T))
+        prior = Dense(factor=remaining.T)
+        if prior.rank > whole_rank - rank:  # the values left vary, but one follows from the others up to rounding
+            prior = Dense(factor=_largest(remaining, whole_rank - rank).T)
+        return Regression(block, others[order], weights, prior)
+
+
+def _largest(rows: np.ndarray, rank: int) -> np.ndarray:
+    """The rows (rank, N) of a covariance that is nearest to that of `rows` (in units of each value's own deviation)."""
+    scale = np.linalg.norm(rows, axis=0)
+    _, values, vectors = np.linalg.svd(rows / np.where(scale > 0, scale, 1.0), full_matrices=False)
+    return values[:rank, None] * vectors[:rank] * scale if rank else np.zeros((1, rows.shape[1]))
 
 
 _CUT = 1e-13

@@ -181,7 +181,7 @@ class LowRank(Prior):
             raise self.lacks("condition")
         block = as_block(block, self.size)
         if self.deviation is None:
-            return regress(self.rows, block)
+            return regress(self.rows, block, self.dimension)
         rest = 1 / self.deviation
         rest[block] = 0.0  # the block's own values do not matter
         root = _root(self.rows * rest)[0]

@@ -12,6 +12,7 @@ from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.kernels import comes_from
 from ellipslice.priors.markov_condition import condition
+from ellipslice.priors.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.settings import jax_settings
 
@@ -124,6 +125,23 @@ class Markov(Prior):
 
     def condition(self, block: Any) -> Conditional:
         return condition(self, as_block(block, self.size))
+
+    def null_space(self) -> np.ndarray | None:
+        diagonal = np.asarray(self.diagonal)
+        if diagonal.min() > 1e-6 * diagonal.max():
+            return np.zeros((0, self.size))
+        left, right, transition = (np.asarray(part) for part in (self.left, self.right, self.transition))
+        state, variance = np.zeros(transition.shape[1:]), np.empty(self.size)
+        for n in range(self.size):
+            variance[n] = diagonal[n] ** 2 + left[n] @ state @ left[n]
+            state = transition[n] @ state @ transition[n].T + np.outer(right[n], right[n])
+        # A kernel without innovations, such as a cosine: `_filter` has raised them to rounding.
+        if not (diagonal**2 <= 4 * np.finfo(float).eps * variance).any():
+            return np.zeros((0, self.size))
+        if self.size > DENSE_LIMIT:
+            return None
+        with jax_settings():
+            return null_space_of_factor(np.asarray(self.color(np.eye(self.size))), rounding(self.size))
 
     @property
     def _factor(self) -> Any:

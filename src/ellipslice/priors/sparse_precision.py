@@ -199,6 +199,9 @@ class SparsePrecision(Prior):
     def rank(self) -> int:
         return self.size - (0 if self.constraints is None else self.constraints.count)
 
+    def null_space(self) -> np.ndarray | None:
+        return np.zeros((0, self.size)) if self.constraints is None else np.asarray(self.constraints.matrix)
+
     def color(self, z: Any) -> Any:
         drawn = self.factor.color(_rows_of(z, "color")).reshape(*z.shape[:-1], self.noise_size)
         if self.constraints is None:

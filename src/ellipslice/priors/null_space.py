@@ -1,0 +1,32 @@
+"""The directions in which a singular prior does not vary, to rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+DENSE_LIMIT = 2_000
+"""Most values for which a matrix of that size is made."""
+
+
+def rounding(size: int) -> float:
+    """The variance, relative to a value's own, below which a covariance of this size is not known: see `Dense`."""
+    return 100 * size * float(np.finfo(float).eps)
+
+
+def null_space_of_factor(rows: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return orthonormal rows C (M, N) with C @ (f / deviation) = 0 for each draw f = z @ rows; M may be 0.
+
+    A direction whose variance, in units of the values' own, is below `tolerance` has none.
+    """
+    size = rows.shape[1]
+    scale = np.linalg.norm(rows, axis=0)
+    upper, order = qr(rows / np.where(scale > 0, scale, 1.0), mode="r", pivoting=True)  # pyright: ignore[reportAssignmentType]
+    diagonal = np.abs(upper.diagonal())
+    rank = int(np.sum(diagonal**2 > tolerance * diagonal[0] ** 2)) if diagonal[0] > 0 else 0
+    if rank == size:
+        return np.zeros((0, size))
+    weights = solve_triangular(upper[:rank, :rank], upper[:rank, rank:]) if rank else np.zeros((0, size))
+    directions = np.zeros((size - rank, size))
+    directions[:, order[:rank]], directions[:, order[rank:]] = -weights.T, np.eye(size - rank)
+    return np.ascontiguousarray(np.linalg.qr(directions.T)[0].T)
