@@ -163,7 +163,8 @@ def _constant_functionals(rows: np.ndarray, blocks: list[np.ndarray], bases: lis
     start = np.random.default_rng(0).standard_normal(size)
     operator: Any = LinearOperator((size, size), matvec=lambda w: apply(np.ravel(w)), dtype=np.float64)  # pyright: ignore[reportCallIssue]
     try:
-        smallest = eigsh(operator, k=1, which="SA", v0=start, tol=1e-6, maxiter=300, return_eigenvectors=False)
+        options: dict[str, Any] = {"k": 1, "which": "SA", "v0": start, "tol": 1e-6, "maxiter": 300}
+        smallest = eigsh(operator, return_eigenvectors=False, **options)
     except ArpackError:
         return 0  # close to zero, but not shown to be zero
     return int(smallest[0] < CONSTANT_TOLERANCE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
@@ -21,7 +23,8 @@ def null_space_of_factor(rows: np.ndarray, tolerance: float) -> np.ndarray:
     """
     size = rows.shape[1]
     scale = np.linalg.norm(rows, axis=0)
-    upper, order = qr(rows / np.where(scale > 0, scale, 1.0), mode="r", pivoting=True)  # pyright: ignore[reportAssignmentType]
+    found: Any = qr(rows / np.where(scale > 0, scale, 1.0), mode="r", pivoting=True)
+    upper, order = found[0], found[1]
     diagonal = np.abs(upper.diagonal())
     rank = int(np.sum(diagonal**2 > tolerance * diagonal[0] ** 2)) if diagonal[0] > 0 else 0
     if rank == size:
