@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import ellipslice as es
 from catalogue import CORRELATED
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson
-from ellipslice.moves import Local
+from ellipslice.moves import ControlVariables, Cycle, EllipticalSlice, Gibbs, Local
 from ellipslice.posterior import CarriedLikelihood
 from statistical.monte_carlo import SEED, compare_gaussian
 
@@ -161,3 +161,53 @@ def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
 def test_what_does_not_fit_is_refused(make, error, says):
     with pytest.raises(error, match=says):
         make()
+
+
+def kernel(x, y):
+    return np.exp(-np.abs(x[:, None] - y))
+
+
+INPUTS = np.arange(3.0)
+GRAM = es.Dense(kernel(INPUTS, INPUTS))
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        Local([[0, 1], [2]]),
+        Local.kmeans(INPUTS, 2),
+        Local.random(2),
+        Local.contiguous(2),
+        Local([[0]], partial=True),
+        Gibbs(),
+        Cycle(Local([[0, 1], [2]]), EllipticalSlice()),
+    ],
+    ids=repr,
+)
+def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
+    # The products were counted among the values: "blocks leave out 40 of 43 values, the first of them index 3".
+    with pytest.raises(TypeError, match=r"Local needs .*likelihoods.Linear has no `condition`.*lambda f: g\(A @ f\)"):
+        es.sample(Linear(A, G), GRAM, move=move, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ControlVariables.at_values([3]), "index 3.*indices 0 to 2"),  # the first of the products
+        (lambda: ControlVariables(kernel, np.arange(4.0), [0.0]), "4 inputs, but the prior has 3 values"),
+    ],
+)
+def test_control_variables_are_among_the_values_of_the_prior(make, says):
+    with pytest.raises(ValueError, match=says):
+        es.sample(Linear(A, G), GRAM, move=make(), **QUICK)
+
+
+@pytest.mark.parametrize(
+    "move", [ControlVariables.at_values([0, 2]), ControlVariables(kernel, INPUTS, [0.5, 1.5])], ids=repr
+)
+def test_control_variables_leave_f_and_its_products_together(move):
+    options = {**QUICK, "engine": "host"}
+    tree = es.sample(Linear(A, G), GRAM, move=move, **options)
+    plain = es.sample(lambda f: G(A @ f), GRAM, move=move, **options)
+    np.testing.assert_allclose(tree.posterior.f, plain.posterior.f, atol=1e-9)  # the same noise, the same draws
+    assert np.ptp(tree.posterior.f.values) > 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 import ellipslice as es
 from ellipslice.diagnostics import effective_size
-from ellipslice.likelihoods import Gaussian
-from ellipslice.moves import Cycle, EllipticalSlice, NealMetropolis, RandomWalk
+from ellipslice.likelihoods import Gaussian, Linear
+from ellipslice.moves import Cycle, EllipticalSlice, Gibbs, LineSlice, NealMetropolis, RandomWalk
 from ellipslice.tuning.steps import GRID
 
 PRIOR, LIKELIHOOD = es.Diagonal(np.ones(20)), Gaussian(np.linspace(-1, 1, 20), 0.3)
@@ -65,3 +66,44 @@ def test_named_latents_and_moves_around_a_step():
 def test_what_cannot_be_tuned_is_refused(move, steps, error, says):
     with pytest.raises(error, match=says):
         es.tune_step(move, LIKELIHOOD, PRIOR, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("move", "says"),
+    [
+        (EllipticalSlice, "EllipticalSlice has no step to tune: its first argument is bracket_width.*lambda value"),
+        (partial(EllipticalSlice, shrinking="halve"), "EllipticalSlice has no step"),
+        (LineSlice, "LineSlice has no step to tune: its first argument is width"),
+        (Gibbs, "Gibbs has no step to tune: it takes no argument"),
+        (lambda step: EllipticalSlice(), "of every step: there is no step in it"),
+    ],
+)
+def test_a_move_without_a_step_is_refused_before_any_run(move, says):
+    # The step was taken for the width of the bracket, and "tuned".
+    def never(f):
+        raise AssertionError("a run was begun")
+
+    with pytest.raises(TypeError, match=says):
+        es.tune_step(move, never, PRIOR)
+
+
+def numpy_likelihood(f):
+    return float(np.sum(np.asarray(f) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("log_likelihood", "prior", "says"),
+    [
+        (numpy_likelihood, PRIOR, "tune_hamiltonian needs gradients.*cannot trace.*Tracer.*jax.numpy.*EllipticalSlice"),
+        (
+            Linear(np.ones((2, 20)), lambda a: -(a**2).sum()),
+            PRIOR,
+            r"Hamiltonian needs a map.*Linear.*lambda f: g\(A @ f\)",
+        ),
+        (lambda f: f.total(), PRIOR, "total"),
+    ],
+    ids=["NumPy", "Linear", "a mistake of its own"],
+)
+def test_a_likelihood_that_hamiltonian_cannot_take_is_refused(log_likelihood, prior, says):
+    with pytest.raises((TypeError, AttributeError), match=says):
+        es.tune_hamiltonian(log_likelihood, prior, updates=50)

@@ -13,6 +13,7 @@ from ellipslice.moves.control_inputs import NUGGET, ControlInputs
 from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import Noise, aligned_empty
 from ellipslice.priors import Prior
+from ellipslice.priors.carried import Carried
 from ellipslice.priors.conditional import as_block
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import covariance_function, covariance_matrix
@@ -107,17 +108,20 @@ class ControlVariables(Move):
 
     def prepare(self, prior: Prior) -> Prepared:
         """The conditionals of the joint prior of f and its control variables."""
+        carried = prior.size - prior.base.size if isinstance(prior, Carried) else 0
         if prior.size > LIMIT:
+            rows = f" and the {carried} rows of Linear's A" if carried else ""
             raise ValueError(
-                f"ControlVariables makes dense matrices of the prior's {prior.size} values; at most {LIMIT} are taken. "
-                "Use EllipticalSlice."
+                f"ControlVariables makes dense matrices of the prior's {prior.size - carried} values{rows}; at most "
+                f"{LIMIT} are taken. Use EllipticalSlice."
             )
         try:
             with jax_settings():
                 factor = np.asarray(prior.color(np.eye(prior.noise_size)))
         except TypeError as error:
             raise TypeError(f"ControlVariables needs the prior's covariance. {error} Or EllipticalSlice.") from None
-        return Prepared(factor, *self._where.covariances(factor.T @ factor))
+        own = factor[:, : prior.size - carried]  # control variables depend on f alone, and what is carried on f
+        return Prepared(factor, own, *self._where.covariances(own.T @ own))
 
     def lots(self, prior: Prior, prepared: Prepared) -> Lots:
         count = len(prepared.deviations)
@@ -244,10 +248,11 @@ class Prepared:
     control_spread: ClassVar[np.ndarray]
     """The same for f_c given f."""
 
-    def __init__(self, factor: np.ndarray, between: np.ndarray, among: np.ndarray):
+    def __init__(self, factor: np.ndarray, own: np.ndarray, between: np.ndarray, among: np.ndarray):
         nugget = NUGGET * float(np.mean(among.diagonal()))
-        from_f = np.linalg.solve(factor.T @ factor + nugget * np.eye(factor.shape[1]), between)
+        from_f = np.linalg.solve(own.T @ own + nugget * np.eye(own.shape[1]), between)
         control_spread = _root(among - between.T @ from_f, least=nugget)
+        from_f = np.pad(from_f, [(0, factor.shape[1] - own.shape[1]), (0, 0)])
         # From here on exact: f = z @ factor and f_c = f @ from_f + noise, whatever from_f and the noise may be.
         shared = factor @ from_f
         precision = np.linalg.inv(shared.T @ shared + control_spread.T @ control_spread)

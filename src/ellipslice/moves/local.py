@@ -16,6 +16,7 @@ from ellipslice.moves.elliptical import EllipticalSlice
 from ellipslice.moves.reach import Moved, Reach, check_reach
 from ellipslice.noise import Noise
 from ellipslice.priors import Prior
+from ellipslice.priors.carried import Carried
 from ellipslice.priors.conditional import Conditional
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.settings import jax_settings
@@ -110,6 +111,8 @@ class Local(Move):
         return prepared
 
     def prepare_part(self, prior: Prior) -> Any:
+        if isinstance(prior, Carried):  # before blocks are compared with its values, of which the user gave only some
+            raise TypeError(f"Local needs the prior of a block given the rest. {prior.lacks('condition')}")
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
     def _prepare(self, partition: choices.Partition, prior: Prior) -> Sweep:

@@ -24,9 +24,12 @@ class Carried(Prior):
         Whether JAX can trace `times`.
     """
 
+    asked_for = "likelihoods.Linear"
+    """What the user gave, for which A f is carried along."""
+
     instead = (
-        "likelihoods.Linear carries A f along for all values together. Use EllipticalSlice, or write the product into "
-        "the log-likelihood: lambda f: g(A @ f)."
+        "it carries A f along for all values together. Use EllipticalSlice, or write the product into the "
+        "log-likelihood: lambda f: g(A @ f)."
     )
 
     def __init__(self, base: Prior, times: Callable[[Any], Any], rows: int, traceable: bool):
@@ -64,6 +67,10 @@ class Carried(Prior):
     def abilities(self) -> frozenset[str]:
         """That of finding whether a point can be drawn."""
         return self.base.abilities & {"whiten"}
+
+    def lacks(self, ability: str) -> TypeError:
+        """Return the error of a missing ability, in terms of what the user gave."""
+        return TypeError(f"{self.asked_for} has no `{ability}`: {self.instead}")
 
     def whiten(self, f: Any) -> Any:
         return self.base.whiten(f[..., : self.base.size])

@@ -177,9 +177,11 @@ class WithProducts(Carried):
     truncated : TruncatedGaussian
     """
 
+    asked_for = "TruncatedGaussian"
+
     instead = (
-        "a TruncatedGaussian carries A f along for all values together. Use ConstrainedSlice, which `sample` takes "
-        "unless another move is given."
+        "it carries A f along for all values together. Use ConstrainedSlice, which `sample` takes unless another move "
+        "is given."
     )
 
     def __init__(self, base: Prior, truncated: TruncatedGaussian):

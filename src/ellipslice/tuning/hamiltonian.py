@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Hamiltonian
 from ellipslice.noise import generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
+from ellipslice.sampling.start import first_draw
 from ellipslice.settings import jax_settings
 
 
@@ -62,10 +64,12 @@ def tune_hamiltonian(
     if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 20:
         raise ValueError(f"updates must be a whole number, at least 20, but it is {updates!r}.")
     posterior = Posterior(prior, log_likelihood)
-    Hamiltonian(0.1, steps).prepare(prior)  # says what is missing, BlackJAX among it
+    move = Hamiltonian(0.1, steps)
+    move.prepare(posterior.prior)  # says what is missing, BlackJAX among it
     import blackjax
 
     with jax_settings():
+        _check_gradients(posterior, move, seed)
         value = compilable(posterior.log_likelihood, prior.size)
         algorithm = blackjax.nuts if steps is None else blackjax.hmc
         extra: dict[str, Any] = {} if steps is None else {"num_integration_steps": steps}
@@ -79,3 +83,14 @@ def tune_hamiltonian(
         move = Hamiltonian(float(found["step_size"]), steps, variances=found["inverse_mass_matrix"].tolist())
         latents = posterior.log_likelihood.unpack(np.asarray(prior.color(state.position)))
     return TunedHamiltonian(move, latents["f"] if posterior.log_likelihood.single else latents)
+
+
+def _check_gradients(posterior: Posterior, move: Hamiltonian, seed: int) -> None:
+    """Raise TypeError, with the reason, if JAX cannot trace the log-likelihood."""
+    trial = first_draw(posterior, generator(seed, 1))
+    chosen, why = choose_engine(posterior, None, trial, move)
+    if chosen.name == "host":
+        raise TypeError(
+            f"tune_hamiltonian needs gradients of the log-likelihood, but {why}. Write it with jax.numpy, or use "
+            "EllipticalSlice, which needs none and is not tuned."
+        )

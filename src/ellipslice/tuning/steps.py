@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -75,9 +77,12 @@ def tune_step(
     >>> tuned.move
     NealMetropolis(step=0.4)
     """
+    _check_takes_step(move)
     moves = [_made(move, step) for step in steps]
     if not moves:
         raise ValueError("steps is empty. Give the step sizes to try, such as [0.03, 0.1, 0.3].")
+    if len(set(steps)) > 1 and all(made == moves[0] for made in moves):
+        raise TypeError(f"move makes {moves[0]!r} of every step: there is no step in it to tune. {_STEPPED}")
     seed = secrets.randbits(32) if seed is None else seed
     options: dict[str, Any] = {"draws": draws, "warmup": warmup, "seed": seed, "initial": initial}
     # By their numbers, which processes of `jax.distributed` do not share: all must find the same step.
@@ -93,6 +98,29 @@ def tune_step(
         which, other = ("smallest", "smaller") if steps[best] == min(steps) else ("largest", "larger")
         warn(f"the best step, {steps[best]:g}, is the {which} of those tried. Try {other} ones too, with steps=[...].")
     return Tuned(moves[best], np.array(steps), np.array(sizes), np.array(acceptance))
+
+
+_STEPPED = "Moves with a step are NealMetropolis, RandomWalk and Hamiltonian; EllipticalSlice has nothing to tune."
+
+
+def _check_takes_step(move: Any) -> None:
+    """Raise TypeError if the step would be taken for another setting of a move, such as a width."""
+    made = move
+    while isinstance(made, functools.partial):
+        made = made.func
+    if not (isinstance(made, type) and issubclass(made, Move)):
+        return  # a function of the user's, who knows what it does with a step
+    open_to_it = [
+        name
+        for name, parameter in inspect.signature(move).parameters.items()
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+    ]
+    if open_to_it[:1] != ["step"]:
+        first = f"its first argument is {open_to_it[0]}" if open_to_it else "it takes no argument"
+        raise TypeError(
+            f"{made.__name__} has no step to tune: {first}. {_STEPPED} To tune another setting, give a function: "
+            f"lambda value: {made.__name__}(...)."
+        )
 
 
 def _made(move: Callable[[float], Move], step: float) -> Move:
