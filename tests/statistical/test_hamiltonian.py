@@ -133,7 +133,7 @@ def test_a_prior_that_cannot_be_whitened_in_compiled_code_is_refused(name):
 
 
 def test_a_carried_predictor_is_refused():
-    with pytest.raises(TypeError, match=r"Linear carries A f along.*lambda f: g"):
+    with pytest.raises(TypeError, match=r"Linear has no `whiten`: it carries A f along.*lambda f: g"):
         es.sample(Linear(np.eye(3), Gaussian(np.zeros(3))), es.Dense(CORRELATED), move=Hamiltonian(0.1), progress=False)
 
 
