@@ -43,6 +43,8 @@ def open_tree(path: Path) -> xarray.DataTree:
 
 def check_plain(path: Path) -> None:
     """Refuse a store whose metadata say anything that ellipslice does not write."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no store at {path}.")
     root = read_json(path / "zarr.json")
     together = root.get("consolidated_metadata")
     nodes = together.get("metadata") if isinstance(together, dict) else None

@@ -17,6 +17,7 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers import Workers, hired
+from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
 from ellipslice.moves.recentred import Beside, Recentred
@@ -25,9 +26,11 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import accepted, fit_reference
 from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, count, how_many
+from ellipslice.sampling.fingerprint import fingerprint
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Checkpoint, Memory, Record
 from ellipslice.sampling.result import check_names, empty_tree
+from ellipslice.sampling.serial import write
 from ellipslice.sampling.session import Session
 from ellipslice.sampling.setup import Setup
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
@@ -236,6 +239,7 @@ def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | No
         "prior": repr(setup.prior),
         "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
         "move": repr(setup.move),
+        "fingerprint": _fingerprint(setup, log_likelihood, reference),
         **({} if reference is None else {"reference": reference}),
         "engine": setup.engine,
         "engine_reason": why,
@@ -245,6 +249,20 @@ def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | No
         "chains": len(setup.chains),
         "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
+
+
+def _fingerprint(setup: Setup, log_likelihood: Any, reference: str | None) -> str:
+    """Numbers by which `join` tells runs apart that have the same names.
+
+    A move that was fitted to the posterior is left out, because pilot runs on two kinds of machine do not end in the
+    same place.
+    """
+    items = {"prior": setup.prior, "keep": setup.keep}
+    if isinstance(log_likelihood, Likelihood):
+        items["likelihood"] = log_likelihood
+    if reference is None and write(setup.move).whole:
+        items["move"] = setup.move
+    return fingerprint(**items)
 
 
 def make_posterior(

@@ -95,10 +95,11 @@ def _write(item: Any, into: Written) -> Any:
         return {"cholesky": _write(item.matrix, into), "package": item.package}
     name = getattr(item, "__qualname__", None) or type(item).__qualname__
     into.missing.append(name)
-    return {"missing": name, "leaves": [_write(leaf, into) for leaf in _numbers_of(item)]}
+    return {"missing": name, "leaves": [_write(leaf, into) for leaf in numbers_of(item)]}
 
 
-def _numbers_of(item: Any) -> list[Any]:
+def numbers_of(item: Any) -> list[Any]:
+    """Return the numbers of something that cannot be written itself: what its method `stored` gives, or its leaves."""
     if callable(getattr(item, "stored", None)):
         return item.stored()
     return [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)
