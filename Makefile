@@ -4,12 +4,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+GPU_PYTHON ?= $(BIN)/python
 
 # Two test workers, one thread each: more only get in each other's way.
 QUIET_THREADS := JAX_PLATFORMS=cpu OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test long kills malformed package format coverage clean
+.PHONY: help demo docs test long proof gpu kills malformed package format coverage clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,13 @@ test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests an
 
 long: $(VENV)/.installed-test  ## the tests marked `long`, among them those in a browser
 	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not gpu" tests
+
+proof: $(VENV)/.installed-test  ## calibration over many fits and many seeds; results in tests/proof/results
+	@$(QUIET_THREADS) $(BIN)/python tests/proof/run.py
+
+gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(VENV)/.installed-test)  ## tests and a short benchmark on a GPU; GPU_PYTHON=python3 names an interpreter that has JAX for it
+	@PYTHONPATH=src $(GPU_PYTHON) -m pytest -m gpu tests/gpu
+	@PYTHONPATH=src $(GPU_PYTHON) -m ellipslice bench --problems R01 --chains 256 --seconds 0.5 --rounds 3 --out gpu_bench.json
 
 docs: $(VENV)/.installed-docs  ## build the pages, examples run: docs/_build/html/index.html (first ten minutes, then seconds)
 	@$(QUIET_THREADS) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html

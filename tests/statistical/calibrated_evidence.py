@@ -19,24 +19,23 @@ def log_likelihood(f):
     return -0.5 * np.sum(((f - Y) / NOISE) ** 2, axis=-1) - 3 * np.log(NOISE * np.sqrt(2 * np.pi))
 
 
+def estimate(seed, **options):
+    """Return one estimate of log Z of the small problem."""
+    settings = {
+        "particles": 200,
+        "islands": ISLANDS,
+        "overlap": 0.5,
+        "updates": 1,  # so few that mistakes are not forgotten by the next power
+        "reference": None,
+        "engine": "host",
+        "vectorized": True,
+    }
+    return es.evidence(log_likelihood, es.Dense(SIGMA), seed=SEED + seed, **{**settings, **options})
+
+
 def check_calibrated(replicates=100, **options):
     """Many runs of a small problem: Z is right on average, and errors are as large as they should be."""
-    runs = [
-        es.evidence(
-            log_likelihood,
-            es.Dense(SIGMA),
-            particles=200,
-            islands=ISLANDS,
-            overlap=0.5,
-            updates=1,  # so few that mistakes are not forgotten by the next power
-            reference=None,
-            seed=SEED + seed,
-            engine="host",
-            vectorized=True,
-            **options,
-        )
-        for seed in range(replicates)
-    ]
+    runs = [estimate(seed, **options) for seed in range(replicates)]
     for way in ("", "annealed_"):
         off = np.array([getattr(run, f"{way}log_z") - TRUTH for run in runs])
         ratio = np.exp(off)

@@ -1,0 +1,61 @@
+"""Coverage of the error bars of `es.evidence` over many seeds, on a problem with a closed form."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from proof.uniform import FALSE_ALARM
+from statistical.calibrated_evidence import ISLANDS, TRUTH, estimate
+
+FULL = {"seeds": 400, "particles": [200, 1000]}
+SHORT = {"seeds": 60, "particles": [200]}
+
+LEVELS = (0.5, 0.9)
+"""Nominal coverage of the t-intervals."""
+
+
+def run(seeds: int, particles: list[int]) -> dict[str, Any]:
+    return {f"{count} particles": coverage(seeds, count) for count in particles}
+
+
+def coverage(seeds: int, particles: int) -> dict[str, Any]:
+    """Return the bias of Z and how often intervals contain the truth, for both estimators."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "particles move little|annealed importance sampling gives")
+        runs = [estimate(seed, particles=particles) for seed in range(seeds)]
+    found: dict[str, Any] = {}
+    for way, freedom in (("", ISLANDS - 1), ("annealed_", particles - 1)):
+        ratio = np.exp([getattr(run, f"{way}log_z") - TRUTH for run in runs])
+        errors = np.array([getattr(run, f"{way}error") for run in runs])
+        in_errors = np.log(ratio) / errors
+        found[way.rstrip("_") or "sequential"] = {
+            "mean of Z over its true value": float(ratio.mean()),
+            "standard errors off": float((ratio.mean() - 1) / (ratio.std() / np.sqrt(seeds))),
+            "inside": {str(level): inside(in_errors, stats.t(freedom), level) for level in LEVELS},
+            "seeds": seeds,
+        }
+    return found
+
+
+def inside(in_errors: np.ndarray, expected: Any, level: float) -> int:
+    """Return how many central intervals of this level contain the truth."""
+    return int((np.abs(in_errors) < expected.isf((1 - level) / 2)).sum())
+
+
+def problems(results: dict[str, Any]) -> list[str]:
+    said = []
+    limit = FALSE_ALARM / (3 * 2 * len(results))
+    for particles, ways in results.items():
+        for way, found in ways.items():
+            who, seeds = f"{particles}, {way}", found["seeds"]
+            if abs(off := found["standard errors off"]) > stats.norm.isf(limit / 2):
+                said.append(f"{who}: the mean of Z is {off:.1f} standard errors off")
+            for level, inside in found["inside"].items():
+                p = stats.binomtest(inside, seeds, float(level)).pvalue
+                if p < limit:
+                    said.append(f"{who}: {inside} of {seeds} intervals of {level} contain log Z (p = {p:.2g})")
+    return said

@@ -1,0 +1,81 @@
+"""Simulation-based calibration of `es.sample`: if f and y come from the model, f ranks uniformly among its draws.
+
+Unlike a comparison with a closed form this goes through all of `es.sample`, the start included, over many data sets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import ellipslice as es
+from ellipslice.likelihoods import Binomial, Poisson
+from proof.uniform import counts, not_uniform, rank
+from statistical.monte_carlo import SEED
+
+FULL = {"fits": 4000, "fits_on_host": 1000}
+SHORT = {"fits": 400, "fits_on_host": 200}
+
+DRAWS = 19  # 20 ranks
+OPTIONS = {"draws": DRAWS, "warmup": 40, "thin": 12, "chains": 1, "progress": False}
+
+TIMES = np.arange(5.0)
+COVARIANCE = np.exp(-0.5 * (TIMES[:, None] - TIMES) ** 2 / 2) + 0.1 * np.eye(5)
+MEAN = np.linspace(-0.5, 0.5, 5)
+
+
+def run(fits: int, fits_on_host: int) -> dict[str, Any]:
+    return {
+        **{f"compiled, {name}": found for name, found in counts_along_a_process("compiled", fits).items()},
+        **{f"host, {name}": found for name, found in counts_along_a_process("host", fits_on_host).items()},
+        **{f"named, {name}": found for name, found in two_named_latents(fits_on_host).items()},
+    }
+
+
+problems = not_uniform
+
+
+def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
+    """Poisson counts of a Gaussian process with a mean. Compiled once: new data are not new code."""
+    rng = np.random.default_rng(SEED + 1)
+    prior, factor = es.Dense(COVARIANCE, MEAN), np.linalg.cholesky(COVARIANCE)
+    template = Poisson(np.zeros(5))
+    ranks: dict[str, list[int]] = {"first": [], "middle": [], "sum": [], "log-likelihood": []}
+    for fit in range(fits):
+        f = MEAN + factor @ rng.standard_normal(5)
+        likelihood = Poisson(template.simulate(f, rng))
+        tree = es.sample(likelihood, prior, engine=engine, seed=SEED + fit, **OPTIONS)
+        draws = tree.posterior["f"].to_numpy()[0]
+        ranks["first"].append(rank(f[0], draws[:, 0]))
+        ranks["middle"].append(rank(f[2], draws[:, 2]))
+        ranks["sum"].append(rank(f.sum(), draws.sum(axis=1)))
+        values = tree.sample_stats["total_log_likelihood"].to_numpy()[0]
+        ranks["log-likelihood"].append(rank(likelihood(f), values))
+    return counts(ranks, DRAWS)
+
+
+class Survey:
+    """Successes out of 6 trials with a shared offset, of two named latents: the host engine, in NumPy."""
+
+    def __init__(self, y: np.ndarray):
+        self._likelihood = Binomial(y, 6)
+
+    def __call__(self, f: Any, b: Any) -> float:
+        return float(self._likelihood(np.asarray(f) + np.asarray(b)))
+
+
+def two_named_latents(fits: int) -> dict[str, list[int]]:
+    """A `Stack` of a vector and an offset."""
+    rng = np.random.default_rng(SEED + 2)
+    prior = es.Stack({"f": es.Diagonal(np.full(3, 0.8)), "b": es.Diagonal(1.5, mean=-0.7)})
+    template = Binomial(np.zeros(3), 6)
+    ranks: dict[str, list[int]] = {"f": [], "b": [], "f + b": []}
+    for fit in range(fits):
+        f, b = rng.normal(0, np.sqrt(0.8), 3), rng.normal(-0.7, np.sqrt(1.5))
+        tree = es.sample(Survey(template.simulate(f + b, rng)), prior, seed=SEED + fit, **OPTIONS)
+        fs, bs = tree.posterior["f"].to_numpy()[0], tree.posterior["b"].to_numpy()[0]
+        ranks["f"].append(rank(f[1], fs[:, 1]))
+        ranks["b"].append(rank(b, bs))
+        ranks["f + b"].append(rank(f[1] + b, fs[:, 1] + bs))
+    return counts(ranks, DRAWS)

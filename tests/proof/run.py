@@ -1,0 +1,88 @@
+"""Run the proofs: checks over many fits or many seeds, too long for a test suite. Results are stored with their origin.
+
+    python tests/proof/run.py                          # every proof in full, as `make proof` does
+    python tests/proof/run.py evidence_coverage        # one of them
+    python tests/proof/run.py --short --out /tmp/proof # the short forms that `make long` runs
+
+A proof is a module of this folder with
+
+- `FULL` and `SHORT`: two sets of arguments of `run`,
+- `run(**arguments)`: the work, which returns numbers and lists that JSON can hold,
+- `problems(results)`: what is wrong with them, a list of sentences, empty if nothing is.
+
+It is listed in `PROOFS` below. The result of a full run is committed in `results/`, with the commit, arguments and
+versions that it was made with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+
+from ellipslice.machine import machine
+
+ROOT = Path(__file__).parents[2]
+PROOFS = ("evidence_coverage", "ranks", "ranks_with_hyperparameters")
+RESULTS = Path(__file__).parent / "results"
+
+
+def prove(name: str, short: bool) -> dict[str, Any]:
+    """Run one proof; return its numbers, what is wrong with them, and where they come from."""
+    module = importlib.import_module(f"proof.{name}")
+    arguments = module.SHORT if short else module.FULL
+    began = time.process_time()
+    results = module.run(**arguments)
+    return {
+        "proof": name,
+        "command": f"python tests/proof/run.py {name}" + " --short" * short,
+        "commit": commit(),
+        "arguments": arguments,
+        "seed": os.environ.get("ELLIPSLICE_TEST_SEED", "0"),
+        "cpu_seconds": round(time.process_time() - began, 1),
+        "machine": machine("scipy", "tinygp", "numpyro"),
+        "problems": module.problems(results),
+        "results": results,
+    }
+
+
+def commit() -> str:
+    """Return the commit of the working tree, with a plus sign if tracked files were changed after it."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return said.stdout.strip() or "not a git checkout"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PROOFS)}. Default: all.")
+    parser.add_argument("--short", action="store_true", help="the short form")
+    parser.add_argument("--out", type=Path, help="folder of the results. Default: tests/proof/results; none if short.")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(PROOFS):
+        parser.error(f"{', '.join(sorted(unknown))}: no such proof. There are {', '.join(PROOFS)}.")
+    out = options.out or (None if options.short else RESULTS)
+    failed = False
+    for name in options.names or PROOFS:
+        found = prove(name, options.short)
+        failed |= bool(found["problems"])
+        print(f"{name}: {'; '.join(found['problems']) or 'passed'} ({found['cpu_seconds']} CPU seconds)", flush=True)  # noqa: T201
+        if out:
+            out.mkdir(parents=True, exist_ok=True)
+            (out / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
