@@ -10,7 +10,7 @@ import pytest
 
 from ellipslice.fits.folder import begin, open_folder
 from ellipslice.fits.settings import Asked, as_named
-from ellipslice.fits.table import Table
+from ellipslice.fits.table import INPUTS, LABELS, Table
 
 ROWS = "time,count\n1.5,3\n2.5,0\n4.0,7\n"
 
@@ -22,7 +22,7 @@ def write(folder, text, name="data.csv"):
 
 
 def columns(path, *names, **options):
-    found = Table(path, **options).columns(list(names or ("time", "count")), dates=["time"])
+    found = Table(path, **options).columns(list(names or ("time", "count")), {"time": INPUTS, "count": LABELS})
     return [column.values.tolist() for column in found.values()]
 
 

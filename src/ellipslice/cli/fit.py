@@ -17,6 +17,7 @@ from ellipslice.cli.saying import (
     STOPPED,
     Decimal,
     Delimiter,
+    DropMissing,
     Json,
     Quiet,
     complain,
@@ -75,7 +76,7 @@ def fit(
     at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", help="Leave out rows without a value.")] = False,
+    drop_missing: DropMissing = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +100,7 @@ def fit(
         from ellipslice.fits.table import Table
 
         table = Table(data, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
-        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal)
+        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
         if events and (x or y):
             raise ValueError(
                 "--events was given beside --x or --y. Events have no other column: give one or the other."
@@ -118,7 +119,7 @@ def fit(
             draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed,
             effective_size=effective_size, rhat=rhat, seconds=seconds,
         )  # fmt: skip
-        folder = begin(table, asked, out, _command(seed, asked.seed))
+        folder = begin(table, asked, out, _command(seed, asked.seed), elsewhere)
     try:
         run(folder, at=elsewhere, json_=json_, quiet=quiet)
     except typer.Exit as left:

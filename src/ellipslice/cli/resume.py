@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ellipslice.cli.fit import run
-from ellipslice.cli.saying import Decimal, Delimiter, Json, Quiet, RunPath, readable_errors
+from ellipslice.cli.saying import Decimal, Delimiter, DropMissing, Json, Quiet, RunPath, readable_errors
 
 
 def resume(
@@ -20,6 +20,7 @@ def resume(
     at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
+    drop_missing: DropMissing = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +39,10 @@ def resume(
         from ellipslice.sampling.until import Until
 
         opened = open_folder(folder)
-        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal)
+        elsewhere = None
+        if at is not None:
+            elsewhere = Table(at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
+            opened.check_at(elsewhere)
         goals = effective_size is not None or rhat is not None or seconds is not None
         until = Until(effective_size, rhat, seconds, draws) if goals else None
     run(opened, draws=None if until else draws, until=until, at=elsewhere, json_=json_, quiet=quiet)

@@ -25,6 +25,9 @@ Delimiter = Annotated[
     str | None, typer.Option(help="Between columns of a CSV file; seen in its first line unless given.")
 ]
 Decimal = Annotated[str, typer.Option(help="In numbers of a CSV file: a point, or a comma.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows without a value, also of the table of --at.")
+]
 RunPath = Annotated[Path, typer.Argument(help="A folder that `ellipslice fit` made.", metavar="RUN")]
 
 

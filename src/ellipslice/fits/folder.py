@@ -17,6 +17,7 @@ import hashlib
 import json
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +28,7 @@ import numpy as np
 
 from ellipslice.fits.model import Data, Problem
 from ellipslice.fits.settings import FORMAT, Asked, read_asked
-from ellipslice.fits.table import Column, Table
+from ellipslice.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit
 from ellipslice.sampling.journal import replace
 from ellipslice.sampling.store import check_free
@@ -78,6 +79,10 @@ class RunFolder:
             raise ValueError(f"{self.path} has no draws yet. Go on with it: ellipslice resume {self.path}")
         return self.problem.open(self.store)
 
+    def check_at(self, table: Table) -> None:
+        """Raise if the inputs in a table cannot be predicted at."""
+        self.problem.check_predicts_at(inputs_at(table, self.asked.inputs, self.origins))
+
     def run(self, *, draws: int | None = None, until: Until | None = None, progress: bool = True) -> Fit:
         """Begin, or go on from where the store is."""
         if not self.store.exists():
@@ -85,13 +90,16 @@ class RunFolder:
         return self.problem.resume(self.store, draws=draws, until=until, progress=progress)
 
 
-def begin(table: Table, asked: Asked, out: Path, command: str) -> RunFolder:
-    """Make the folder of a fit: settings and data; or nothing at all, if there is a mistake in them."""
+def begin(table: Table, asked: Asked, out: Path, command: str, at: Table | None = None) -> RunFolder:
+    """Make the folder of a fit: settings and data; or nothing at all, if there is a mistake in them or in `at`."""
     asked.check()
     names = [*asked.inputs, *filter(None, (asked.target, asked.exposure, asked.trials))]
-    columns = table.columns(names, dates=list(asked.inputs))
+    kinds = dict.fromkeys(asked.inputs, INPUTS) | ({} if asked.target is None else {asked.target: LABELS})
+    columns = table.columns(names, kinds)
     data = _from_columns(asked, columns)
-    Problem(asked, data)
+    problem = Problem(asked, data)
+    if at is not None:
+        problem.check_predicts_at(inputs_at(at, asked.inputs, [columns[name].origin for name in asked.inputs]))
     _check_out(out)
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
@@ -119,6 +127,23 @@ def begin(table: Table, asked: Asked, out: Path, command: str) -> RunFolder:
             shutil.rmtree(out, ignore_errors=True)
         raise
     return RunFolder(out)
+
+
+def inputs_at(table: Table, names: Sequence[str], origins: Sequence[str | None]) -> np.ndarray:
+    """Return other inputs than the data's, shape (rows, axes), counted from the same dates."""
+    kinds = {name: NUMBERS if origin is None else DATES for name, origin in zip(names, origins, strict=True)}
+    columns = table.columns(list(names), kinds)
+    values = []
+    for name, origin in zip(names, origins, strict=True):
+        column = columns[name]
+        if origin is not None and column.origin is None:
+            raise ValueError(f"{table.path}: the column {name!r} must hold dates, as the data of the fit do.")
+        values.append(column.values + (0.0 if origin is None else _days(str(column.origin), origin)))
+    return np.stack(values, axis=1)
+
+
+def _days(later: str, earlier: str) -> float:
+    return float((np.datetime64(later, "us") - np.datetime64(earlier, "us")) / np.timedelta64(1, "D"))
 
 
 def open_folder(path: Path) -> RunFolder:
@@ -206,4 +231,4 @@ def _read_data(path: Path, asked: Asked, expected: str) -> Data:
     if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
         raise ValueError(f"{path} was changed since the fit began. Make a new fit of other data.")
     names = [*asked.inputs, *filter(None, (asked.target, asked.exposure, asked.trials))]
-    return _from_columns(asked, Table(path, delimiter=",").columns(names, dates=[]))
+    return _from_columns(asked, Table(path, delimiter=",").columns(names, {}))

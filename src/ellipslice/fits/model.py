@@ -45,6 +45,9 @@ DEVIATION = 1.0
 """Of the logarithm of every unknown parameter, in its prior."""
 
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Spreads whose squares, and the squares' products, double precision holds."""
+
 MARKOV = ("matern12", "matern32", "matern52")
 """Kernels that are Markov in time: any number of rows with one input, if all parameters are known."""
 
@@ -103,15 +106,32 @@ class Problem:
 
     def _check(self) -> None:
         asked, data = self.asked, self._data
-        if len(data.inputs) < 2:
-            raise ValueError("there is one row of data; at least 2 are needed.")
+        if len(data.inputs) < 2 and not (asked.events and asked.window):
+            known = ", or --window LOW,HIGH, in which one event is enough" if asked.events else ""
+            raise ValueError(f"there is one row of data; at least 2 are needed{known}.")
         for name, column in zip(asked.inputs, data.inputs.T, strict=True):
-            if not np.ptp(column) > 0 and not (asked.events and asked.window):
+            if column.min() == column.max() and not (asked.events and asked.window):
                 raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
+            if column.min() < column.max():
+                _check_scale(name, column, np.ptp)
         if data.exposure is not None and not (data.exposure > 0).all():
             raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
-        if asked.likelihood in ("gaussian", "student-t") and data.y is not None and not np.ptp(data.y) > 0:
+        if asked.likelihood in ("gaussian", "student-t") and data.y is not None and data.y.min() == data.y.max():
             raise ValueError(f"the column {asked.target!r} has the same value in every row: there is nothing to fit.")
+        if asked.likelihood in ("gaussian", "student-t") and data.y is not None:
+            _check_scale(str(asked.target), data.y, np.std)
+
+    def check_predicts_at(self, inputs: np.ndarray) -> None:
+        """Raise if there are too many data to predict at inputs (rows, axes) that are not among theirs."""
+        if self._values <= LIMIT:
+            return
+        known = self._process().centres.reshape(self._values, -1) if self.asked.events else self._data.inputs
+        if {row.tobytes() for row in inputs + 0.0} <= {row.tobytes() for row in known + 0.0}:  # -0.0 is 0.0
+            return
+        raise ValueError(
+            f"--at has inputs that are not among the data's, and there are {self._values:,} of these; at most "
+            f"{LIMIT:,} can be predicted from. Fit to fewer, or predict at the data's own inputs."
+        )
 
     def _check_size(self, count: int) -> None:
         """Refuse what would need a dense matrix that is too large."""
@@ -293,6 +313,18 @@ class UnitFit(Fit):
         pairs = list(zip(built, drawn[:, 0], strict=True))
         expected = np.stack([one.expected(f) for one, f in pairs])
         return {"expected": expected, "observed": np.stack([one.simulate(f, rng) for one, f in pairs])}
+
+
+def _check_scale(name: str, values: np.ndarray, spread: Callable[[np.ndarray], Any]) -> None:
+    """Refuse a column whose spread, or the spread's square, double precision does not hold."""
+    with np.errstate(all="ignore"):
+        size = float(spread(values))
+    largest = float(np.abs(values).max())
+    if not (SMALLEST <= size <= LARGEST and largest <= LARGEST):
+        raise ValueError(
+            f"the column {name!r} has values up to {largest:.3g} in size that differ by about {size:.3g}, whose "
+            "squares are beyond double precision. Rescale the column: multiply or divide it so that they are near 1."
+        )
 
 
 def _window(asked: Asked, data: Data) -> tuple[tuple[float, float], ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ellipslice.fits.folder import RunFolder
+from ellipslice.fits.folder import RunFolder, inputs_at
 from ellipslice.fits.table import Table
 from ellipslice.gp import Fit
 from ellipslice.sampling.journal import replace
@@ -45,19 +45,6 @@ def _as_dates(days: np.ndarray, origin: str) -> np.ndarray:
     return np.datetime_as_string(np.datetime64(origin, "ms") + milliseconds, unit="s")
 
 
-def _days(later: str, earlier: str) -> float:
-    return float((np.datetime64(later, "us") - np.datetime64(earlier, "us")) / np.timedelta64(1, "D"))
-
-
 def _at(folder: RunFolder, table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    names = list(folder.asked.inputs)
-    columns = table.columns(names, dates=[name for name, o in zip(names, folder.origins, strict=True) if o])
-    values = []
-    for name, origin in zip(names, folder.origins, strict=True):
-        column = columns[name]
-        if (origin is None) != (column.origin is None):
-            kind = "numbers" if origin is None else "dates"
-            raise ValueError(f"{table.path}: the column {name!r} must hold {kind}, as the data of the fit do.")
-        values.append(column.values + (0.0 if origin is None else _days(str(column.origin), origin)))
-    inputs = np.stack(values, axis=1)
-    return (inputs[:, 0] if len(names) == 1 else inputs), _labels(folder, inputs)
+    inputs = inputs_at(table, folder.asked.inputs, folder.origins)
+    return (inputs[:, 0] if inputs.shape[1] == 1 else inputs), _labels(folder, inputs)

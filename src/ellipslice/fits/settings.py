@@ -108,6 +108,10 @@ class Asked:
         ):  # fmt: skip
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{option} must be positive, but it is {value:g}.")
+            if value is not None and not 1e-100 <= value <= 1e100:
+                raise ValueError(
+                    f"{option} is {value:g}, whose square is beyond double precision. Rescale the columns."
+                )
         if self.mean is not None and not math.isfinite(self.mean):
             raise ValueError(f"--mean must be a finite number, but it is {self.mean}.")
         for option, value, least in (

@@ -8,6 +8,7 @@ import hashlib
 import re
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,15 @@ MARKS = ",;\t|"
 
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Labels that say which is 1."""
+
+
+Kind = str
+"""What a column may hold, in words for errors. Dates are accepted if the word is in it."""
+
+NUMBERS: Kind = "numbers"
+LABELS: Kind = "numbers (or yes and no)"
+DATES: Kind = "dates such as 2026-01-31"
+INPUTS: Kind = f"numbers, or {DATES}"
 
 
 class Column(NamedTuple):
@@ -61,8 +71,11 @@ class Table:
         """Of the file."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
-    def columns(self, names: list[str], dates: list[str]) -> dict[str, Column]:
-        """Some columns as numbers; those in `dates` may hold dates, which become days since the first."""
+    def columns(self, names: list[str], kinds: Mapping[str, Kind]) -> dict[str, Column]:
+        """Return some columns as numbers. Dates become days since the first. `kinds` says what a column may hold.
+
+        A column that is not in `kinds` holds numbers.
+        """
         for name in names:
             self._check_name(name)
         frame = self._frame[list(dict.fromkeys(names))]
@@ -77,7 +90,7 @@ class Table:
         frame = frame[~missing]
         if not len(frame):
             raise ValueError(f"{self.path} has no row without a missing value in {', '.join(frame.columns)}.")
-        return {name: self._column(frame[name], name in dates) for name in frame.columns}
+        return {name: self._column(frame[name], kinds.get(name, NUMBERS)) for name in frame.columns}
 
     def _check_name(self, name: str) -> None:
         known = [str(column) for column in self._frame.columns]
@@ -97,7 +110,7 @@ class Table:
         shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
         raise ValueError(f"{self.path} has no column {name!r}. Its columns are {shown}.{hint}")
 
-    def _column(self, series: Any, may_be_dates: bool) -> Column:
+    def _column(self, series: Any, kind: Kind) -> Column:
         import pandas as pd
 
         name = str(series.name)
@@ -108,18 +121,17 @@ class Table:
             numbers = series.map(lambda value: WORDS.get(str(value).strip().lower()), na_action="ignore").astype(float)
         if numbers.notna().all():
             return Column(name, self._finite(name, numbers))
-        times = _as_dates(series) if may_be_dates else None
+        times = _as_dates(series) if "dates" in kind else None
         if times is not None:
             first = times.min()
             days = (times - first) / pd.Timedelta(days=1)
             return Column(name, days.to_numpy(float), first.isoformat())
         bad = numbers.isna().to_numpy()
         row = int(np.argmax(bad))
-        wanted = "numbers, or dates such as 2026-01-31" if may_be_dates else "numbers (or yes and no)"
         found = str(series.iloc[row]).strip()
         hint = " If that is a decimal comma, say so: --decimal ','." if re.fullmatch(r"[-+]?\d*,\d+", found) else ""
         raise ValueError(
-            f"{self.path}: the column {name!r} holds {found[:40]!r} in row {series.index[row] + 1}; expected {wanted}."
+            f"{self.path}: the column {name!r} holds {found[:40]!r} in row {series.index[row] + 1}; expected {kind}."
             f"{hint}"
         )
 
