@@ -1,0 +1,53 @@
+"""Comparing runs with the record: to the bit where it was made, to nine digits elsewhere."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.environment import environment
+from golden.noise import describe_noise
+from golden.runs import describe
+
+HINT = (
+    "A seed gives other draws than before. If that is intended, say why in the commit message and record anew: "
+    "python tests/golden/record.py"
+)
+
+
+@cache
+def record(name: str = "bits.json") -> dict[str, Any]:
+    """Return one of the records in this folder."""
+    return json.loads(Path(__file__).with_name(name).read_text(encoding="utf8"))
+
+
+def made_here(name: str = "bits.json") -> bool:
+    """Return whether a record was made in this environment, so that bits can be compared."""
+    return record(name)["environment"] == environment()
+
+
+def check_run(name: str, found: dict[str, np.ndarray], *, to_the_bit: bool | None = None) -> None:
+    """Raise unless a run is the recorded one. Bits are compared where the record was made, unless this says."""
+    recorded, described = record()["runs"][name], describe(found)
+    assert described["first"].keys() == recorded["first"].keys(), f"{name}: other arrays. {HINT}"
+    for key, values in recorded["first"].items():
+        close(described["first"][key], values, f"{name}: {key}")
+    if made_here() if to_the_bit is None else to_the_bit:
+        assert described["sha256"] == recorded["sha256"], f"{name}: other bits. {HINT}"
+
+
+def check_noise() -> None:
+    """Raise unless random numbers are the recorded ones, to the bit: they do not depend on the machine."""
+    found, recorded = json.loads(json.dumps(describe_noise())), record()["noise"]
+    assert found.keys() == recorded.keys(), HINT
+    for key, values in recorded.items():
+        assert found[key] == values, f"{key}: other random numbers. {HINT}"
+
+
+def close(found: Any, recorded: Any, what: str) -> None:
+    """Raise unless numbers agree to nine digits."""
+    np.testing.assert_allclose(found, recorded, rtol=1e-9, atol=1e-9, err_msg=f"{what}: other numbers. {HINT}")

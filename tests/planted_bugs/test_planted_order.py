@@ -1,0 +1,102 @@
+"""Random numbers taken in another order, planted on purpose: the golden bits see it, on every machine.
+
+Tests that compare runs with each other cannot, for all runs change together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ellipslice import noise
+from ellipslice.engines import compiled, device_noise, host
+from ellipslice.moves import Cycle
+from ellipslice.noise import FIRST, Noise, Uniforms
+from golden.check import check_noise, check_run
+from golden.runs import run
+
+
+def drawn_in_order(order):
+    """`draw_block`, with its four fields drawn in another order."""
+
+    def draw_block(prior, seed, chain, block, length, parts=1, draws=None):
+        rng, count = noise.generator(seed, chain, 1 + block), parts if draws is None else draws
+        drawing = {
+            "nu": lambda: np.asarray(prior.draw(rng, length * count)).reshape(length, count, -1),
+            "level": lambda: rng.standard_exponential((length, parts)),
+            "first": lambda: rng.random((length, parts, FIRST)),
+            "key": lambda: rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32),
+        }
+        drawn = {name: drawing[name]() for name in order}
+        return Noise(drawn["nu"], drawn["level"], Uniforms(drawn["first"], drawn["key"]))
+
+    return draw_block
+
+
+AS_IT_IS = ("nu", "level", "first", "key")
+CHANGED = {
+    "levels before nu": ("level", "nu", "first", "key"),
+    "uniforms before levels": ("nu", "first", "level", "key"),
+    "keys before uniforms": ("nu", "level", "key", "first"),
+}
+
+
+def plant(monkeypatch, order):
+    for module in (noise, host, compiled):
+        monkeypatch.setattr(module, "draw_block", drawn_in_order(order))
+
+
+@pytest.mark.parametrize("order", CHANGED)
+def test_another_order_in_a_block_is_seen(order, monkeypatch):
+    plant(monkeypatch, CHANGED[order])
+    with pytest.raises(AssertionError, match="blocks: other random numbers"):
+        check_noise()
+
+
+@pytest.mark.parametrize("order", ["levels before nu", "uniforms before levels"])
+@pytest.mark.parametrize(("move", "engine"), [("EllipticalSlice", "host"), ("Recentred", "host, vectorized")])
+def test_another_order_is_seen_in_the_draws(move, engine, order, monkeypatch):
+    """By the decimals too, which are what another machine compares."""
+    plant(monkeypatch, CHANGED[order])
+    for to_the_bit in (True, False):
+        with pytest.raises(AssertionError, match="other numbers"):
+            check_run(f"{move} | Diagonal, 2 | {engine}", run(move, "Diagonal, 2", engine), to_the_bit=to_the_bit)
+
+
+def test_another_order_is_seen_in_compiled_draws(monkeypatch):
+    plant(monkeypatch, CHANGED["levels before nu"])
+    with pytest.raises(AssertionError, match="other numbers"):
+        check_run("NealMetropolis | Diagonal, 2 | compiled", run("NealMetropolis", "Diagonal, 2", "compiled"))
+
+
+def test_chains_and_blocks_that_change_places_are_seen(monkeypatch):
+    original = noise.generator
+    monkeypatch.setattr(noise, "generator", lambda seed, *path: original(seed, *path[::-1]))
+    with pytest.raises(AssertionError, match="other random numbers"):
+        check_noise()
+    with pytest.raises(AssertionError, match="other numbers"):
+        check_run("EllipticalSlice | Dense, 2 | host", run("EllipticalSlice", "Dense, 2", "host"))
+
+
+def test_parts_of_an_update_that_change_places_are_seen(monkeypatch):
+    original = Cycle.step
+
+    def step(self, noise, state, target):
+        return original(self, Noise(*(field[::-1] for field in noise)), state, target)
+
+    monkeypatch.setattr(Cycle, "step", step)
+    with pytest.raises(AssertionError, match="other numbers"):
+        check_run("Cycle of two | Dense, 2 | host", run("Cycle of two", "Dense, 2", "host"))
+
+
+def test_other_keys_on_a_device_are_seen(monkeypatch):
+    original = device_noise.chain_keys
+    monkeypatch.setattr(device_noise, "chain_keys", lambda seed, chains: original(seed, chains)[::-1])
+    with pytest.raises(AssertionError, match="chain_keys: other random numbers"):
+        check_noise()
+
+
+def test_as_it_stands_there_is_no_mistake(monkeypatch):
+    plant(monkeypatch, AS_IT_IS)
+    check_noise()
+    check_run("EllipticalSlice | Dense, 2 | host", run("EllipticalSlice", "Dense, 2", "host"))
