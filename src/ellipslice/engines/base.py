@@ -85,6 +85,19 @@ class Engine(abc.ABC):
             block, all from the same: `Batch.before`.)
         """
 
+    def check(self, move: Move, look_ahead: int | None, by_workers: bool = False) -> None:
+        """Refuse a move that cannot run here. It is prepared for that, which `run` need not do again."""
+        if by_workers and self.name == "host":
+            Engine.check_look_ahead(self, move, look_ahead)  # workers evaluate several proposals, one by one
+        else:
+            self.check_look_ahead(move, look_ahead)
+        if move.gradients and self.name == "host":
+            raise TypeError(
+                f"{move!r} needs gradients, which the host engine does not have. Write the log-likelihood with "
+                "jax.numpy so that it can be compiled, or use EllipticalSlice."
+            )
+        move.lots(self.posterior.prior, self.prepared(move))
+
     def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
         """Refuse to look ahead where it would do nothing."""
         if look_ahead is not None and look_ahead > 1 and not isinstance(move, Search):

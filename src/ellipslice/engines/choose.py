@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -24,8 +26,11 @@ def choose_engine(
     move: Move,
     double: bool = True,
     workers: Workers | None = None,
+    check: Callable[[Engine], None] | None = None,
 ) -> tuple[Engine, str]:
     """The engine, and why this one. `f` is the point to look at; `workers` do its work, if there are any.
+
+    `check` refuses what cannot run on that engine, before workers are sent anything.
 
     A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
     function caught the tracer's exception and returned something else, or drew random numbers.) On a GPU, chains then
@@ -38,6 +43,8 @@ def choose_engine(
             "given too, whose workers run them one by one. Leave one out."
         )
     chosen, why = _look(posterior, engine, f, move, double, alone=workers is not None)
+    if check is not None:
+        check(chosen)
     return (chosen if workers is None else FarmedEngine(chosen, workers, move, f)), why
 
 

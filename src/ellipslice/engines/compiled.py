@@ -172,6 +172,10 @@ class CompiledEngine(Engine):
         with on_cpu():
             return np.asarray(loops.evaluate_together(self._quick, f))
 
+    def check(self, move: Move, look_ahead: int | None, by_workers: bool = False) -> None:
+        with on_cpu():
+            super().check(move, look_ahead, by_workers)
+
     def run(
         self,
         move: Move,

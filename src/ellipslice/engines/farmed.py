@@ -91,12 +91,6 @@ class FarmedEngine(Engine):
             self._job,
         )
 
-    def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
-        if isinstance(self._engine, HostEngine):
-            super().check_look_ahead(move, look_ahead)
-        else:
-            self._engine.check_look_ahead(move, look_ahead)
-
     def _ahead(self, chains: int) -> int:
         """Proposals of a chain at once, if there are workers to spare and evaluations are slow."""
         return (self._workers.count or 1) // chains if self._seconds > SLOW else 1

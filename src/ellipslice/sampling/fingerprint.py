@@ -109,8 +109,8 @@ def _projected(array: np.ndarray) -> list[float]:
     across = flat[:whole].reshape(-1, width) @ columns
     if whole < array.size:
         across = np.append(across, flat[None, whole:] @ columns[: array.size - whole], axis=0)
-    value = (across @ [1, 1j]) @ rows
-    return [math.sqrt(array.size) * float(max(flat.max(), -flat.min())), float(value.real), float(value.imag)]
+    value = complex((across @ [1, 1j]) @ rows)
+    return [math.sqrt(array.size) * float(max(flat.max(), -flat.min())), value.real, value.imag]
 
 
 def _of_covariance(rows: np.ndarray) -> list[float]:

@@ -103,6 +103,8 @@ def resume(
     with contextlib.ExitStack() as stack:
         try:
             setup = read_setup(opened, prior, move, seed, keep)
+            if until is not None:
+                until.check(len(setup.chains))
             workers = stack.enter_context(hired(executor, timeout))
             session = _session(opened, log_likelihood, draws, until, setup, began, workers)
         except BaseException:

@@ -176,6 +176,8 @@ def sample(
         check_free(path)
     look_ahead = None if look_ahead is None else count("look_ahead", look_ahead, 1)
     numbers = chain_numbers(chains)
+    if until is not None:
+        until.check(len(numbers))
     seed = secrets.randbits(32) if seed is None else count("seed", seed, 0)
     given_move = move
     if move is None:
@@ -200,12 +202,13 @@ def sample(
     with jax_settings(), hired(executor, timeout) as workers:
         how, around = None, None
         if reference is not None:
-            move, how, around = _around(reference, posterior, seed, engine, given_move, precision, workers)
-        choice = partial(choose_engine, posterior, engine, move=move, double=precision == "double", workers=workers)
+            check = check_concave if concave else None
+            move, how, around = _around(reference, posterior, seed, engine, given_move, precision, workers, check)
+        choice = partial(
+            choose_engine, posterior, engine, move=move, double=precision == "double", workers=workers,
+            check=partial(_check, move, around, look_ahead, bool(concave), workers is not None),
+        )  # fmt: skip
         runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
-        if around is not None:
-            runner.remember(move, around)
-        runner.check_look_ahead(move, look_ahead)
         kept = Keep(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
         judge = None if until is None else Judge(until, kept.example, len(numbers))
@@ -213,8 +216,6 @@ def sample(
         memory = Memory(kept.example, len(numbers), (look or draws) if path is None else 0)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
-        if concave:
-            check_concave(runner)
         setup = Setup(
             *(prior, move, numbers, seed, warmup, thin),
             *(runner.name, precision, vectorized, concave, look_ahead, keep),
@@ -223,10 +224,23 @@ def sample(
         begin = [Checkpoint(0, state) for state in starts]
         record = Record(kept, begin, [0] * len(numbers), warmup, thin)
         session = Session(runner, setup, draws, record, memory, judge, look, attributes, began, dims, coords)
+        session.set_out()
         if path is not None:
             skeleton = empty_tree(kept.example, numbers, dims, coords, attributes)
-            session.home = create(path, *setup.write(), skeleton, record, session.told, session.plans)
+            with session.closed_if_raised():
+                session.home = create(path, *setup.write(), skeleton, record, session.told, session.plans)
         return session.go(progress)
+
+
+def _check(
+    move: Move, around: Beside | None, look_ahead: int | None, concave: bool, by_workers: bool, engine: Engine
+) -> None:
+    """Refuse what cannot run on an engine."""
+    if around is not None:
+        engine.remember(move, around)
+    engine.check(move, look_ahead, by_workers)
+    if concave:
+        check_concave(engine)
 
 
 def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
@@ -309,6 +323,7 @@ def _around(
     move: Any,
     precision: str,
     workers: Workers | None,
+    check: Callable[[Engine], None] | None,
 ) -> tuple[Recentred, str, Beside]:
     """The move around a fitted reference, how that was found, and what it is beside the prior."""
     if move is not None:
@@ -319,7 +334,8 @@ def _around(
         raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
     own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
     trial = first_draw(posterior, start_generator(own, 0))
-    runner, _ = choose_engine(posterior, engine, trial, Cycle(EllipticalSlice()), workers=workers)  # not for a GPU
+    not_for_a_gpu = Cycle(EllipticalSlice())
+    runner, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers, check=check)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
     beside = fitted.reference.beside(posterior.prior)
     good = accepted(beside, runner, own) > INDEPENDENT

@@ -50,25 +50,41 @@ class Session:
     spent: float = 0.0
     """Seconds that went into it before."""
     stopped_by: str = field(default="running", init=False)
+    _run: Run | None = field(default=None, init=False)
+
+    def set_out(self) -> Run:
+        """Prepare the run, so that what cannot run is refused before a store is made."""
+        setup = self.setup
+        done = [checkpoint.updates for checkpoint in self.record.checkpoints]
+        self._run = self.engine.run(
+            setup.move,
+            setup.seed,
+            setup.chains,
+            [checkpoint.state for checkpoint in self.record.checkpoints],
+            self._updates,
+            setup.look_ahead,
+            setup.warmup,
+            setup.thin,
+            done if any(done) else None,
+        )
+        return self._run
+
+    @contextlib.contextmanager
+    def closed_if_raised(self) -> Iterator[None]:
+        """Release what the prepared run holds if it cannot begin after all."""
+        try:
+            yield
+        except BaseException:
+            if self._run is not None:
+                self._run.close()
+            raise
 
     def go(self, progress: bool) -> xarray.DataTree:
         """Run the chains; the draws."""
         record, setup = self.record, self.setup
         record.takers = [self.home] if self.judge is None else [self.home, self.judge]
         with self._kept_for_later():
-            states = [checkpoint.state for checkpoint in record.checkpoints]
-            done = [checkpoint.updates for checkpoint in record.checkpoints]
-            run = self.engine.run(
-                setup.move,
-                setup.seed,
-                setup.chains,
-                states,
-                self._updates,
-                setup.look_ahead,
-                setup.warmup,
-                setup.thin,
-                done if any(done) else None,
-            )
+            run = self._run or self.set_out()
             size = Size(len(setup.chains), self.draws, setup.warmup, setup.thin)
             with progress_bar(progress, self.engine.name, size, self._watch) as show, listening() as check:
                 self._drive(run, show, check)

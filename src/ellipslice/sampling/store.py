@@ -76,8 +76,8 @@ class Store:
             if own == "draw":
                 self.numbers.append(Numbers(path / name, metadata))
             else:
-                known_as = RENAMED.get(own, own) if group == "sample_stats" else own
-                self.columns[group][known_as] = Column(path / name, metadata)
+                renamed = group == "sample_stats" and own in RENAMED
+                self.columns[group][RENAMED[own] if renamed else own] = Column(path / name, metadata)
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])

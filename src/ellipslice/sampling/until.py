@@ -76,6 +76,11 @@ class Until:
                 raise ValueError(f"draws must be at least 1, but it is {self.draws}.")
             object.__setattr__(self, "draws", int(self.draws))
 
+    def check(self, chains: int) -> None:
+        """Raise if there are too few chains for a goal."""
+        if self.rhat is not None and chains < 2:
+            raise ValueError(f"the goal rhat={self.rhat:g} compares chains, but there is one. Run 2 or more.")
+
     @property
     def most(self) -> int:
         """Draws of each chain, at most."""
@@ -105,8 +110,7 @@ class Judge:
     """
 
     def __init__(self, until: Until, example: Kept, chains: int):
-        if until.rhat is not None and chains < 2:
-            raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
+        until.check(chains)
         self.until, self.found = until, Found()
         self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_size or 0) / chains)))
 
