@@ -119,6 +119,8 @@ OPTIONS = [
     ({"keep": lambda f: 1 / 0}, ZeroDivisionError, "keep"),
     ({"keep": lambda f: None}, (TypeError, ValueError), "keep & None"),
     ({"keep": lambda f: {}}, ValueError, "keep"),
+    ({"keep": lambda f: f[:0]}, ValueError, "keep & (0,) & at least one"),
+    ({"keep": lambda f: {"a": f, "b": np.zeros((2, 0))}}, ValueError, "keep & b & (2, 0)"),
     ({"keep": lambda f: "word"}, TypeError, "keep & number"),
     ({"keep": lambda f: [f[0], f[1:]]}, (TypeError, ValueError), "keep"),
     ({"keep": lambda f: {"chain": f}}, ValueError, "keep & chain"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -493,3 +494,20 @@ def test_the_command_line_as_a_module(tmp_path):
         [sys.executable, "-m", "ellipslice", "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.startswith("ellipslice ")
+
+
+def test_names_that_a_terminal_cannot_show(monkeypatch, tmp_path):
+    """Letters of files and columns that the terminal's encoding lacks are escaped, and nothing is raised."""
+    from ellipslice.cli import main
+
+    monkeypatch.setattr("ellipslice.explore.show", lambda out, browser: f"wrote {out}")
+    for encoding in ("ascii", "latin-1"):
+        shown = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", shown)
+        monkeypatch.setattr(sys, "argv", ["ellipslice", "explore", "--out", str(tmp_path / "größe-η.html")])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == 0
+        print("größe-η", file=shown)  # as rich writes, which does not escape by itself
+        shown.flush()
+        assert b"\\u03b7" in shown.buffer.getvalue()  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ def test_a_result_says_what_it_is():
     assert first.startswith(f"log Z = {result.log_z:.1f}"[:-1])
     assert "sequential Monte Carlo, from the prior in" in first
     assert "annealed importance sampling: agrees" in second
+    assert str(result).isascii()  # so that any terminal can show it
     assert abs(result.log_z - EXACT) < 6 * result.error
     assert result.islands.shape == (10,)
     assert result.powers[-1] == 1

@@ -184,3 +184,28 @@ def test_goals_that_do_not_fit():
         run(Until(rhat=1.01), draws=10)
     with pytest.raises(TypeError, match=r"until must be goals, such as Until\(effective_size=400\), but it is 400"):
         run(400)
+
+
+# --- values that cannot be judged ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", [np.nan, np.inf])
+def test_goals_that_say_nothing_of_what_is_kept_are_said(gone):
+    def keep(f):
+        return {"p": gone if f[0] < 0.5 else f[0], "q": f[1]}
+
+    with pytest.warns(UserWarning, match=r"reached by the other values only\. Not judged.* missing or infinite: p\."):
+        tree = run(Until(effective_size=20, draws=1000), keep=keep, chains=2)
+    assert tree.attrs["stopped_by"] == "goals"
+
+
+def test_a_missing_value_before_a_pause_is_said_too(tmp_path):
+    pytest.importorskip("zarr")
+
+    def keep(f):
+        return np.where(f < 0.5, np.nan, f)
+
+    path = tmp_path / "run.zarr"
+    es.sample(log_likelihood, PRIOR, keep=keep, draws=30, seed=1, progress=False, store=path)
+    with pytest.warns(UserWarning, match="Not judged, because values are missing or infinite: f"):
+        es.resume(path, log_likelihood, keep=keep, until=Until(effective_size=1), progress=False)

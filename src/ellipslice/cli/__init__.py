@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -22,6 +24,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files and columns may have letters that it cannot show
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="ellipslice")
 
 

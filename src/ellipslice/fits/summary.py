@@ -69,7 +69,7 @@ def judged(values: np.ndarray) -> tuple[float, float]:
     import xarray
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
-    flat = values.reshape(*values.shape[:2], -1)
+    flat = values.reshape(*values.shape[:2], -1).astype(np.float64)
     flat = flat[:, :, np.ptp(flat, axis=(0, 1)) > 0]
     if flat.shape[1] < 4 or not flat.shape[2]:
         return math.nan, math.nan

@@ -290,8 +290,8 @@ def _warn_of_trouble(
         )
     if agrees is False:
         warn(
-            f"annealed importance sampling gives log Z = {annealing[0]:.4g} ± {annealing[1]:.2g}, and sequential Monte "
-            f"Carlo {estimate[0]:.4g} ± {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
+            f"annealed importance sampling gives log Z = {annealing[0]:.4g} +/- {annealing[1]:.2g}, and sequential "
+            f"Monte Carlo {estimate[0]:.4g} +/- {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
             "particles. (Annealed importance sampling errs downwards, if it errs.)"
         )
 

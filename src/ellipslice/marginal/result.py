@@ -111,4 +111,4 @@ def agreement(one: Sequence[float], other: Sequence[float], effective: float) ->
 def _shown(value: float, error: float) -> str:
     """A value to the second digit of its error."""
     digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
-    return f"{value:.{digits}f} ± {error:.{digits}f}"
+    return f"{value:.{digits}f} +/- {error:.{digits}f}"

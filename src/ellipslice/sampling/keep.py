@@ -34,6 +34,12 @@ class Keep:
         self._tried_to_trace = False
         self.example = self(first[None])
         self._shapes = {name: values.shape[1:] for name, values in self.example.items()}
+        empty = [name for name, shape in self._shapes.items() if 0 in shape]
+        if empty:
+            raise ValueError(
+                f"keep returned {empty[0]} of shape {self._shapes[empty[0]]}, which holds no value. Return at least "
+                "one, or leave it out; keep=False keeps the statistics only."
+            )
 
     def __call__(self, f: np.ndarray) -> Kept:
         if self._function is None:

@@ -91,9 +91,9 @@ class _Words:
         rate = (now.updates - before) / max(clock - since, 1e-9) / self.size.thin
         cost = now.evaluations / max(now.updates, 1)
         whole = self.size.chains * self.size.draws
-        line = f"{now.total:,}/{whole:,} · {rate:,.0f} draws/s · {cost:.1f} evaluations/update"
+        line = f"{now.total:,}/{whole:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
         if now.nans:
-            line += f" · {now.nans:,} NaN"
+            line += f", {now.nans:,} NaN"
         self._look(now, clock)
         return f"{line}\n{self._health}" if self._health else line
 
@@ -118,7 +118,7 @@ class _Words:
             parts.append(f"{found.effective_size / seconds:,.0f} effective draws/s")
         if math.isfinite(found.rhat):
             parts.append(f"R-hat {found.rhat:.3f}")
-        return " · ".join(parts)
+        return ", ".join(parts)
 
 
 @contextlib.contextmanager
@@ -154,7 +154,7 @@ def _notebook(words: _Words) -> Iterator[Show]:
         bar = ("━" * round(24 * done)).ljust(24, "·")
         left = (time.perf_counter() - began) * (1 - done) / max(done, 1e-9)
         minutes, seconds = divmod(round(min(left, 359_999)), 60)
-        head = f"{words.stage(now)} {bar} {minutes:02}:{seconds:02} left · "
+        head = f"{words.stage(now)} {bar} {minutes:02}:{seconds:02} left, "
         handle.update({"text/plain": head + words.said(now)}, raw=True)
 
     def show(now: Now) -> None:

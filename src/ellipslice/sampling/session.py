@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.diagnostics import not_judged
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.workers import WorkersLostError
 from ellipslice.sampling.interrupt import deferred, listening
@@ -239,6 +240,8 @@ class Session:
             last = f": at the last look, {self.judge.says()}" if record.draws >= 4 else ""
             gone = {"memory": "there is no memory for more"}.get(self.stopped_by, "the budget is gone")
             warn(f"{gone} after {record.draws:,} draws per chain, and the goals are not reached{last}.")
+        if self.judge is not None and self.judge.missing and self.stopped_by == "goals":
+            warn(f"the goals are reached by the other values only. {not_judged(sorted(self.judge.missing))}")
         if counts.nans:
             warn(
                 f"{counts.nans:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points "

@@ -112,12 +112,15 @@ class Judge:
     def __init__(self, until: Until, example: Kept, chains: int):
         until.check(chains)
         self.until, self.found = until, Found()
+        self.missing: set[str] = set()
+        """Names of what is kept that has had a value which is not finite."""
         self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_size or 0) / chains)))
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
         """Take what is watched of some draws."""
         if self.until.has_goals:
             self.traces.write(chains, first, latents, statistics)
+            self.missing |= {name for name, values in latents.items() if not np.isfinite(values).all()}
 
     def first_look(self) -> int:
         """Draws of each chain at the first look."""
