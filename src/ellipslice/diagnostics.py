@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from ellipslice.result_parts import as_numbers, not_judged, parts_of
 
 if TYPE_CHECKING:
     import xarray
@@ -44,7 +46,7 @@ def verdict(tree: xarray.DataTree) -> str:
     """
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
-    latents, statistics = (_as_numbers(group) for group in _parts(tree))
+    latents, statistics = (as_numbers(group) for group in parts_of(tree))
     chains, draws = latents.sizes["chain"], latents.sizes["draw"]
     attrs = tree.attrs
     cost = attrs["evaluations"] / attrs["updates"]
@@ -99,57 +101,6 @@ def verdict(tree: xarray.DataTree) -> str:
     if attrs["stuck_updates"]:
         lines.append(f"{attrs['stuck_updates']:,} updates found no acceptable point and stayed put.")
     return "\n".join(lines)
-
-
-def not_judged(names: Iterable[str]) -> str:
-    """Return the sentence that names variables with values that are missing or infinite."""
-    return f"Not judged, because values are missing or infinite: {', '.join(names)}."
-
-
-NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "stuck_updates")
-"""Attributes that `verdict` reads."""
-
-
-def _parts(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
-    """Return the draws and the total log-likelihood of a result; refused if it is not one."""
-    import xarray
-
-    needs = "Give the DataTree that `sample` returned, with its groups posterior and sample_stats and its attributes"
-    if not isinstance(tree, xarray.DataTree):
-        raise TypeError(f"the result of a run is needed, but this is a {type(tree).__name__}. {needs}.")
-    missing = [group for group in ("posterior", "sample_stats") if group not in tree.children]
-    if missing:
-        raise ValueError(
-            f"this tree has no group {missing[0]}; its groups are {', '.join(tree.children) or 'none'}. {needs}."
-        )
-    missing = [name for name in NEEDED if name not in tree.attrs]
-    if missing:
-        raise ValueError(f"this tree has no attribute {missing[0]}. {needs}.")
-    draws, statistics = tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
-    if "total_log_likelihood" not in statistics:
-        older = (
-            " It has log_likelihood, as older versions called it: rename it." if "log_likelihood" in statistics else ""
-        )
-        raise ValueError(f"the group sample_stats has no total_log_likelihood.{older} {needs}.")
-    for group, found in (("posterior", draws), ("sample_stats", statistics)):
-        gone = [dim for dim in ("chain", "draw") if dim not in found.dims]
-        if gone:
-            raise ValueError(
-                f"the group {group} has no dimension {gone[0]}. Select with a list, which keeps it: "
-                f"tree.isel({gone[0]}=[0])."
-            )
-    return draws, statistics[["total_log_likelihood"]]
-
-
-def _as_numbers(group: xarray.Dataset) -> xarray.Dataset:
-    """Return a group as floats: booleans are judged as 0 and 1. A value that is not finite becomes NaN."""
-
-    def convert(values: Any) -> Any:
-        floats = values if values.dtype.kind == "f" else values.astype(np.float64)
-        finite = np.isfinite(floats)
-        return floats if finite.all() else floats.where(finite)
-
-    return group.map(convert)
 
 
 SLOW = 1 / 300
@@ -292,7 +243,7 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
     """
     from arviz_stats import ess  # pyright: ignore[reportPrivateImportUsage]
 
-    values = _parts(tree)[1]["total_log_likelihood"] if trace is None else trace
+    values = parts_of(tree)[1]["total_log_likelihood"] if trace is None else trace
     if getattr(values, "dims", None) != ("chain", "draw"):
         given = getattr(values, "dims", type(values).__name__)
         raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Index it to one number.")

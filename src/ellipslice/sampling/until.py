@@ -76,11 +76,6 @@ class Until:
                 raise ValueError(f"draws must be at least 1, but it is {self.draws}.")
             object.__setattr__(self, "draws", int(self.draws))
 
-    def check(self, chains: int) -> None:
-        """Raise if there are too few chains for a goal."""
-        if self.rhat is not None and chains < 2:
-            raise ValueError(f"the goal rhat={self.rhat:g} compares chains, but there is one. Run 2 or more.")
-
     @property
     def most(self) -> int:
         """Draws of each chain, at most."""
@@ -90,6 +85,12 @@ class Until:
     def has_goals(self) -> bool:
         """Whether there is something to look at."""
         return self.effective_size is not None or self.rhat is not None
+
+
+def check_chains(until: Until | None, chains: int) -> None:
+    """Raise if there are too few chains for a goal."""
+    if until is not None and until.rhat is not None and chains < 2:
+        raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
 
 
 def reached(until: Until, found: Found) -> bool:
@@ -110,7 +111,7 @@ class Judge:
     """
 
     def __init__(self, until: Until, example: Kept, chains: int):
-        until.check(chains)
+        check_chains(until, chains)
         self.until, self.found = until, Found()
         self.missing: set[str] = set()
         """Names of what is kept that has had a value which is not finite."""

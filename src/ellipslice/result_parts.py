@@ -1,0 +1,61 @@
+"""The parts of a run's result that diagnostics read: what is missing is named, and booleans become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "stuck_updates")
+"""Attributes that `verdict` reads."""
+
+
+def not_judged(names: Iterable[str]) -> str:
+    """Return the sentence that names variables with values that are missing or infinite."""
+    return f"Not judged, because values are missing or infinite: {', '.join(names)}."
+
+
+def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
+    """Return the draws and the total log-likelihood of a result; refused if it is not one."""
+    import xarray
+
+    needs = "Give the DataTree that `sample` returned, with its groups posterior and sample_stats and its attributes"
+    if not isinstance(tree, xarray.DataTree):
+        raise TypeError(f"the result of a run is needed, but this is a {type(tree).__name__}. {needs}.")
+    missing = [group for group in ("posterior", "sample_stats") if group not in tree.children]
+    if missing:
+        raise ValueError(
+            f"this tree has no group {missing[0]}; its groups are {', '.join(tree.children) or 'none'}. {needs}."
+        )
+    missing = [name for name in NEEDED if name not in tree.attrs]
+    if missing:
+        raise ValueError(f"this tree has no attribute {missing[0]}. {needs}.")
+    draws, statistics = tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
+    if "total_log_likelihood" not in statistics:
+        older = (
+            " It has log_likelihood, as older versions called it: rename it." if "log_likelihood" in statistics else ""
+        )
+        raise ValueError(f"the group sample_stats has no total_log_likelihood.{older} {needs}.")
+    for group, found in (("posterior", draws), ("sample_stats", statistics)):
+        gone = [dim for dim in ("chain", "draw") if dim not in found.dims]
+        if gone:
+            raise ValueError(
+                f"the group {group} has no dimension {gone[0]}. Select with a list, which keeps it: "
+                f"tree.isel({gone[0]}=[0])."
+            )
+    return draws, statistics[["total_log_likelihood"]]
+
+
+def as_numbers(group: xarray.Dataset) -> xarray.Dataset:
+    """Return a group as floats: booleans are judged as 0 and 1. A value that is not finite becomes NaN."""
+
+    def convert(values: Any) -> Any:
+        floats = values if values.dtype.kind == "f" else values.astype(np.float64)
+        finite = np.isfinite(floats)
+        return floats if finite.all() else floats.where(finite)
+
+    return group.map(convert)
