@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -84,7 +85,12 @@ class CoxProcess:
 
     def counts(self, events: Any) -> np.ndarray:
         """Events in each cell, in the order of `centres`."""
-        points = as_numbers(events, "events").reshape(len(events), -1)
+        points = as_numbers(events, "events")
+        if points.ndim == 0:
+            raise ValueError(f"events must be an array, (n,) or (n, axes), but it is {events!r}. Give [{events!r}].")
+        if points.shape == (0,):  # no event is data, too, in a window of any number of axes
+            points = points.reshape(0, len(self.window))
+        points = points.reshape(len(points), math.prod(points.shape[1:]))
         if points.shape[1] != len(self.window):
             raise ValueError(f"events have {points.shape[1]} axes, but the window has {len(self.window)}.")
         outside = ((points < self.window[:, 0]) | (points > self.window[:, 1])).any(axis=1)
@@ -153,7 +159,12 @@ class CoxProcess:
         """Of the counts in cells; the counts, and a cell's volume."""
         counts = self.counts(events)
         volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
-        mean = np.log(max(counts.sum(), 0.5) / (volume * len(counts))) if self._mean is None else self._mean
+        if self._mean is None and not counts.sum():
+            raise ValueError(
+                "there are no events, and mean was not given: it would be the logarithm of the average rate, which is "
+                "0. Give mean, the logarithm of the rate that you expect: CoxProcess(..., mean=-1.0)."
+            )
+        mean = np.log(counts.sum() / (volume * len(counts))) if self._mean is None else self._mean
         model = LatentGP(self._kernel, Cells(volume), mean=mean, parameters=self._parameters, shared=self._shared)
         return model, counts, volume
 

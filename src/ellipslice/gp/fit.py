@@ -11,6 +11,7 @@ import numpy as np
 
 from ellipslice.gp.conditional import Conditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods.base import said_before
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import comes_from
 
@@ -104,9 +105,10 @@ class Fit:
         Needs one latent function and a likelihood of `es.likelihoods`.
         """
         predicted = self.predict(X, draws=draws, seed=seed)
-        if "latent" not in predicted:
+        if len(self.model.latents) > 1:
             raise TypeError("log_predictive is for models of one latent function.")
-        f = predicted.latent.values.reshape(-1, predicted.sizes["point"])
+        (name,) = self.model.latents
+        f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
         values = self._parameters(self._thinned(draws))
         terms = np.stack([self._built(values, i, y).terms(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
@@ -185,7 +187,8 @@ class Fit:
         return {name: value.reshape(-1, *value.shape[2:]) for name, value in found.items()}
 
     def _built(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
-        built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)
+        with said_before():
+            built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)
         if not isinstance(built, Likelihood):
             raise TypeError(f"the likelihood is a function of its own, {built!r}; expected one of es.likelihoods.")
         return built
@@ -201,7 +204,8 @@ class Fit:
         for i, f in enumerate(drawn[:, 0]):
             mine = {name: value[i] for name, value in values.items()}
             try:
-                built = self.model.likelihood(mine, example) if observed is None else observed(example)
+                with said_before():
+                    built = self.model.likelihood(mine, example) if observed is None else observed(example)
             except ValueError as error:
                 error.add_note(
                     "raised by the likelihood at new points. If it depends on the point, say what it is there: "

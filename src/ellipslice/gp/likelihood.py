@@ -14,7 +14,9 @@ from ellipslice.engines.elementwise import elementwise
 from ellipslice.engines.site_program import CPU
 from ellipslice.gp.calling import Called
 from ellipslice.gp.joint import Joint, Point
+from ellipslice.gp.structure import check_latents, of_named
 from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods.base import said_before
 from ellipslice.references.fit import of_each
 from ellipslice.references.laplace import slopes
 
@@ -26,14 +28,16 @@ class PointLikelihood:
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
-        self.used = likelihood.used(values, y)
+        with said_before():  # by the model, or by the next line
+            self.used = likelihood.used(values, y)
         built = likelihood(values, y)
         self._built = None if self.used else built
         if not callable(built):
             raise TypeError(
                 f"likelihood must return a function of the latent values, but for these data it returned {built!r}."
             )
-        if isinstance(built, Likelihood) and built.y.size != n and len(joint.latents) == 1:
+        check_latents(built, joint.latents)
+        if isinstance(built, Likelihood) and built.y.size != n:
             raise ValueError(f"there are {built.y.size} data for {n} inputs. Expected as many.")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -42,9 +46,7 @@ class PointLikelihood:
 
     def __call__(self, x: Any) -> Any:
         point = self._joint.split(x, self._n)
-        function = self.given(point.u)
-        names = self._joint.latents
-        return function(point.f[0]) if names == ["f"] else function(**dict(zip(names, point.f, strict=True)))
+        return of_named(self.given(point.u), dict(zip(self._joint.latents, point.f, strict=True)))
 
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
@@ -81,7 +83,8 @@ class PointLikelihood:
             return self._built
         parameters = self._joint.parameters
         values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
-        return self._likelihood(values, self._y)
+        with said_before():
+            return self._likelihood(values, self._y)
 
     def __repr__(self) -> str:
         name = getattr(self._likelihood.function, "__name__", None) or type(self._likelihood.function).__name__

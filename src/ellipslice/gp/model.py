@@ -31,6 +31,7 @@ from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import LIMIT, of_latents, structured
 from ellipslice.gp.sweep import WAYS, Sweep
 from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods.base import said_before
 from ellipslice.priors.features import as_inputs
 from ellipslice.sampling import Until, resume, sample
 from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, how_many
@@ -146,7 +147,8 @@ class LatentGP:
         used = {}
         for place, called in self._places.items():
             first, extra = ((y,), {}) if place == LIKELIHOOD else ((), {"X": inputs})
-            used[place] = called.used(values, *first, **extra)
+            with said_before():  # what a likelihood says of its data, it says when it is made to be used
+                used[place] = called.used(values, *first, **extra)
         entered = enters(self.parameters.priors, used)
         check_shared(entered, self.shared, self._places)
         check_complete(entered, self.shared, self._places)

@@ -121,8 +121,38 @@ class Parameters:
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the standard deviations of a Gaussian near the prior of u."""
         u = self.draw(np.random.default_rng(0), DRAWS)
-        low, middle, high = np.quantile(u, [0.1587, 0.5, 0.8413], axis=0)
-        return middle, (high - low) / 2
+        with np.errstate(invalid="ignore"):  # infinite draws are refused below, in words
+            low, middle, high = np.quantile(u, [0.1587, 0.5, 0.8413], axis=0)
+            deviation = (high - low) / 2
+        for name, (span, _) in self._spans.items():
+            if not np.isfinite(middle[span]).all() or not np.isfinite(deviation[span]).all():
+                given = type(self.priors[name]).__name__
+                raise ValueError(
+                    f"parameters[{name!r}] has draws that are not finite, or not inside its support. Expected a prior "
+                    f"with a density. Check the arguments of {given}."
+                )
+            if not (deviation[span] > 0).all():
+                raise ValueError(constant(name))
+        return middle, deviation
+
+
+def constant(name: str) -> str:
+    """The message for a parameter whose prior has no spread."""
+    return (
+        f"parameters[{name!r}] is a constant: its prior has no spread. Expected a parameter with a density. Write the "
+        "value into the kernel, the mean or the likelihood, and leave it out of parameters."
+    )
+
+
+def _is_constant(prior: Any) -> bool:
+    """Whether it is a Delta, whatever is around it."""
+    from numpyro.distributions import Delta
+
+    while not isinstance(prior, Delta):
+        if not hasattr(prior, "base_dist"):
+            return False
+        prior = prior.base_dist
+    return True
 
 
 def _unconstrained(name: str, prior: Any) -> tuple[Any, tuple[int, ...]]:
@@ -143,5 +173,7 @@ def _unconstrained(name: str, prior: Any) -> tuple[Any, tuple[int, ...]]:
         )
     if getattr(prior, "is_discrete", False):
         raise TypeError(f"parameters[{name!r}] is discrete; expected a parameter with a density.")
+    if _is_constant(prior):
+        raise ValueError(constant(name))
     transform = biject_to(prior.support)
     return transform, tuple(transform.inverse_shape(tuple(prior.batch_shape) + tuple(prior.event_shape)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.kernels import comes_from, covariance_matrix
 
@@ -117,6 +120,38 @@ def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
     return placed
 
 
+def check_latents(log_likelihood: Any, latents: Sequence[str]) -> None:
+    """Refuse what the user's `likelihood` returned if it cannot be called with the latent functions."""
+    names = ", ".join(latents)
+    if list(latents) == ["f"] or isinstance(log_likelihood, Linear):
+        return
+    if isinstance(log_likelihood, Likelihood):
+        if len(latents) > 1:
+            given = type(log_likelihood).__name__
+            raise TypeError(
+                f"{log_likelihood!r} takes one latent function, but the model has {names}. Say how they enter, such as "
+                f"likelihood=lambda y: lambda {names}: {given}(y)({' + '.join(latents)})."
+            )
+        return
+    try:
+        inspect.signature(log_likelihood).bind(**dict.fromkeys(latents))
+    except TypeError as error:
+        raise TypeError(
+            f"what likelihood returns is called with the latent functions by name, {names}, and cannot be: {error}. "
+            f"Name its arguments so: likelihood=lambda y: lambda {names}: ..."
+        ) from None
+    except ValueError:
+        return  # some builtins do not say
+
+
+def of_named(log_likelihood: Any, latents: Mapping[str, Any]) -> Any:
+    """The log-likelihood of latent functions by name; a ready-made one takes its only latent without one."""
+    if list(latents) == ["f"] or isinstance(log_likelihood, Likelihood):
+        (only,) = latents.values()
+        return log_likelihood(only)
+    return log_likelihood(latents) if isinstance(log_likelihood, Linear) else log_likelihood(**latents)
+
+
 class _Picked:
     """A log-likelihood at the inputs, as a function of what the priors draw."""
 
@@ -124,9 +159,8 @@ class _Picked:
         self._parts, self._log_likelihood = parts, log_likelihood
 
     def __call__(self, *f: Any, **latents: Any) -> Any:
-        if f:
-            return self._log_likelihood(self._parts["f"].pick(*f))
-        return self._log_likelihood(**{name: self._parts[name].pick(value) for name, value in latents.items()})
+        given = {"f": f[0]} if f else latents
+        return of_named(self._log_likelihood, {name: self._parts[name].pick(value) for name, value in given.items()})
 
     def __repr__(self) -> str:
         return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)
@@ -134,9 +168,13 @@ class _Picked:
 
 def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
     """The log-likelihood and the prior that `sample` takes."""
+    check_latents(log_likelihood, list(parts))
     if list(parts) == ["f"]:
         part = parts["f"]
         if part.where is None and part.prior.shape == (part.prior.size,):
             return log_likelihood, part.prior
         return _Picked(parts, log_likelihood), part.prior
-    return _Picked(parts, log_likelihood), Stack({name: part.prior for name, part in parts.items()})
+    prior = Stack({name: part.prior for name, part in parts.items()})
+    if isinstance(log_likelihood, Linear) and all(part.where is None for part in parts.values()):
+        return log_likelihood, prior  # `sample` knows how to carry its products along
+    return _Picked(parts, log_likelihood), prior

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import jax
@@ -246,10 +249,24 @@ def labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
         return values, False
     if (values == -1.0).any():
         raise ValueError(f"{owner}: y holds both -1 and 0, so 0/1 labels cannot be told from -1/+1 ones. {advice}")
-    warnings.warn(
-        f"{owner}: labels 0/1 were read as -1/+1. Pass 2 * y - 1 to say so yourself.", UserWarning, stacklevel=3
-    )
+    if not _SAID.get():
+        warnings.warn(
+            f"{owner}: labels 0/1 were read as -1/+1. Pass 2 * y - 1 to say so yourself.", UserWarning, stacklevel=3
+        )
     return leaf(2.0 * values - 1.0), True
+
+
+_SAID: ContextVar[bool] = ContextVar("how labels were read has been said", default=False)
+
+
+@contextmanager
+def said_before() -> Iterator[None]:
+    """In here, data that a model has seen before are made likelihoods of again, without the same warning again."""
+    token = _SAID.set(True)
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
 
 
 def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> Any:

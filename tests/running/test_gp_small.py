@@ -1,0 +1,190 @@
+"""Small promises of `LatentGP` and `CoxProcess`: constants, no events, one latent with a name, warnings given once.
+
+Fits run on the host engine, or compile one program for all: these tests are quick.
+"""
+
+import contextlib
+import re
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from tinygp import kernels
+
+import ellipslice as es
+from ellipslice.gp import CoxProcess, LatentGP
+from ellipslice.gp.likelihood import PointLikelihood
+from ellipslice.gp.parameters import Parameters
+from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit
+
+X = np.linspace(0.0, 2.0, 6)
+Y = np.array([2.0, 3.0, 1.0, 0.0, 1.0, 4.0])
+MATERN = kernels.Matern52(1.0)
+SHORT = {"draws": 6, "warmup": 3, "chains": 1, "seed": 1, "progress": False}
+HOST = SHORT | {"engine": "host"}
+
+
+# --- a prior without spread -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.Delta(2.0),
+        dist.Delta(jnp.ones(2)),
+        dist.Delta(jnp.ones(2), event_dim=1),
+        dist.Delta(2.0).expand([2]),
+        dist.Delta(jnp.ones(2)).to_event(1),
+        dist.Normal(1.0, 0.0, validate_args=False),
+        dist.Normal(jnp.zeros(2), jnp.array([1.0, 0.0]), validate_args=False),
+    ],
+)
+def test_a_constant_is_no_hyperparameter(prior):
+    """It ended in "Matrix is not positive definite" after the pilot runs."""
+    own = r"parameters\['s'\] is a constant: its prior has no spread\. .* Write the value into the kernel"
+    with pytest.raises(ValueError, match=own):
+        LatentGP(lambda s: kernels.Matern52(s), Poisson, parameters={"s": prior}).fit(X, Y, **SHORT)
+    with pytest.raises(ValueError, match=own):
+        LatentGP(MATERN, lambda y, s: Gaussian(y, s), parameters={"s": prior}).fit(X, Y, **SHORT)
+
+
+ANY = {"validate_args": False}
+
+
+def test_a_constant_of_an_estimator():
+    pytest.importorskip("sklearn")
+    estimator = es.gp.EllipticalGPRegressor(lambda s: kernels.ExpSquared(s), parameters={"s": dist.Delta(2.0)})
+    with pytest.raises(ValueError, match=r"parameters\['s'\] is a constant"):
+        estimator.fit(X[:, None], Y)
+
+
+@pytest.mark.parametrize(
+    "prior", [dist.Normal(np.nan, 1.0, **ANY), dist.Uniform(1.0, 1.0, **ANY), dist.Normal(np.inf, 1.0, **ANY)]
+)
+def test_a_prior_whose_draws_are_no_numbers(prior):
+    with pytest.raises(ValueError, match=r"parameters\['s'\] (has draws that are not finite|is a constant)"):
+        Parameters({"s": prior}).gaussian()
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("events", [[], (), np.empty(0), np.empty((0, 1)), np.zeros(0, int)])
+def test_no_event_is_data(events):
+    process = CoxProcess(MATERN, (0.0, 3.0), 5, mean=-1.0)
+    np.testing.assert_array_equal(process.counts(events), np.zeros(5))
+    with pytest.raises(ValueError, match=r"there are no events, and mean was not given: .* Give mean"):
+        CoxProcess(MATERN, (0.0, 3.0), 5).fit(events, **SHORT)
+
+
+@pytest.mark.parametrize(
+    ("window", "events", "message"),
+    [
+        ((0.0, 3.0), np.empty((0, 2)), "events have 2 axes, but the window has 1"),
+        ([(0.0, 3.0)] * 2, np.empty((0, 1)), "events have 1 axes, but the window has 2"),
+        ((0.0, 3.0), 0.5, "events must be an array, (n,) or (n, axes), but it is 0.5. Give [0.5]"),
+    ],
+)
+def test_events_of_another_shape(window, events, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        CoxProcess(MATERN, window, 5, mean=-1.0).counts(events)
+
+
+@pytest.mark.long
+def test_a_rate_without_events_is_below_its_prior_mean():
+    fit = CoxProcess(MATERN, (0.0, 3.0), 5, mean=1.0).fit([], **SHORT | {"draws": 400, "warmup": 50})
+    assert fit.tree.posterior.f.mean() < 0.5  # prior mean 1; no event in cells whose rate is e
+    np.testing.assert_array_equal(fit.shown, np.zeros(5))
+    assert CoxProcess(MATERN, [(0.0, 3.0)] * 2, 5, mean=1.0).counts([]).shape == (25,)
+
+
+# --- latent functions by name ---------------------------------------------------------------------------------------
+
+
+def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
+    """`Likelihood.__call__() got an unexpected keyword argument 'g'` it was."""
+    named, plain = (LatentGP(kernel, Poisson).fit(X, Y, **HOST) for kernel in ({"g": MATERN}, MATERN))
+    np.testing.assert_array_equal(named.tree.posterior.g, plain.tree.posterior.f)
+    assert set(named.predict(X[:2] + 0.1).data_vars) == {"g", "expected", "observed"}
+    np.testing.assert_array_equal(named.log_predictive([0.3], [1]), plain.log_predictive([0.3], [1]))
+
+
+def of_point(latents, likelihood):
+    """The log-likelihood of a model with unknown parameters, which is what its pilot runs call."""
+    model = LatentGP({**latents, "s": lambda a: kernels.Matern52(a)}, likelihood, parameters={"a": dist.LogNormal()})
+    model.joint.look(X)
+    return PointLikelihood(model.likelihood, model.joint, Y, len(X))
+
+
+def test_one_latent_function_with_a_name_and_unknown_parameters():
+    point = np.concatenate([[0.1], np.zeros(6), np.linspace(0.0, 1.0, 6)])
+    assert of_point({}, Poisson)(point) == Poisson(Y)(point[-6:])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "message"),
+    [
+        (
+            Poisson,
+            "takes one latent function, but the model has g, s. Say how they enter, such as likelihood=lambda y: ",
+        ),
+        (lambda y: lambda f: 0.0, "is called with the latent functions by name, g, s, and cannot be: "),
+    ],
+)
+def test_several_latent_functions_and_a_likelihood_of_one(likelihood, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        LatentGP({"g": MATERN, "s": MATERN}, likelihood).fit(X, Y, **HOST)
+    with pytest.raises(TypeError, match=re.escape(message)):
+        of_point({"g": MATERN}, likelihood)
+
+
+def test_a_linear_predictor_of_named_latent_functions():
+    A = np.random.default_rng(0).standard_normal((4, 6))
+    both = LatentGP({"g": MATERN, "h": MATERN}, lambda y: es.likelihoods.Linear({"g": A, "h": -A}, Poisson(y[:4])))
+    by_hand = LatentGP({"g": MATERN, "h": MATERN}, lambda y: lambda g, h: Poisson(y[:4])(A @ g - A @ h))
+    one, two = (model.fit(X, Y, **HOST).tree.posterior for model in (both, by_hand))
+    np.testing.assert_allclose(one.g, two.g)
+    np.testing.assert_allclose(one.h, two.h)
+
+
+# --- warnings -------------------------------------------------------------------------------------------------------
+
+
+def labels_warned_of(function):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function()
+    return result, sum("labels 0/1 were read" in str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("likelihood", [Probit, Logistic, lambda y: lambda f: Probit(y)(f)])
+def test_labels_are_warned_of_once(likelihood):
+    y = np.array([True, False, True, True, False, False])
+    fit, count = labels_warned_of(lambda: LatentGP(MATERN, likelihood).fit(X, y, **HOST))
+    assert count == 1 or likelihood not in (Probit, Logistic)  # a user's own function warns as often as it is called
+    for again in (lambda: fit.predict(X + 0.05), lambda: fit.predict(X + 0.05, observed=Probit)):
+        assert labels_warned_of(again)[1] == 0
+    if likelihood in (Probit, Logistic):
+        assert labels_warned_of(lambda: fit.log_predictive(X[:2], [True, False]))[1] == 0
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [Probit, lambda y, p: Probit(y), lambda y, p: Probit(y * (p["s"] > 0))],
+)
+def test_labels_are_warned_of_once_with_unknown_parameters(likelihood):
+    names = {"r"} if likelihood is Probit else {"r", "s"}
+    model = LatentGP(lambda r: kernels.Matern52(r), likelihood, parameters=dict.fromkeys(names, dist.LogNormal()))
+    y = np.array([True, False, True, True, False, False])
+
+    def look():
+        model._enters = None
+        with contextlib.suppress(ValueError):  # of the one that does not use s
+            model._look_at_places(X, y)
+        log_likelihood = PointLikelihood(model.likelihood, model.joint, y, len(X))
+        for _ in range(3):
+            log_likelihood.given(np.zeros(len(names)))
+
+    assert labels_warned_of(look)[1] == 1
