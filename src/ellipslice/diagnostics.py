@@ -62,7 +62,7 @@ def verdict(tree: xarray.DataTree) -> str:
             "the run kept no latents (keep=False), which a verdict judges. Keep some of them with keep=, such as "
             "lambda f: f[:10]; or see what the log-likelihood's trace is worth with diagnostics.efficiency."
         )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # of dividing by the variance of what never changes
         sizes = [ess(values, method=method) for values in (latents, statistics) for method in ("bulk", "tail")]
         rhats = [rhat(values) for values in (latents, statistics)]
@@ -249,6 +249,7 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
         raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Index it to one number.")
     values = values.astype(np.float64)
     size = float(effective_size(values))
-    bulk, tail = (float(ess(values, method=method)) for method in ("bulk", "tail"))
+    with np.errstate(all="ignore"):  # of a trace that never changes
+        bulk, tail = (float(ess(values, method=method)) for method in ("bulk", "tail"))
     cost = [tree.attrs[name] / size if size else math.inf for name in ("evaluations", "sampling_time")]
     return Efficiency(size, bulk, tail, *cost)

@@ -1,4 +1,4 @@
-"""JAX's settings as this library needs them, for as long as it runs and no longer."""
+"""JAX's and NumPy's settings as this library needs them, for as long as it runs and no longer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from functools import cache
 from typing import Any
 
 import jax
+import numpy as np
 
 
 @contextlib.contextmanager
 def jax_settings(double: bool = True) -> Iterator[None]:
-    """Double precision and JAX's usual promotion of shapes and types, whatever the user has set; theirs come back."""
-    with jax.enable_x64(double), jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+    """Double precision and JAX's usual promotion of shapes and types, whatever the user has set; theirs come back.
+
+    Nor does NumPy raise where a number underflows: products of far covariances and weights of poor proposals are 0.
+    """
+    with (
+        jax.enable_x64(double),
+        jax.numpy_rank_promotion("allow"),
+        jax.numpy_dtype_promotion("standard"),
+        np.errstate(under="ignore"),
+    ):
         yield
 
 

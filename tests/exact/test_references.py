@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ellipslice.moves import Recentred, State
 from ellipslice.noise import Noise, block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.references import accepted, fit_reference
+from ellipslice.references.fit import read_terms
 from ellipslice.references.gaussian import WhiteGaussian
 from ellipslice.references.laplace import laplace
 from ellipslice.references.propagation import propagate
@@ -281,3 +283,70 @@ def test_chains_start_where_the_reference_is():
     around = es.Dense(0.02 * SIGMA, mean=30.0)
     tree = es.sample(log_likelihood, PRIOR, reference=around, draws=50, warmup=0, seed=1, progress=False)
     assert np.abs(tree.posterior["f"].to_numpy() - 30.0).max() < 9.0
+
+
+FIVE = np.array([0.0, 3.0, 1.0, 2.0, 0.0])
+BATCHED = {
+    "last axis": lambda f: jnp.sum(FIVE * f - jnp.exp(f), -1),
+    "two sums": lambda f: (FIVE * f).sum(axis=1) - jnp.exp(f).sum(axis=1),
+    "vmap": jax.vmap(lambda f: jnp.sum(FIVE * f - jnp.exp(f))),
+    "mean": lambda f: 5.0 * jnp.mean(FIVE * f - jnp.exp(f), axis=-1),
+}
+
+
+@pytest.mark.parametrize("function", BATCHED.values(), ids=BATCHED)
+def test_the_terms_of_a_function_of_batches(function):
+    """It was refused for its sum, which has a batch axis; "auto" made a pilot run without a word."""
+    prior = es.Dense(np.eye(5) + 0.5, mean=0.3)
+    with on_cpu():
+        found = read_terms(Posterior(prior, function, vectorized=True))
+        plain = read_terms(Posterior(prior, lambda f: jnp.sum(FIVE * f - jnp.exp(f))))
+        assert not isinstance(found, str)
+        assert not isinstance(plain, str)
+        f = np.linspace(-1.0, 1.0, 10).reshape(2, 5)
+        np.testing.assert_allclose(found.of_each(f), plain.of_each(f), rtol=1e-14)
+        np.testing.assert_allclose(found.log_likelihood(f[0]), plain.log_likelihood(f[0]), rtol=1e-14)
+
+
+def test_the_terms_of_a_linear_predictor_of_batches():
+    linear = Linear(np.ones((5, 3)), BATCHED["last axis"])
+    with on_cpu():
+        found = read_terms(Posterior(es.Diagonal(np.ones(3)), linear, vectorized=True))
+        assert not isinstance(found, str)
+        assert found.where == slice(3, 8)
+        np.testing.assert_allclose(found.of_each(np.zeros((1, 5))), -np.ones((1, 5)))
+
+
+def test_a_function_of_batches_that_is_no_sum():
+    with on_cpu():
+        found = read_terms(Posterior(es.Diagonal(np.ones(5)), lambda f: jnp.sum(f * f[..., ::-1], -1), vectorized=True))
+    assert found == "it has the operation rev, which a sum over single values does not know on single values"
+
+
+DRAWS_ONLY = es.FromDraws(lambda rng: rng.standard_normal(5), 5)
+
+
+@pytest.mark.parametrize(
+    "prior", [DRAWS_ONLY, es.Stack({"f": DRAWS_ONLY}), es.Sum(DRAWS_ONLY, es.Diagonal(np.ones(5)))]
+)
+@pytest.mark.parametrize("way", ["auto", "ep", "laplace", "pilot"])
+def test_a_prior_without_a_covariance_has_no_reference(prior, way):
+    with pytest.raises(TypeError, match=rf'reference="{way}" needs a covariance, but .*FromDraws.*reference=None'):
+        es.sample(Poisson(FIVE), prior, reference=way, draws=2, warmup=0, engine="host")
+
+
+def test_other_ways_to_ask_a_prior_for_its_covariance():
+    with pytest.raises(TypeError, match=r"reference=a Gaussian needs a covariance, but FromDraws"):
+        es.sample(Poisson(FIVE), DRAWS_ONLY, reference=es.Diagonal(np.ones(5)), draws=2, engine="host")
+    with pytest.raises(TypeError, match=r"reference needs a covariance, but FromDraws.*Say reference=.auto."):
+        es.sample(Poisson(FIVE), es.Diagonal(np.ones(5)), reference=DRAWS_ONLY, draws=2, engine="host")
+    with pytest.raises(TypeError, match=r'way="ep" needs a covariance, but FromDraws.*es.evidence'):
+        es.approximate_evidence(Poisson(FIVE), DRAWS_ONLY)
+    with pytest.raises(TypeError, match=r'reference="laplace" needs a covariance, but FromDraws.*reference=None'):
+        es.evidence(Poisson(FIVE), DRAWS_ONLY, reference="laplace", particles=16, islands=4)
+
+
+def test_the_evidence_looks_for_a_reference_only_where_there_can_be_one():
+    """`reference="auto"`, the default, ended in an error for priors that are known through their draws."""
+    found = es.evidence(Poisson(FIVE), DRAWS_ONLY, particles=16, islands=4, check=False, seed=1)
+    assert found.reference == "prior"

@@ -306,6 +306,15 @@ def weighted():
         numpyro.sample("f", dist.Normal(0.0, 1.0))
 
 
+def positive():
+    numpyro.sample("f", dist.LogNormal(0.0, 1.0))
+
+
+def masked():
+    with numpyro.handlers.mask(mask=False):
+        numpyro.sample("f", dist.Normal(0.0, 1.0))
+
+
 def subsampled():
     with numpyro.plate("rows", 10, subsample_size=5):
         numpyro.sample("f", dist.Normal(0.0, 1.0))
@@ -324,6 +333,14 @@ def impossible():
         (lambda: start(EllipticalSlice(weighted)), ValueError, "scaled"),
         (lambda: start(EllipticalSlice(subsampled)), ValueError, "subsampled plates"),
         (lambda: start(EllipticalSlice(lambda: None)), ValueError, "nothing to update"),
+        (lambda: start(EllipticalSlice(positive)), ValueError, r"^no latent site.*f, its prior is a LogNormal.*NUTS\("),
+        (
+            lambda: start(EllipticalSlice(weighted)),
+            ValueError,
+            "^no latent site of the model has .*log-density is scaled",
+        ),
+        (lambda: start(EllipticalSlice(masked)), ValueError, "^no latent site of the model has .*MaskedDistribution"),
+        (lambda: start(EllipticalSlice(positive, [])), ValueError, "sites is empty. Expected names of latent sites"),
         (lambda: start(EllipticalSlice(impossible)), ValueError, "not finite at any of 100 draws.*init_params"),
         (lambda: EllipticalSlice(scaled, sites="f"), TypeError, r"sites=\['f'\]"),
         (lambda: EllipticalSlice(None), TypeError, "function with NumPyro's primitives"),

@@ -76,14 +76,17 @@ class _Everywhere(NamedTuple):
     number: Any
 
 
-def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any, device: Device) -> Elementwise:
+def elementwise(
+    likelihood: Callable[[Any], Any], size: int, dtype: Any, device: Device, *, batched: bool = False
+) -> Elementwise:
     """Read a log-likelihood of a vector with `size` values; `NotElementwise` if it is not a sum over them.
 
     May be called while JAX traces: the likelihood's data are then tracers, and what is known becomes part of the trace.
+    One that is `batched` has a batch of one vector inside, so that its sums have an axis of length 1.
     """
     # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
     traced = jax.make_jaxpr(lambda f: likelihood(f))(jax.ShapeDtypeStruct((size,), dtype))
-    reader = _Reader(size, device)
+    reader = _Reader(size, device, batched)
     (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
     if isinstance(result, _Site) and size == 1:
         result = _Total(((1.0, result.slot),), 0.0)
@@ -95,8 +98,8 @@ def elementwise(likelihood: Callable[[Any], Any], size: int, dtype: Any, device:
 class _Reader:
     """Walks through a program, and sorts what it meets into known numbers, sites and totals."""
 
-    def __init__(self, size: int, device: Device):
-        self._size, self._device = size, device
+    def __init__(self, size: int, device: Device, batched: bool = False):
+        self._size, self._device, self._batched = size, device, batched
         self.data: list[Any] = []
         self.scalars: list[Any] = []
         self.steps: list[Step] = []
@@ -130,7 +133,7 @@ class _Reader:
             return self._known(equation, [self._spread(value, equation, i) for i, value in enumerate(inputs)])
         if name in _RESHAPES and math.prod(shape) == self._size:
             return [inputs[0]]
-        if name == "reduce_sum" and shape == ():
+        if name == "reduce_sum" and (shape == () or (self._batched and math.prod(shape) == 1)):
             return [_Total(((1.0, inputs[0].slot),), 0.0)]
         if name not in self._device.operations:
             where = "the fused kernel" if self._device is KERNEL else "a sum over single values"

@@ -196,4 +196,5 @@ class RateFit(Fit):
     def _observe(
         self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        return {"expected": np.exp(drawn[:, 0])}
+        with np.errstate(over="ignore", under="ignore"):
+            return {"expected": np.exp(drawn[:, 0])}

@@ -205,6 +205,7 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
         self.rounds = rounds
         self.random_state = random_state
 
+    @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
     def fit(self, X: Any, y: Any) -> EllipticalGPClassifier:
         """Draw from the posterior given inputs X (n, axes) and labels y (n,)."""
         self._check_settings()
@@ -226,6 +227,7 @@ class EllipticalGPClassifier(ClassifierMixin, _EllipticalGP):
         self.parameters_ = found[0] if len(found) == 1 else found
         return self
 
+    @np.errstate(under="ignore")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (m, classes), in the order of `classes_`, averaged over draws."""
         inputs = self._new(X)
@@ -304,6 +306,7 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
         self.rounds = rounds
         self.random_state = random_state
 
+    @np.errstate(under="ignore")
     def fit(self, X: Any, y: Any) -> EllipticalGPRegressor:
         """Draw from the posterior given inputs X (n, axes) and observations y (n,)."""
         self._check_settings()
@@ -334,6 +337,7 @@ class EllipticalGPRegressor(RegressorMixin, _EllipticalGP):
         unknown = {} if known else {"noise_scale": (0.3 * _middle_and_spread(normal, True)[1], 1.0)}
         return (lambda values: kind(normal, known or values["noise_scale"])), LogNormals(unknown)
 
+    @np.errstate(under="ignore")
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The posterior mean at each input; and, if asked for, the standard deviation of the function there.
 

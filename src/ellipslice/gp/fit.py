@@ -47,6 +47,7 @@ class Fit:
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
 
+    @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
     def predict(
         self, X: Any, *, draws: int = DRAWS, observed: Any = None, seed: int = 0, together: bool = True
     ) -> xarray.Dataset:
@@ -99,6 +100,7 @@ class Fit:
             coords["point"] = inputs.reshape(-1)
         return xarray.Dataset({name: (("chain", "draw", "point"), value) for name, value in variables.items()}, coords)
 
+    @np.errstate(under="ignore")
     def log_predictive(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
         """The logarithm of the predictive density of each of some new observations, as held-out data are scored.
 

@@ -160,6 +160,7 @@ class LatentGP:
         """The names of the latent functions; one without a name is f."""
         return list(self.kernels)
 
+    @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
     def fit(
         self,
         X: Any,
@@ -235,6 +236,7 @@ class LatentGP:
         )  # fmt: skip
         return Fit(self, inputs, y, _finished(tree, problem.said, problem.entered, move))
 
+    @np.errstate(under="ignore")
     def resume(
         self,
         store: str | os.PathLike[str],

@@ -65,22 +65,28 @@ def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
             f"{', '.join(unknown)}: no such latent site. The model's are {', '.join(latent) or 'none'}; observed and "
             "deterministic ones do not count."
         )
+    if sites is not None and not sites:
+        raise ValueError(f"sites is empty. Expected names of latent sites, which are {', '.join(latent) or 'none'}.")
     own = latent if sites is None else tuple(name for name in latent if name in sites)
     if sites is not None and (refused := [name for name in own if name in reasons]):
         raise ValueError(
             f"EllipticalSlice needs sites with a Gaussian prior, but {refused[0]} has none: {reasons[refused[0]]}."
         )
+    gaussian = [name for name in own if name not in reasons]
+    if not gaussian:
+        each = f": {', '.join(f'{name}, {reason}' for name, reason in reasons.items())}" if reasons else ""
+        raise ValueError(
+            f"no latent site of the model has a Gaussian prior{each}. EllipticalSlice has nothing to update. Sample it "
+            "with another kernel of numpyro.infer, such as NUTS(model)."
+        )
     rest = [name for name in latent if name not in own or name in reasons]
     if rest:
-        gaussian = [name for name in own if name not in reasons] or ["..."]
         because = f" ({reasons[rest[0]]})" if rest[0] in reasons else ""
         raise ValueError(
             f"EllipticalSlice updates {', '.join(gaussian)}, but the model has {', '.join(rest)} besides{because}. "
             f"Give the rest to another kernel: Gibbs([(EllipticalSlice(model), {gaussian}), (NUTS(model), None)]) of "
             "numpyro.infer."
         )
-    if not own:
-        raise ValueError("the model has no latent sites with a Gaussian prior, so there is nothing to update.")
     return own
 
 

@@ -61,7 +61,8 @@ class Likelihood(ABC):
         """
         f = self._read(f)
         xp, special = namespace(f, self.y)
-        with np.errstate(over="ignore"):  # a likelihood too small for a float is zero, which is no mishap
+        # A likelihood too small for a float is zero, which is no mishap, and neither is a rate that is.
+        with np.errstate(over="ignore", under="ignore"):
             flat = self._terms(f, xp, special).reshape(*f.shape[: f.ndim - self.y.ndim], self.y.size)
             if xp is np:
                 # Summed along contiguous memory, a row has the same bits alone and in a batch: so for look-ahead.
@@ -80,7 +81,7 @@ class Likelihood(ABC):
         array of f's shape
         """
         f = self._read(f)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             return self._terms(f, *namespace(f, self.y))
 
     @abstractmethod

@@ -90,12 +90,12 @@ class NegativeBinomial(Likelihood):
         )
 
     def expected(self, f: Any) -> np.ndarray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             return np.exp(np.asarray(self._read(f)) + self.offset)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
         gamma = rng.gamma(np.broadcast_to(self.dispersion, f.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             rate = np.exp(f + self.shift) * gamma
         return draw_counts(type(self).__name__, rate, rng)

@@ -64,7 +64,7 @@ class Poisson(Likelihood):
         return special.xlogy(self.y, self.y) - self.y - self.log_factorial
 
     def expected(self, f: Any) -> np.ndarray:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", under="ignore"):
             return np.exp(np.asarray(self._read(f)) + self.offset)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:

@@ -119,6 +119,7 @@ def take(particles: Particles, rows: np.ndarray) -> Particles:
     return Particles(particles.f[rows], particles.log_likelihood[rows])
 
 
+@np.errstate(under="ignore")  # a weight that underflows is 0
 def systematic(log_weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """As many rows as there are weights, each taken in proportion to its own: systematic resampling."""
     count = len(log_weights)

@@ -24,7 +24,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import fit_reference
 from ellipslice.references.fit import read_terms
-from ellipslice.references.sites import LIMIT, Sites
+from ellipslice.references.sites import Sites, has_rows
 from ellipslice.sampling.arguments import check_timeout
 from ellipslice.sampling.start import first_draw
 from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
@@ -207,7 +207,7 @@ def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine
 def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:
     """What the particles are drawn from and weighed by, and its name."""
     if reference == "auto":
-        possible = posterior.concave and engine.name != "host" and posterior.prior.size <= LIMIT
+        possible = posterior.concave and engine.name != "host" and has_rows(posterior.prior)
         reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
     if reference is None:
         return around_prior(posterior, engine), "prior"

@@ -85,6 +85,7 @@ class Evidence:
         return "\n".join(lines)
 
 
+@np.errstate(under="ignore")  # a weight that underflows is 0
 def mean_of(log_values: np.ndarray) -> tuple[float, float]:
     """The logarithm of the mean of independent unbiased estimates of Z, and its standard error, by the delta method."""
     count = len(log_values)

@@ -205,6 +205,7 @@ def unsuspected() -> Iterator[None]:
         yield
 
 
+@np.errstate(under="ignore")  # products of far covariances are 0
 def pivoted_cholesky(covariance: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows A (r, N) with A.T @ A = covariance to rounding, r its numerical rank; and the r pivots.
 

@@ -56,7 +56,8 @@ def approximate_evidence(log_likelihood: Callable[..., Any], prior: Prior, way: 
         raise ValueError(f'way must be "ep" or "laplace", but it is {way!r}.')
     posterior = Posterior(prior, log_likelihood)
     with on_cpu():
-        rows, terms = as_rows(posterior.prior), as_terms(posterior, f'way="{way}"', "`es.evidence`, which takes any")
+        rows = as_rows(posterior.prior, f'way="{way}"', "Use es.evidence(..., reference=None)")
+        terms = as_terms(posterior, f'way="{way}"', "`es.evidence`, which takes any")
         rows = rows[:, terms.where]
         found = laplace(rows, terms.log_likelihood)
         if way == "laplace":

@@ -38,6 +38,7 @@ class Fitted(NamedTuple):
     how: str
 
 
+@np.errstate(over="ignore", under="ignore")  # a weight that underflows is 0, and a ratio above 1 counts as 1
 def accepted(beside: Beside, engine: Engine, seed: int) -> float:
     """Of a reference's draws by themselves, how many a chain in equilibrium would accept, about.
 
@@ -73,7 +74,7 @@ def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]]
         names = ", ".join(f'"{name}"' for name in WAYS)
         raise ValueError(f"reference must be one of {names}, or a Gaussian such as Dense(covariance), not {way!r}.")
     with on_cpu():
-        rows = as_rows(prior)
+        rows = as_rows(prior, "reference=" + ("a Gaussian" if isinstance(way, Prior) else f'"{way}"'))
         if isinstance(way, Prior):
             return Fitted(_given(way, prior, rows), "given")
         terms = "it cannot be traced by JAX" if engine.name == "host" else read_terms(posterior)
@@ -98,7 +99,8 @@ def _given(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
     base = prior.base if isinstance(prior, Carried) else prior
     for sign, mean in ((1.0, gaussian.mean), (-1.0, base.mean)):
         shift = shift if mean is None else shift + sign * np.asarray(mean)
-    points = np.vstack([shift, as_rows(gaussian)])
+    instead = 'Say reference="auto", which fits one'
+    points = np.vstack([shift, as_rows(gaussian, "reference", instead)])
     points = np.asarray(prior.beside(points)) if isinstance(prior, Carried) else points
     z = np.asarray(white.whiten(points))
     off = float(np.abs(z @ white.rows - points).max())
@@ -133,14 +135,21 @@ def read_terms(posterior: Posterior) -> Terms | str:
     """The log-likelihood as a sum over values of f, or over those of A f for `Linear`; or why it is none."""
     centred, size = posterior.log_likelihood, posterior.prior.size
     where, function = slice(0, size), compilable(centred, size)
+    batched = centred.batches_only  # looked at with a batch of one, of which no value is picked
     if isinstance(centred, CarriedLikelihood):
         where, inner = slice(centred.size, size), centred
 
         def function(values: Any) -> Any:
-            return inner.callable(values if inner.shift is None else values + inner.shift)
+            predictor = values if inner.shift is None else values + inner.shift
+            return inner.callable(predictor[None]).reshape(()) if batched else inner.callable(predictor)
+
+    elif batched:
+
+        def function(values: Any) -> Any:
+            return centred.batch(values[None]).reshape(())
 
     try:
-        read = elementwise(function, where.stop - where.start, np.float64, CPU)
+        read = elementwise(function, where.stop - where.start, np.float64, CPU, batched=batched)
     except NotElementwise as reason:
         return str(reason)
 

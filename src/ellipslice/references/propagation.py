@@ -24,6 +24,7 @@ WIDER = 1.5
 """Times the variance under Q: where the likelihood of a value is looked at."""
 
 
+@np.errstate(all="ignore")  # what underflows has no weight, and sites that are not finite are left as they were
 def propagate(
     rows: np.ndarray, terms: Callable[[np.ndarray], np.ndarray], start: Sites, *, sweeps: int = SWEEPS
 ) -> Sites:
@@ -69,6 +70,7 @@ def _moments(rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
     return narrowed.T @ (narrowed @ sites.linear), np.einsum("ij,ij->j", narrowed, narrowed)
 
 
+@np.errstate(under="ignore")
 def tilted_log_masses(
     terms: Callable[[np.ndarray], np.ndarray], sites: Sites, mean: np.ndarray, variance: np.ndarray
 ) -> np.ndarray:

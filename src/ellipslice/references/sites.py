@@ -96,11 +96,27 @@ LIMIT = 5_000
 """Most values of a prior, whose factor becomes a dense matrix."""
 
 
-def as_rows(prior: Prior) -> np.ndarray:
-    """The factor of a prior's covariance, rows.T @ rows."""
+def has_rows(prior: Prior) -> bool:
+    """Whether a prior has a factor for `as_rows`. One that is known only through its draws has none."""
+    try:
+        return prior.size <= LIMIT and prior.noise_size > 0
+    except TypeError:
+        return False
+
+
+def as_rows(prior: Prior, asked: str = "a reference", instead: str = "Leave it out (reference=None)") -> np.ndarray:
+    """The factor of a prior's covariance, rows.T @ rows.
+
+    `asked` and `instead` say, in an error, what needs it, and what to do where there is none.
+    """
     if prior.size > LIMIT:
         raise ValueError(
             f"a reference makes a dense matrix of the prior's {prior.size} values; at most {LIMIT} are taken."
+        )
+    if not has_rows(prior):
+        raise TypeError(
+            f"{asked} needs a covariance, but {prior!r} is known only through its draws. {instead}, or "
+            "give a prior with a covariance, such as Dense(covariance)."
         )
     with jax_settings():
         return np.asarray(prior.color(np.eye(prior.noise_size)))
