@@ -14,7 +14,7 @@ import numpy as np
 from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.likelihoods.linear import times
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.priors.base import Layout, is_single, unpack
+from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.carried import Carried
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -127,7 +127,7 @@ class CarriedLikelihood(CentredLikelihood):
 
     def batch(self, f: Any) -> Any:
         predictor = f[..., self.size :]
-        return self.callable(predictor if self.shift is None else predictor + self.shift)
+        return self.callable(predictor if self.shift is None else predictor + in_precision_of(predictor, self.shift))
 
     def unpack(self, f: Any) -> dict[str, Any]:
         return unpack(f[..., : self.size], self.mean, self.layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -23,6 +24,14 @@ def jax_settings(double: bool = True) -> Iterator[None]:
         jax.numpy_dtype_promotion("standard"),
         np.errstate(under="ignore"),
     ):
+        yield
+
+
+@contextlib.contextmanager
+def tracing_settings(double: bool) -> Iterator[None]:
+    """The same while a user's function is traced, without JAX's warning that it has no double precision just now."""
+    with jax_settings(double), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield
 
 

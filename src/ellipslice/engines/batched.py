@@ -27,7 +27,7 @@ from ellipslice.engines.site_program import KERNEL
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
+from ellipslice.settings import jax_settings, tracing_settings
 
 NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
 """Numbers in the noise of a block: enough to keep the device busy, and the tail of idle chains short."""
@@ -57,7 +57,7 @@ class BatchedEngine(Engine):
 
     @cached_property
     def likelihood(self) -> Any:
-        with jax_settings(self.double):
+        with tracing_settings(self.double):
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size, self.dtype)
 
     @property

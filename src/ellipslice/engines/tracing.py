@@ -66,7 +66,7 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
     changed; but only a program that has not been met before is compiled.
     """
     if isinstance(centred.callable, Likelihood):
-        return jax.tree.map(jnp.asarray, centred)
+        return jax.tree.map(_as_array, centred)
     function = centred.callable
     if isinstance(function, _JITTED):
         function = getattr(function, "__wrapped__", function)  # a jitted one would hide its data
@@ -75,14 +75,59 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
         return jnp.asarray(centred.with_function(function)(f), f.dtype)
 
     traced = jax.make_jaxpr(value)(jax.ShapeDtypeStruct((size,), dtype))
+    if any(_foreign_constants(traced.jaxpr)):
+        traced = jax.make_jaxpr(partial(_inlined, traced.jaxpr, traced.consts))(jax.ShapeDtypeStruct((size,), dtype))
     if traced.out_avals[0].shape != ():
         raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
-    likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
+    likelihood = TracedLikelihood([_as_array(part) for part in traced.consts], Program(traced.jaxpr, object()))
     if not any(_hidden_data(traced.jaxpr)):
         text = jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(size, dtype)).as_text()
         identity = hashlib.sha256(text.encode()).hexdigest()
         likelihood = TracedLikelihood(likelihood.data, Program(traced.jaxpr, identity))
     return likelihood
+
+
+def _as_array(part: Any) -> Any:
+    """Return a constant as an array of JAX, in the precision that JAX is set to.
+
+    JAX (0.9 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it
+    again in the other precision: after a trace in double precision, a program in single precision has constants in
+    double precision, and cannot be compiled. Hence a new NumPy object, which JAX has not met.
+    """
+    if isinstance(part, jax.Array):
+        return jnp.asarray(part)
+    values = np.asarray(part).view()
+    return jnp.asarray(values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False))
+
+
+def _foreign_constants(jaxpr: Jaxpr) -> Iterator[bool]:
+    """Whether inner programs hold constants of a precision that JAX is not set to: see `_as_array`."""
+    for equation in _equations(jaxpr):
+        for part in _parts(equation):
+            for constant in part.consts if isinstance(part, ClosedJaxpr) else ():
+                own = not isinstance(constant, jax.Array) and isinstance(constant, np.ndarray)
+                yield own and jax.dtypes.canonicalize_dtype(constant.dtype) != constant.dtype
+
+
+def _inlined(jaxpr: Jaxpr, constants: Any, *arguments: Any) -> Any:
+    """Evaluate a program without calls of jitted functions, and with constants of the precision that JAX is set to."""
+    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_as_array, constants), strict=True))
+    known |= dict(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(variable: Any) -> Any:
+        return variable.val if isinstance(variable, Literal) else known[variable]
+
+    for equation in jaxpr.eqns:
+        inner, inputs = equation.params.get("jaxpr"), [read(variable) for variable in equation.invars]
+        if equation.primitive.name in ("jit", "pjit") and isinstance(inner, ClosedJaxpr):
+            results = _inlined(inner.jaxpr, inner.consts, *inputs)
+        else:
+            variables = [variable for variable in equation.invars if not isinstance(variable, Literal)]
+            given = [known[variable] for variable in variables]
+            alone = jaxpr.replace(constvars=[], invars=variables, outvars=equation.outvars, eqns=[equation])
+            results = jaxpr_as_fun(ClosedJaxpr(alone, []))(*given)
+        known.update(zip(equation.outvars, results, strict=True))
+    return [read(variable) for variable in jaxpr.outvars]
 
 
 def identity(likelihood: Any) -> Hashable:

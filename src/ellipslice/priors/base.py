@@ -175,13 +175,18 @@ def is_single(layout: Layout) -> bool:
 def unpack(f: Any, mean: Any, layout: Layout) -> dict[str, Any]:
     """The named latents, mean included, of a centred flat vector (or of a batch of them)."""
     if mean is not None:
-        f = f + mean
+        f = f + in_precision_of(f, mean)
     latents, start = {}, 0
     for name, shape in layout:
         stop = start + math.prod(shape)
         latents[name] = f[..., start:stop].reshape(f.shape[:-1] + shape)
         start = stop
     return latents
+
+
+def in_precision_of(f: Any, values: Any) -> Any:
+    """Return an array in single precision if f is, so that their sum is; else as it is."""
+    return values.astype(np.float32) if f.dtype == np.float32 else values
 
 
 def log_normal(z: Any, log_determinant: Any, rank: int) -> Any:
