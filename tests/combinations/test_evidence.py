@@ -1,0 +1,185 @@
+"""`evidence`: its options in combination, on problems whose log Z is known exactly.
+
+f has two elements with a Gaussian prior and is observed with Gaussian noise, so Z is a Gaussian density. Rows that must
+be refused are listed with their message. All others run, agree with the exact value, and give the same bits when they
+are repeated.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import ellipslice as es
+from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
+
+Y, NOISE = np.array([0.5, -1.0]), 1.0
+COVARIANCE = np.array([[1.0, 0.6], [0.6, 2.0]])
+CONSTANT = -np.log(2 * np.pi)
+
+
+def by_jax(f):
+    return -0.5 * jnp.sum((Y - f) ** 2) + CONSTANT
+
+
+def by_numpy(f):
+    return -0.5 * float(np.sum((Y - np.asarray(f)) ** 2)) + CONSTANT
+
+
+def in_batches(f):
+    return -0.5 * ((Y - f) ** 2).sum(axis=-1) + CONSTANT
+
+
+def named(g):
+    return -0.5 * jnp.sum((Y - g) ** 2) + CONSTANT
+
+
+class Workers(Executor):
+    """Work done at once, in this process."""
+
+    def submit(self, function, /, *arguments, **keywords):
+        future: Future = Future()
+        try:
+            future.set_result(function(*arguments, **keywords))
+        except Exception as error:  # noqa: BLE001  as a process pool hands it back
+            future.set_exception(error)
+        return future
+
+
+PRIORS = {
+    "Dense": lambda: es.Dense(COVARIANCE),
+    "mean": lambda: es.Dense(COVARIANCE, mean=0.4),
+    "LowRank": lambda: es.LowRank(np.linalg.cholesky(COVARIANCE)),
+    "Sum": lambda: es.Sum(es.Dense(COVARIANCE / 2), es.Dense(COVARIANCE / 2)),
+    "FromDraws": lambda: es.FromDraws(lambda rng: np.linalg.cholesky(COVARIANCE) @ rng.standard_normal(2), 2),
+    "Stack": lambda: es.Stack({"g": es.Dense(COVARIANCE)}),
+    "truncated": lambda: es.TruncatedGaussian.box(es.Dense(COVARIANCE), lower=0.0),
+}
+LIKELIHOODS = {"Gaussian": None, "jax": by_jax, "numpy": by_numpy, "batch": in_batches}
+OPTIONS: dict[str, list[Any]] = {
+    "prior": list(PRIORS),
+    "likelihood": list(LIKELIHOODS),
+    "reference": ["auto", None, "laplace", "ep"],
+    "engine": [None, "batched", "host"],
+    "executor": [False, True],
+    "check": [True, False],
+    "updates": [None, 3],
+    "islands": [10, 4],
+    "overlap": [0.8, 0.5],
+    "particles": [200, 205],
+}
+FITTED = ("laplace", "ep")
+REFUSALS = [
+    Refusal("islands cannot share 205 particles equally", lambda particles: particles == 205),
+    Refusal("a TruncatedGaussian has a constant of its own", lambda prior: prior == "truncated"),
+    Refusal(
+        'engine="batched" was asked for, but JAX cannot trace',
+        lambda engine, likelihood: engine == "batched" and likelihood == "numpy",
+    ),
+    Refusal(
+        'engine="batched" was asked for, but .* draws on the host',
+        lambda engine, prior: engine == "batched" and prior == "FromDraws",
+    ),
+    Refusal(
+        "vectorized=True hands all particles to one call",
+        lambda executor, likelihood: executor and likelihood == "batch",
+    ),
+    Refusal(
+        "executor is for log-likelihoods that JAX cannot trace",
+        lambda executor, engine, likelihood: executor and engine != "host" and likelihood in ("Gaussian", "jax"),
+    ),
+    Refusal(
+        "sum over the values of f",
+        lambda reference, likelihood: reference in FITTED and likelihood == "numpy",
+    ),
+    Refusal("cannot be traced by JAX", lambda reference, engine: reference in FITTED and engine == "host"),
+    Refusal("FromDraws", lambda reference, prior: reference in FITTED and prior == "FromDraws"),
+]
+NOT_TRIED = [
+    Refusal(".", lambda reference, likelihood: reference in FITTED and likelihood == "batch"),
+    Refusal(".", lambda reference, prior: reference == "auto" and prior == "FromDraws"),
+]
+"""Combinations that tests of references try: in what is fitted, and whether it can be, there is more to them."""
+
+ROWS = all_pairs(OPTIONS, [*REFUSALS, *NOT_TRIED])
+REFUSED = refused_rows(OPTIONS, REFUSALS)
+
+
+def run(row):
+    function = LIKELIHOODS[row["likelihood"]]
+    if row["prior"] == "Stack" and row["likelihood"] != "Gaussian":
+        inner = function
+
+        def function(g):
+            return inner(g)
+
+    elif row["likelihood"] == "Gaussian":
+        function = es.likelihoods.Gaussian(Y, NOISE) if row["prior"] != "Stack" else named
+    options = {option: row[option] for option in ("reference", "engine", "check", "updates", "islands", "overlap")}
+    return es.evidence(
+        function,
+        PRIORS[row["prior"]](),
+        particles=row["particles"],
+        seed=3,
+        vectorized=True if row["likelihood"] == "batch" else None,
+        executor=Workers() if row["executor"] else None,
+        **options,
+    )
+
+
+def exact(row):
+    mean = np.full(2, 0.4 if row["prior"] == "mean" else 0.0)
+    return stats.multivariate_normal(mean, COVARIANCE + NOISE**2 * np.eye(2)).logpdf(Y)
+
+
+def check_row(row):
+    result = run(row)
+    # The error bar comes from as few as 4 replicates: Student's t with 3 degrees of freedom is beyond 22 once in 10^4.
+    limit = stats.t(row["islands"] - 1).ppf(1 - 1e-4)
+    assert abs(result.log_z - exact(row)) <= limit * result.error + 1e-9
+    assert result.islands.shape == (row["islands"],)
+    assert (
+        (result.agrees is None and np.isnan(result.annealed_log_z)) if not row["check"] else result.agrees is not False
+    )
+    draws = result.draws["g"] if row["prior"] == "Stack" else result.draws
+    assert draws.shape == (200, 2)
+    assert draws.dtype == np.float64
+    assert np.isfinite(draws).all()
+    if row["updates"] is not None:
+        assert (result.updates == 3).all()
+    if row["reference"] != "auto":
+        assert result.reference == (row["reference"] or "prior")
+    again = run(row)
+    assert (again.log_z, again.error) == (result.log_z, result.error)
+    np.testing.assert_array_equal(again.islands, result.islands)
+
+
+def is_long(row):
+    """Whether a row is for the full set only: what is compiled takes most of the time."""
+    return row["likelihood"] not in ("numpy", "batch") or row["engine"] == "batched" or row["reference"] in FITTED
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=name(row, OPTIONS), marks=[pytest.mark.long] if number and is_long(row) else [])
+        for number, row in enumerate(ROWS)
+    ],
+)
+@pytest.mark.filterwarnings(
+    "ignore:particles move little"
+)  # an exact reference leaves nothing but rounding to correlate
+def test_a_row_runs_and_is_right(row):
+    check_row(row)
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=name(row, OPTIONS)) for row in REFUSED])
+def test_a_row_is_refused(row):
+    expected = refusals_of(row, REFUSALS)
+    with pytest.raises((ValueError, TypeError), match="|".join(f"({refusal.message})" for refusal in expected)):
+        run(row)
