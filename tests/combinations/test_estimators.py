@@ -1,0 +1,86 @@
+"""Options of the scikit-learn estimators in pairs: each runs and is right, or is refused with a message listed here."""
+
+import numpy as np
+import pytest
+
+from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
+
+pytest.importorskip("sklearn")
+
+import numpyro.distributions as dist
+from sklearn.gaussian_process.kernels import RBF
+from tinygp import kernels
+
+from ellipslice.gp import EllipticalGPClassifier, EllipticalGPRegressor
+
+X = np.linspace(0.0, 2.0, 6)
+KERNELS = {
+    "default": None,
+    "sklearn": RBF(1.0),
+    "tinygp": kernels.ExpSquared(1.0),
+    "function": lambda scale: RBF(scale),
+}
+OPTIONS = {
+    "kernel": list(KERNELS),
+    "parameters": ["fitting", "given"],
+    "noise": ["gaussian", "student", "poisson", "logistic", "probit"],
+    "noise_scale": [None, 0.3],
+    "normalize_y": [True, False],
+    "axes": [1, 2],
+    "places": [2, 3],
+    "chains": [1, 2],
+}
+REFUSALS = [
+    Refusal(
+        "parameters are unknown parameters of a kernel that is a function",
+        lambda kernel, parameters: parameters == "given" and kernel != "function",
+    ),
+    Refusal(
+        "noise_scale must be positive, and left out for counts",
+        lambda noise, noise_scale: noise == "poisson" and bool(noise_scale),
+    ),
+]
+
+
+def fitted(row):
+    priors = (
+        {"scale": dist.LogNormal(0.0, 0.5)} if "given" in row["parameters"] or row["kernel"] == "function" else None
+    )
+    options = {"draws": 4, "warmup": 2, "rounds": 1, "random_state": 1, "kernel": KERNELS[row["kernel"]]}
+    options |= {"parameters": priors, "places": row["places"], "chains": row["chains"]}
+    inputs = np.stack([X, X[::-1]], 1)[:, : row["axes"]]
+    if row["noise"] in ("logistic", "probit"):
+        return EllipticalGPClassifier(link=row["noise"], **options).fit(inputs, [0, 1, 0, 1, 1, 0]), inputs
+    model = EllipticalGPRegressor(
+        noise=row["noise"], noise_scale=row["noise_scale"], normalize_y=row["normalize_y"], **options
+    )
+    return model.fit(inputs, np.array([1.0, 0.0, 2.0, 1.0, 0.0, 3.0])), inputs
+
+
+@pytest.mark.parametrize("row", refused_rows(OPTIONS, REFUSALS), ids=lambda row: name(row, OPTIONS))
+def test_refused(row):
+    messages = "|".join(one.message for one in refusals_of(row, REFUSALS))
+    with pytest.raises(ValueError, match=messages):
+        fitted(row)
+
+
+ROWS = [  # kernels of tinygp are compiled for every fit
+    pytest.param(row, marks=[pytest.mark.long] if row["kernel"] == "tinygp" else [], id=name(row, OPTIONS))
+    for row in all_pairs(OPTIONS, REFUSALS)
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_runs(row):
+    model, inputs = fitted(row)
+    again, _ = fitted(row)
+    found = model.predict_proba(inputs) if hasattr(model, "predict_proba") else model.predict(inputs)
+    assert found.shape == ((6, 2) if hasattr(model, "predict_proba") else (6,))
+    assert found.dtype == np.float64
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(model.predict(inputs), again.predict(inputs))
+    expected = {"default": {"amplitude", "scale"}, "function": {"scale"}}.get(row["kernel"], set())
+    if row["noise"] in ("gaussian", "student") and row["noise_scale"] is None:
+        expected = expected | {"noise_scale"}
+    assert set(model.parameters_) == expected
+    assert all(values.shape == (row["chains"], 4) for values in model.parameters_.values())
