@@ -13,7 +13,6 @@ from jax.tree_util import Partial
 from scipy import stats
 
 from catalogue import MOVES, SEEDS
-from ellipslice.engines import host
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, Info, Move, State
 from ellipslice.moves.search import search
@@ -22,6 +21,7 @@ from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move, check_reversible
 from ellipslice.testing import move as testing_move
 from ellipslice.testing.search import check_curve, check_level
+from seams import replace_host_search
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 
@@ -268,13 +268,13 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_wrong_search_is_caught(name, seed, monkeypatch):
     wrong, says = SEARCHES[name]
-    monkeypatch.setattr(host, "search", wrong)
+    replace_host_search(monkeypatch, wrong)
     with pytest.raises(AssertionError, match=says):
         check_move(EllipticalSlice(), seed=seed)
 
 
 def test_the_copy_is_right_as_it_stands(monkeypatch):
-    monkeypatch.setattr(host, "search", planted_search())
+    replace_host_search(monkeypatch, planted_search())
     check_move(EllipticalSlice())
 
 
@@ -295,7 +295,7 @@ LEVELS = {
 def test_a_wrong_level_is_caught_by_what_is_accepted(name, seed, monkeypatch):
     wrong, says = LEVELS[name]
     check_level(EllipticalSlice(), seed)
-    monkeypatch.setattr(host, "search", wrong)
+    replace_host_search(monkeypatch, wrong)
     with pytest.raises(AssertionError, match=says):
         check_level(EllipticalSlice(), seed)
 

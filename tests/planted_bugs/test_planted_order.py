@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from ellipslice import noise
-from ellipslice.engines import compiled, device_noise, host
+from ellipslice.engines import device_noise
 from ellipslice.moves import Cycle
 from ellipslice.noise import FIRST, Noise, Uniforms
 from golden.check import check_noise, check_run
 from golden.runs import run
+from seams import replace_draw_block
 
 
 def drawn_in_order(order):
@@ -42,8 +43,7 @@ CHANGED = {
 
 
 def plant(monkeypatch, order):
-    for module in (noise, host, compiled):
-        monkeypatch.setattr(module, "draw_block", drawn_in_order(order))
+    replace_draw_block(monkeypatch, drawn_in_order(order))
 
 
 @pytest.mark.parametrize("order", CHANGED)
