@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from math import cos, pi, sin
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ellipslice.moves import arcs as arcs_module
 from ellipslice.moves.arcs import Arcs, allowed_arcs, excluded
 from ellipslice.moves.constrained import AlongArcs
 from ellipslice.settings import jax_settings
@@ -24,10 +27,16 @@ def by_numpy(p, q, c):
     return allowed_arcs(np.asarray(p, float), np.asarray(q, float), np.asarray(c, float))
 
 
+@functools.cache
+def compiled_arcs(few):
+    """Return `allowed_arcs` as compiled code, which looks for this many gaps one by one."""
+    return jax.jit(lambda *constraints: allowed_arcs(*constraints))
+
+
 def by_jax(p, q, c):
     with jax_settings():
-        arcs = allowed_arcs(*(jnp.asarray(part, float) for part in (p, q, c)))
-        return Arcs(*map(np.asarray, arcs))
+        found = compiled_arcs(arcs_module.FEW)(*(jnp.asarray(part, float) for part in (p, q, c)))
+        return Arcs(*map(np.asarray, found))
 
 
 def constraints(seed, count, bias):
