@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -40,13 +40,19 @@ LIKELIHOODS = {
 }
 
 
+@cache
+def make_noise(move, dtype: np.dtype, halves: bool):
+    source = source_of(PRIOR, padded_size(SIZE), dtype, halves=halves)
+    draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
+    return draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
+
+
+@cache
 def make(name: str, move, dtype: str, halves: bool = False):
     """A likelihood, states, and noise for a block; its nu in terms, if it is made in halves."""
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
-    source = source_of(PRIOR, padded_size(SIZE), dtype, halves=halves)
-    draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
-    noise = draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
+    noise = make_noise(move, dtype, halves)
     f = jnp.asarray(PRIOR.draw(np.random.default_rng(3), CHAINS), dtype)
     f = jnp.full_like(f, 0.5) if name == "beyond the table" else f
     f = jnp.abs(f) if name == "NaN" else f
@@ -54,17 +60,20 @@ def make(name: str, move, dtype: str, halves: bool = False):
     return likelihood, State(f, values), noise
 
 
-def replay(move, likelihood, state, noise, updates):
+@cache
+def replay(name, move, updates):
     """The same updates by `moves.search.search`: states, and info, by chain."""
+    likelihood, state, noise = make(name, move, "float64")
     evaluate = jax.jit(lambda f: jnp.asarray(likelihood(f)))
+    noise = jax.tree.map(np.asarray, noise)
     made = []
     for chain in range(CHAINS):
         one = State(np.asarray(state.f[chain]), float(state.log_likelihood[chain]))
         for t in range(updates):
-            key = np.asarray(noise.keys)[:, t, chain]
+            key = noise.keys[:, t, chain]
             one, info = search(
                 move,
-                np.asarray(noise.nu[t, chain, :SIZE]),
+                noise.nu[t, chain, :SIZE],
                 float(noise.level[t, chain]),
                 lambda k, key=key: float(uniform(key[None], np.array([k + 1], np.uint32))[0]),
                 one,
@@ -76,8 +85,9 @@ def replay(move, likelihood, state, noise, updates):
 
 @pytest.mark.parametrize(
     ("name", "move", "look_ahead"),
-    [(name, MOVES[0], look_ahead) for name in LIKELIHOODS for look_ahead in (1, 8)]
-    + [("logistic", move, 4) for move in MOVES[1:]],
+    [pytest.param(name, MOVES[0], 1, marks=pytest.mark.long) for name in LIKELIHOODS]
+    + [(name, MOVES[0], 8) for name in LIKELIHOODS]
+    + [pytest.param("logistic", move, 4, marks=pytest.mark.long) for move in MOVES[1:]],
 )
 def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
     updates = 2 if name == "never" else LENGTH
@@ -85,7 +95,7 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
         likelihood, state, noise = make(name, move, "float64")
         block = jax.jit(partial(barrier_free_block, move, look_ahead, 4, likelihood), static_argnums=4)
         _, draws, counts = block(state, noise, updates, Wanted(0, 1), LENGTH)
-        made = replay(move, likelihood, state, noise, updates)
+        made = replay(name, move, updates)
     for chain, t, one, info in made:
         assert int(draws.proposals[t, chain]) == info.evaluations
         assert int(draws.nans[t, chain]) == info.nans
@@ -100,22 +110,25 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
 def test_these_searches_reach_every_branch():
     with jax_settings():
         for name, most in {"beyond the table": 33, "never": 1000}.items():
-            likelihood, state, noise = make(name, MOVES[0], "float64")
-            made = replay(MOVES[0], likelihood, state, noise, 2)
+            made = replay(name, MOVES[0], 2 if name == "never" else LENGTH)
             assert max(info.evaluations for *_, info in made) >= most
-        likelihood, state, noise = make("NaN", MOVES[0], "float64")
-        assert sum(info.nans for *_, info in replay(MOVES[0], likelihood, state, noise, LENGTH)) > 0
+        assert sum(info.nans for *_, info in replay("NaN", MOVES[0], LENGTH)) > 0
 
 
 @pytest.mark.parametrize(
     ("name", "move", "look_ahead", "dtype"),
     [
         ("logistic", MOVES[0], 4, "float64"),
-        ("logistic", MOVES[2], 1, "float32"),
         ("ready-made", MOVES[1], 2, "float32"),
-        ("ready-made", MOVES[0], 1, "float64"),
-        ("beyond the table", MOVES[0], 4, "float64"),
-        ("never", MOVES[0], 4, "float32"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("logistic", MOVES[2], 1, "float32"),
+                ("ready-made", MOVES[0], 1, "float64"),
+                ("beyond the table", MOVES[0], 4, "float64"),
+                ("never", MOVES[0], 4, "float32"),
+            )
+        ),
     ],
 )
 def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
@@ -147,8 +160,19 @@ def test_the_kernel_adds_up_the_terms_of_nu():
     np.testing.assert_array_equal(one[1].proposals, other[1].proposals)
 
 
-@pytest.mark.parametrize(("dtype", "halves"), [("float64", False), ("float32", False), ("float32", True)])
-@pytest.mark.parametrize("name", ["logistic", "ready-made"])
+@pytest.mark.parametrize(
+    ("name", "dtype", "halves"),
+    [("logistic", "float32", True), ("ready-made", "float64", False)]
+    + [
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in (
+            ("logistic", "float64", False),
+            ("logistic", "float32", False),
+            ("ready-made", "float32", False),
+            ("ready-made", "float32", True),
+        )
+    ],
+)
 def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     """As far as that goes without one: up to the GPU's own assembler."""
     from jax.sharding import AbstractDevice, AbstractMesh
