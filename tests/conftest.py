@@ -30,11 +30,13 @@ def browser():
         browser.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items):
-    if CHROMIUM is None:
-        for item in items:
-            if item.get_closest_marker("browser"):
-                item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
+    for item in items:
+        if any(item.callspec.id in marker.args for marker in item.iter_markers("long_cases")):
+            item.add_marker(pytest.mark.long)
+        if CHROMIUM is None and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
 
 
 def pytest_terminal_summary(terminalreporter):

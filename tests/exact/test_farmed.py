@@ -65,6 +65,7 @@ RUNS = {
 }
 
 
+@pytest.mark.long_cases("reference", "goals", "planes")
 @pytest.mark.filterwarnings("ignore:.*gave NaN")
 @pytest.mark.parametrize("name", RUNS)
 def test_the_same_bits(name):
@@ -75,6 +76,7 @@ def test_the_same_bits(name):
         same(alone, es.sample(log_likelihood, prior, executor=pool, **options))
 
 
+@pytest.mark.long_cases("planes", "compiled")
 @pytest.mark.parametrize("name", ["host", "compiled", "planes", "truncated"])
 def test_the_same_bits_through_pickle(name):
     log_likelihood, prior, options = RUNS[name]
@@ -170,6 +172,7 @@ def test_a_broken_executor_is_made_anew(look_ahead):
     assert len(made) > 5
 
 
+@pytest.mark.long_cases("planes")
 @pytest.mark.parametrize("name", ["host", "planes"])
 def test_a_store_does_not_know_who_made_it(name, tmp_path):
     """Begun without workers and resumed with them, and the other way round."""

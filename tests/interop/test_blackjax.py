@@ -58,6 +58,7 @@ def test_known_posteriors(name, covariance):
     assert info.subiter.min() == 1
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_it_is_a_drop_in_for_theirs():
     """The same call, the same posterior, the same number of evaluations to the Monte Carlo error."""

@@ -132,6 +132,7 @@ def test_any_sweep_keeps_the_prior(make, size, how, seed):
     check_any_sweep(prior, covariance, blocks_of(rng, prior.size, how))
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.sampled_from([1, 4]), SEEDS)
 def test_any_sweep_over_a_time_series(size, seed):

@@ -147,6 +147,7 @@ def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
         np.testing.assert_allclose(one, other, rtol=rounding, atol=10 * rounding)
 
 
+@pytest.mark.long
 def test_the_kernel_adds_up_the_terms_of_nu():
     arguments = jnp.int32(LENGTH), Wanted(jnp.int32(0), jnp.int32(1)), LENGTH
     with jax_settings(False):
@@ -325,6 +326,7 @@ def test_other_likelihoods_say_why_they_are_none(name):
 OPTIONS = {"engine": "batched", "seed": 3, "progress": False}
 
 
+@pytest.mark.long_cases("double")
 @pytest.mark.statistical
 @pytest.mark.parametrize("precision", ["double", "single"])
 def test_the_posterior_is_the_closed_form(precision):
@@ -355,6 +357,7 @@ def run(**options):
     return es.sample(LIKELIHOODS["logistic"], PRIOR, **OPTIONS | {"draws": 40, "warmup": 10, "chains": 2} | options)
 
 
+@pytest.mark.long
 def test_thinning_and_blocks_only_leave_out(monkeypatch):
     every = run(draws=120, warmup=10)
     monkeypatch.setattr(batched, "block_length", lambda numbers: 16)

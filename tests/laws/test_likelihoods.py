@@ -399,6 +399,7 @@ def test_repr():
     assert seen == ["Binomial(2 observations, trials=array of shape ())"]
 
 
+@pytest.mark.long
 def test_probit_has_all_its_digits():
     """Against arithmetic with 400 digits, from deep in one tail to deep in the other, with both derivatives."""
     x = np.concatenate([-np.logspace(-8, 3, 45), [0.0], np.logspace(-8, np.log10(37.0), 45)])

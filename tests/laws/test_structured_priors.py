@@ -119,6 +119,7 @@ def test_the_embedding_grows_until_it_is_positive():
     assert f"exact to {rough.error:.1g}" in repr(rough)
 
 
+@pytest.mark.long_cases("tinygp, quasi-separable")
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -294,6 +295,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.sampled_from([1, 30]), st.sampled_from(sorted(KERNELS)), SCALES, SCALES, ANY_SEED)
 def test_any_times_have_the_kernels_covariance(size, kind, scale, sigma, seed):
@@ -344,6 +346,7 @@ def test_a_stretch_of_a_long_series():
 # --- LowRank --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases("0.5-0", "1.5-0", "2.5-0")
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5, np.inf])

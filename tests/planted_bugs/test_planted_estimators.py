@@ -32,6 +32,7 @@ def forget_its_own(heights, rng):
 RATIO, RUN, CHOOSE = Near.log_ratio, ensemble._run, ensemble._choose
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planted", [forget_the_evidence, forget_the_sites])
 def test_a_wrong_ratio(planted, monkeypatch):
     monkeypatch.setattr(Near, "log_ratio", planted)
@@ -39,6 +40,7 @@ def test_a_wrong_ratio(planted, monkeypatch):
         check_places(SEEN["StudentT, an outlier"]())  # under whose three kernels the data are not equally likely
 
 
+@pytest.mark.long
 def test_places_without_their_weights(monkeypatch):
     monkeypatch.setattr(ensemble, "_run", forget_the_weights)
     with pytest.raises(AssertionError, match=r"places.*standard errors off"):
@@ -51,6 +53,7 @@ def test_always_another_place(monkeypatch):
         check_places(SEEN["Logistic"]())
 
 
+@pytest.mark.long
 def test_white_noise_without_its_mean(monkeypatch):
     monkeypatch.setattr(Near, "white", lambda self, eta: WHITE(self._replace(white_mean=np.zeros(2)), eta))
     with pytest.raises(AssertionError, match="standard errors off"):

@@ -43,6 +43,7 @@ def test_a_level_multiplied_by_the_power(monkeypatch):
     caught("Z is off")
 
 
+@pytest.mark.long
 def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
     def only_points(particles, rows):
         return movers.Particles(particles.f[rows], particles.log_likelihood)
@@ -52,6 +53,7 @@ def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
     caught("Z is off")
 
 
+@pytest.mark.long
 def test_resampling_whatever_the_weights(monkeypatch):
     monkeypatch.setattr(
         annealing, "systematic", lambda log_weights, rng: rng.integers(0, len(log_weights), len(log_weights))

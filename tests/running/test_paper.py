@@ -175,6 +175,7 @@ def test_a_mistake_gives_a_sentence_before_anything_is_written(tmp_path, name, v
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_without_matplotlib_runs_are_made_and_figures_drawn_later(tmp_path, monkeypatch):
     found = importlib.util.find_spec
     with monkeypatch.context() as without:
@@ -188,6 +189,7 @@ def test_without_matplotlib_runs_are_made_and_figures_drawn_later(tmp_path, monk
     assert (tmp_path / "out" / "figure6.png").exists()
 
 
+@pytest.mark.long
 def test_single_precision_is_for_elliptical_slices_and_noted(tmp_path):
     result = paper(tmp_path / "out", precision="single")
     assert result.exit_code == 2
@@ -237,6 +239,7 @@ def with_controls():
     return run_together(Cell("R01", "control"), [0], SHORT)[0]
 
 
+@pytest.mark.long
 def test_an_iteration_of_control_variables_moves_one_of_them(with_controls):
     found = with_controls
     assert found.controls is not None
@@ -246,6 +249,7 @@ def test_an_iteration_of_control_variables_moves_one_of_them(with_controls):
     assert len(found.trace) == math.ceil(1000 / found.controls)
 
 
+@pytest.mark.long
 def test_a_run_in_a_process_of_its_own_is_the_same(finished, with_controls, monkeypatch):
     with experiment.workers() as pool:
         (outcomes,) = experiment.made(Cell("R01", "control"), [0], SHORT, pool)
@@ -256,6 +260,7 @@ def test_a_run_in_a_process_of_its_own_is_the_same(finished, with_controls, monk
     assert [timeless(one) for one in sorted(both, key=lambda one: one.run)] == [timeless(one) for one in theirs]
 
 
+@pytest.mark.long_cases("nuts-3-100")
 @pytest.mark.parametrize(("method", "least", "most"), [("nuts", 3, 100), ("recentred", 1, 3)])
 def test_methods_beyond_the_paper_draw_from_the_same_posterior(method, least, most):
     """Runs of 100,000 elliptical updates have a mean of -44.27; these 1,000 are worth 300 and more, deviation 1.4."""

@@ -87,6 +87,7 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
+@pytest.mark.long_cases("120")
 @pytest.mark.parametrize("columns", [120, 80])
 def test_the_bar_says_all_that_is_promised(columns):
     shown = in_terminal(columns)
@@ -107,6 +108,7 @@ def test_the_bar_says_all_that_is_promised(columns):
     assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")  # the cursor is back
 
 
+@pytest.mark.long
 def test_nan_is_shown_while_it_happens():
     text = plain(in_terminal(value="(float('nan') if f[0] > 1 else 0.0)", options={"initial": [0.0] * 3}, draws=100))
     assert re.search(r"[\d,]+ NaN", text)
@@ -120,6 +122,7 @@ def test_ctrl_c_in_a_terminal():
     assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")
 
 
+@pytest.mark.long
 def test_a_likelihood_that_prints_does_not_break_the_bar():
     text = plain(in_terminal(noisy=True, draws=40, warmup=0))
     assert text.count("likelihood speaking") > 100
@@ -157,6 +160,7 @@ tree = es.sample(log_likelihood, es.Diagonal(np.ones(3)), draws={draws}, warmup=
 """
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of Jupyter's own packages
 @pytest.mark.parametrize(("noisy", "draws"), [(False, 600), (True, 30)])
 def test_a_notebook_shows_it_too(noisy, draws, monkeypatch):

@@ -17,6 +17,7 @@ from pages import cells
 README = Path(__file__).parents[2] / "README.md"
 
 
+@pytest.mark.long
 def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf8"), re.DOTALL)

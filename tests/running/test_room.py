@@ -81,6 +81,7 @@ def test_no_more_is_kept_than_was_said(monkeypatch):
     assert {doubles().ctypes.data for _ in range(3)} <= set(addresses[2:])  # the last ones
 
 
+@pytest.mark.long
 def test_draws_of_one_run_stay_when_another_is_let_go(monkeypatch):
     keep(monkeypatch, 2**30)
     prior, size = es.Diagonal(np.ones(200)), 3000

@@ -634,6 +634,7 @@ JAX_SETTINGS = {
 }
 
 
+@pytest.mark.long
 def test_the_user_s_jax_settings_do_not_break_it():
     """In a process of their own, for settings are global, and so are JAX's caches."""
     output = run(f"""

@@ -85,6 +85,7 @@ RUNS = {
 }
 
 
+@pytest.mark.long_cases("together", "single precision")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_store_holds_what_memory_holds(name, tmp_path):
     log_likelihood, prior, options = RUNS[name]
@@ -98,6 +99,7 @@ def test_a_store_holds_what_memory_holds(name, tmp_path):
     assert_same_trees(in_memory, again)  # there was nothing to do
 
 
+@pytest.mark.long_cases("together")
 @pytest.mark.parametrize("name", ["host", "thinned", "compiled", "together", "reference", "truncated"])
 def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
     monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)
@@ -673,6 +675,7 @@ print(tree.posterior.sizes["draw"], (resource.getrusage(resource.RUSAGE_SELF).ru
 """
 
 
+@pytest.mark.long
 def test_memory_stays_bounded(tmp_path):
     """What is in use: glibc would keep up to 40 MiB more that was let go, a part for each thread, were it not told."""
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "run.zarr")]

@@ -681,6 +681,7 @@ def test_a_slow_vectorized_likelihood_comes_to_an_end():
     assert tree.sample_stats["evaluations"].max() > 5
 
 
+@pytest.mark.long_cases("compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_slow_likelihood_leaves_no_long_silence(engine):
     """10 ms a call, 8 calls an update: progress is shown and Ctrl-C answered between pieces, so none may be long."""
@@ -914,6 +915,7 @@ def interrupt_program(name: str, draws: int, path: Path, after: float) -> dict[s
     return {**json.loads(output), "pressed": pressed}
 
 
+@pytest.mark.long_cases("compiled", "slow_host")
 @pytest.mark.parametrize("name", ["host", "compiled", "slow_host"])
 def test_ctrl_c_from_the_keyboard(name, tmp_path):
     result = interrupt_program(name, 1_000_000, tmp_path / "part.npy", after=0.5)

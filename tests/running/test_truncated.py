@@ -105,6 +105,7 @@ def test_far_bounds_leave_the_chain_of_elliptical_slices():
         assert info == other_info
 
 
+@pytest.mark.long
 def test_rounding_does_not_add_up():
     """A likelihood so sharp that angles are tiny: the products are carried far, and are still the products."""
     rng = np.random.default_rng(1)
