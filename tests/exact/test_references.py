@@ -55,6 +55,12 @@ def test_a_reference_is_the_gaussian_it_says(reference):
 
 
 @pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
+def test_a_reference_for_another_prior_is_refused(reference):
+    with pytest.raises(ValueError, match=r"reference for 4 (values|standard normals), but the prior has 3\."):
+        es.sample(Poisson(COUNTS[:3]), es.Dense(SIGMA[:3, :3]), move=Recentred(reference), progress=False)
+
+
+@pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
 def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
     mean, covariance = gaussian_of(reference)
     q, p = multivariate_normal(mean, covariance), multivariate_normal(np.zeros(4), SIGMA)

@@ -12,7 +12,7 @@ from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.references.sites import as_rows, triangular
+from ellipslice.references.sites import as_rows, check_size, triangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,9 @@ class WhiteGaussian:
 
     def beside(self, prior: Prior) -> GaussianBeside:
         """The reference for this prior, whose factor becomes a dense matrix."""
-        return GaussianBeside(Dense(factor=as_rows(prior).T), self)
+        white = Dense(factor=as_rows(prior).T)
+        check_size(len(self.mean), white.noise_size, "standard normals", prior)
+        return GaussianBeside(white, self)
 
 
 @pytree

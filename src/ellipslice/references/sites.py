@@ -14,6 +14,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ellipslice.engines.lanes import dot
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
+from ellipslice.priors.carried import Carried
 from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
@@ -36,7 +37,9 @@ class Sites:
 
     def beside(self, prior: Prior) -> SitesBeside:
         """The reference for this prior, whose factor becomes a dense matrix."""
-        return SitesBeside(as_rows(prior), self)
+        rows = as_rows(prior)
+        check_size(len(self.linear), rows.shape[1], "values", prior)
+        return SitesBeside(rows, self)
 
 
 @pytree
@@ -90,6 +93,17 @@ def log_normalizer(rows: np.ndarray, sites: Sites) -> float:
     root = white_root(rows, sites.precision)
     z = solve_triangular(root, rows @ sites.linear, lower=True)
     return 0.5 * float(z @ z) - float(np.log(root.diagonal()).sum())
+
+
+def check_size(found: int, expected: int, what: str, prior: Prior) -> None:
+    """Raise if a reference was made for another prior."""
+    if found == expected:
+        return
+    carried = ", those of A f among them, which likelihoods.Linear carries along" if isinstance(prior, Carried) else ""
+    raise ValueError(
+        f"Recentred was given a reference for {found} {what}, but the prior has {expected}{carried}. Let `sample` fit "
+        'one: leave move out, and give reference="auto".'
+    )
 
 
 LIMIT = 5_000

@@ -23,7 +23,8 @@ def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Ma
     lengths: dict[str, tuple[str, int]] = {}
     for name, labels in dims.items():
         if name not in kept:
-            raise ValueError(f"dims names {name!r}, but what is kept is {', '.join(kept)}.")
+            what = f"what is kept is {', '.join(kept)}" if kept else "keep=False keeps no variable. Leave dims out"
+            raise ValueError(f"dims names {name!r}, but {what}.")
         shape = kept[name].shape[1:]
         if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or len(labels) != len(shape):
             raise ValueError(
