@@ -4,6 +4,7 @@ A test over fifteen options cannot try all combinations, but most faults need on
 
 - `Refusal`: a condition under which a row must be refused, and the message that must be raised;
 - `all_pairs`: rows that must run, which contain every pair of values that such a row can contain;
+- `each_value`: rows that must run, which contain every value;
 - `refused_rows`: rows that must be refused, one for each combination that a refusal is about;
 - `random_rows`: rows drawn at random.
 
@@ -22,7 +23,9 @@ from itertools import combinations, product
 from typing import Any
 
 Row = dict[str, Any]
+Item = tuple[str, Any]
 Options = Mapping[str, Sequence[Any]]
+Preferred = Callable[[Row, str, list[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -57,111 +60,150 @@ def name(row: Mapping[str, Any], options: Options) -> str:
 
 
 def all_pairs(
-    options: Options, refusals: Sequence[Refusal] = (), begin: Sequence[Row] = (), seed: int = 0
+    options: Options,
+    refusals: Sequence[Refusal] = (),
+    begin: Sequence[Row] = (),
+    cost: Callable[[Row], float] | None = None,
+    seed: int = 0,
 ) -> list[Row]:
     """Return rows that no refusal covers, with every pair of values that such a row can contain.
 
     Greedy: a row begins with a pair that is still missing, and takes for each other option the value that adds most
-    missing pairs. `begin` are the first rows of the table: with the rows of an older table, only what a new value
-    needs is added after them.
+    missing pairs; among equals the cheapest, if `cost` tells what a row takes as far as it is known; among these one at
+    random. `begin` are the first rows of the table: with the rows of an older table, only what a new value needs is
+    added after them.
     """
-    missing = {pair: None for one, two in combinations(options, 2) for pair in _pairs_between(one, two, options)}
-    rows, rng = list(begin), random.Random(seed)
+    rules, rows, rng = _Rules(options, refusals), list(begin), random.Random(seed)
+    missing: dict[Item, dict[Item, None]] = {item: {} for item in _items(options)}
+    for one, two in combinations(missing, 2):
+        if one[0] != two[0]:
+            missing[one][two] = missing[two][one] = None
+
+    def cover(row: Row) -> None:
+        for one, two in pairs_of(row):
+            missing[one].pop(two, None)
+            missing[two].pop(one, None)
+
     for row in rows:
-        _cover(row, missing)
-    while missing:
-        pair = next(iter(missing))
-        row = _fill(dict(pair), options, refusals, lambda one, row: _gain(one, row, missing), rng)
-        if row is None:  # each row with this pair would be refused
-            del missing[pair]
-        else:
-            _cover(row, missing)
-            rows.append(row)
+        cover(row)
+    for one, partners in missing.items():
+        while partners:
+            pair = dict([one, next(iter(partners))])
+            row = rules.greedy(pair, lambda item, known: len(missing[item].keys() & known), cost, rng)
+            cover(row or pair)  # without a row: each one with this pair would be refused
+            rows += [row] if row else []
     return rows
 
 
-def refused_rows(options: Options, refusals: Sequence[Refusal]) -> list[Row]:
+def each_value(
+    options: Options,
+    refusals: Sequence[Refusal] = (),
+    cost: Callable[[Row], float] | None = None,
+    seed: int = 0,
+) -> list[Row]:
+    """Return rows that no refusal covers, with every value that such a row can contain: the small form of a table."""
+    rules, rng, rows = _Rules(options, refusals), random.Random(seed), list[Row]()
+    missing = dict.fromkeys(_items(options))
+    while missing:
+        item = next(iter(missing))
+        row = rules.greedy(dict([item]), lambda item, known: item in missing, cost, rng)
+        rows += [row] if row else []
+        for covered in (row or dict([item])).items():
+            missing.pop(covered, None)
+    return rows
+
+
+def refused_rows(options: Options, refusals: Sequence[Refusal], *, one_each: bool = False) -> list[Row]:
     """Return a row for each combination of values that a refusal covers; all else has the first value that is allowed.
 
-    A refusal of one or two options has a row for each such combination, one of more options a single row. Where no
-    row is covered by this refusal alone, the row has the defaults and is covered by several.
+    A refusal of one or two options has a row for each such combination, or a single one with `one_each`; one of more
+    options always has a single row. Where no row is covered by this refusal alone, its row is covered by several.
     """
-    rows = []
-    for refusal in refusals:
-        others = [other for other in refusals if other is not refusal]
-        cases = [dict(zip(refusal.options, case, strict=True)) for case in product(*map(options.get, refusal.options))]
-        cases = [case for case in cases if refusal.covers(case)]
-        for case in cases if len(refusal.options) < 3 else cases[:1]:
-            row = _fill(case, options, others) or {option: values[0] for option, values in options.items()} | case
+    rows, defaults = [], {option: values[0] for option, values in options.items()}
+    covered = [_covered(refusal, options) for refusal in refusals]
+    for i, refusal in enumerate(refusals):
+        others = _Rules(options, [*refusals[:i], *refusals[i + 1 :]], [*covered[:i], *covered[i + 1 :]])
+        for case in covered[i][:1] if one_each or len(refusal.options) > 2 else covered[i]:
+            row = others.fill(dict(case)) or defaults | dict(case)
             if row not in rows:
                 rows.append(row)
     return rows
 
 
-def random_rows(options: Options, count: int, seed: int) -> list[Row]:
-    """Return rows drawn at random, among which some must be refused."""
-    rng = random.Random(seed)
-    return [{option: rng.choice(values) for option, values in options.items()} for _ in range(count)]
+def random_rows(options: Options, count: int, seed: int, refusals: Sequence[Refusal] = ()) -> list[Row]:
+    """Return rows drawn at random; with `refusals` those that must run, else most of them must be refused."""
+    rng, rules = random.Random(seed), _Rules(options, refusals)
+    rows = (rules.greedy({}, lambda item, known: 0, None, rng) for _ in range(count))
+    return [row for row in rows if row]
 
 
-def pairs_of(row: Mapping[str, Any]) -> Iterator[tuple[tuple[str, Any], tuple[str, Any]]]:
+def pairs_of(row: Mapping[str, Any]) -> Iterator[tuple[Item, Item]]:
     """Yield the pairs of (option, value) that a row contains, in the order of its options."""
     return combinations(row.items(), 2)
 
 
-def _pairs_between(one: str, two: str, options: Options) -> Iterator[Any]:
-    return product([(one, value) for value in options[one]], [(two, value) for value in options[two]])
+def _items(options: Options) -> list[Item]:
+    return [(option, value) for option, values in options.items() for value in values]
 
 
-def _cover(row: Row, missing: dict[Any, None]) -> None:
-    for pair in pairs_of(row):
-        missing.pop(pair, None)
+def _covered(refusal: Refusal, options: Options) -> list[list[Item]]:
+    """Return the combinations of values that a refusal covers."""
+    cases = product(*([(option, value) for value in options[option]] for option in refusal.options))
+    return [list(case) for case in cases if refusal.covers(dict(case))]
 
 
-def _gain(one: tuple[str, Any], row: Row, missing: Mapping[Any, None]) -> int:
-    """Return how many missing pairs this (option, value) makes with the values that are in the row already."""
-    return sum((one, two) in missing or (two, one) in missing for two in row.items())
+class _Rules:
+    """What refusals forbid: some values, some pairs of values, and larger combinations."""
 
+    def __init__(self, options: Options, refusals: Sequence[Refusal], covered: Sequence[list[Any]] | None = None):
+        self.options = options
+        self.pairs: dict[Item, set[Item]] = {item: set() for item in _items(options)}
+        for cases in covered or [_covered(refusal, options) for refusal in refusals]:
+            for first, *between, last in (case if len(case) > 1 else case * 2 for case in cases):
+                if not between:
+                    self.pairs[first].add(last)  # a value that is refused by itself is forbidden with itself
+                    self.pairs[last].add(first)
+        larger = [refusal for refusal in refusals if len(refusal.options) > 2]
+        self.larger = {option: [(r, set(r.options)) for r in larger if option in r.options] for option in options}
 
-def _fill(
-    row: Row,
-    options: Options,
-    refusals: Sequence[Refusal],
-    gain: Callable[[tuple[str, Any], Row], int] | None = None,
-    rng: random.Random | None = None,
-) -> Row | None:
-    """Return the row with a value for each option, or None if every such row is refused. A depth-first search.
-
-    Values are tried in the order of `gain`, then at random, options with many values first; without `gain` in their
-    own order.
-    """
-    order = [option for option in options if option not in row]
-    if rng:
-        rng.shuffle(order)
-        order.sort(key=lambda option: -len(options[option]))
-    about = {option: [refusal for refusal in refusals if option in refusal.options] for option in options}
-
-    def allowed(option: str, value: Any, row: Row) -> bool:
+    def allowed(self, row: Row, option: str, value: Any) -> bool:
+        """Whether this value can be in a row that has these already."""
+        forbidden, item = self.pairs[option, value], (option, value)
+        if item in forbidden or not forbidden.isdisjoint(row.items()):
+            return False
         known = {**row, option: value}
-        return not any(known.keys() >= set(r.options) and r.covers(known) for r in about[option])
+        return not any(known.keys() >= needed and refusal.covers(known) for refusal, needed in self.larger[option])
 
-    def search(row: Row, order: list[str]) -> Row | None:
+    def fill(self, row: Row, order: Sequence[str] | None = None, preferred: Preferred | None = None) -> Row | None:
+        """Return the row with a value for each option, or None if every such row is refused: a depth-first search.
+
+        Options are tried in this order, and values in that of `preferred`; both as they stand unless given.
+        """
+        if not all(self.allowed(row, option, value) for option, value in row.items()):
+            return None
+        found = self._search(row, [o for o in order or self.options if o not in row], preferred)
+        return found and {option: found[option] for option in self.options}
+
+    def greedy(self, row: Row, gain: Callable[[Item, Any], int], cost: Any, rng: random.Random) -> Row | None:
+        """Return the row filled with the values of most gain, then least cost; options with many values come first."""
+
+        def preferred(row: Row, option: str, values: list[Any]) -> list[Any]:
+            rng.shuffle(values)
+            gains = {value: -gain((option, value), row.items()) for value in values}
+            return sorted(values, key=lambda v: (gains[v], cost({**row, option: v}) if cost else 0))
+
+        order = sorted(rng.sample(list(self.options), len(self.options)), key=lambda o: -len(self.options[o]))
+        return self.fill(row, order, preferred)
+
+    def _search(self, row: Row, order: list[str], preferred: Any) -> Row | None:
         if not order:
             return row
+        left = {option: [v for v in self.options[option] if self.allowed(row, option, v)] for option in order}
+        if not all(left.values()):
+            return None
         option, *rest = order
-        values = [value for value in options[option] if allowed(option, value, row)]
-        if gain and rng:
-            rng.shuffle(values)
-            values.sort(key=lambda value: -gain((option, value), row))
-        for value in values:
-            after = {**row, option: value}
-            if all(any(allowed(other, v, after) for v in options[other]) for other in rest) and (
-                found := search(after, rest)
-            ):
+        for value in preferred(row, option, left[option]) if preferred else left[option]:
+            found = self._search({**row, option: value}, rest, preferred)
+            if found:
                 return found
         return None
-
-    if not all(allowed(option, value, row) for option, value in row.items()):
-        return None
-    found = search(row, order)
-    return found and {option: found[option] for option in options}

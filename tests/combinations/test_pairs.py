@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
-from combinations.pairs import Refusal, all_pairs, name, pairs_of, random_rows, refusals_of, refused_rows
+from combinations.pairs import Refusal, all_pairs, each_value, name, pairs_of, random_rows, refusals_of, refused_rows
 
 OPTIONS = {"a": [0, 1, 2, 3, 4], "b": [0, 1, 2, 3], "c": [0, 1, 2], "d": [0, 1], "e": [0, 1]}
 REFUSALS = [
@@ -42,7 +42,16 @@ def test_each_refusal_has_rows_that_only_it_covers():
     assert rows[1] == {"a": 0, "b": 0, "c": 2, "d": 0, "e": 0}
 
 
+def test_each_value_and_the_cheapest_rows():
+    rows = each_value(OPTIONS, REFUSALS, cost=lambda row: 10 * (row.get("e") == 1))
+    assert {item for row in rows for item in row.items()} == {(o, v) for o, values in OPTIONS.items() for v in values}
+    assert not any(refusals_of(row, REFUSALS) for row in rows)
+    assert sum(row["e"] for row in rows) == 1
+
+
 def test_names_and_random_rows():
     assert name({"a": 0, "b": 2, "c": 0, "d": 1, "e": 0}, OPTIONS) == "b=2, d=1"
     assert name(dict.fromkeys("abcde", 0), OPTIONS) == "defaults"
     assert random_rows(OPTIONS, 20, seed=3) == random_rows(OPTIONS, 20, seed=3) != random_rows(OPTIONS, 20, seed=4)
+    assert any(refusals_of(row, REFUSALS) for row in random_rows(OPTIONS, 20, seed=3))
+    assert not any(refusals_of(row, REFUSALS) for row in random_rows(OPTIONS, 20, seed=3, refusals=REFUSALS))

@@ -1,0 +1,131 @@
+"""The combinations that `sample` must refuse, each with the message that says why.
+
+A row that meets none of these must run; a row that meets some must raise the message of one of them. So nothing is
+refused by accident, and a combination that begins to work has to be taken out of this list.
+"""
+
+from __future__ import annotations
+
+from combinations.pairs import Refusal
+from combinations.problems import LIKELIHOODS
+
+BLOCKS = {
+    *("CoordinateSlice", "Gibbs", "Local", "Local along lines", "Local at random", "Local by k-means"),
+    "Cycle with Local",
+}
+"""Moves that need the conditional distribution of a block."""
+LINES = {"LineSlice", "RandomWalk", "Local along lines"}
+"""Moves that need the density of the prior along a line."""
+HAMILTONIAN = {"Hamiltonian", "NUTS"}
+CONTROLS = {"ControlVariables", "ControlVariables at values"}
+SEARCHES = {"default", "EllipticalSlice", "AuxiliaryEllipse"}
+"""Moves that are a single search, so that proposals can be evaluated ahead and chains can run together."""
+
+DRAWS_ONLY = {"FromDraws", "Stationary", "Sum"}
+"""Priors without density, conditionals and inverse."""
+ON_HOST = {"FromDraws", "SparsePrecision", "random walk"}
+"""Priors that compiled code cannot draw from."""
+KERNEL = {"Dense", "Dense with a mean", "Markov", "TruncatedGaussian"}
+"""Priors that have the kernel of ControlVariables at its inputs."""
+
+TOGETHER = {"batched", "fused"}
+"""Engines that run all chains together."""
+
+
+def traced(likelihood: str) -> bool:
+    return LIKELIHOODS[likelihood].traced
+
+
+def on_host(engine: str, likelihood: str) -> bool:
+    return engine == "host" or (engine == "chosen" and not traced(likelihood))
+
+
+REFUSALS = [
+    # The likelihood by itself, or with the prior.
+    Refusal(r"returned an array of shape \(1,\)", lambda likelihood: likelihood == "shape (1,)"),
+    Refusal("must be callable", lambda likelihood, prior: likelihood == "none" and prior != "TruncatedGaussian"),
+    Refusal("takes one latent", lambda likelihood, prior: LIKELIHOODS[likelihood].own_class and prior == "Stack"),
+    # Engines and precision.
+    Refusal("needs an NVIDIA GPU", lambda engine: engine == "fused"),
+    Refusal(
+        "JAX cannot trace",
+        lambda engine, likelihood: engine in ("compiled", *TOGETHER) and not traced(likelihood),
+    ),
+    Refusal("JAX cannot trace", lambda precision, likelihood: precision == "single" and not traced(likelihood)),
+    Refusal("works in double", lambda precision, engine: precision == "single" and engine in ("host", "compiled")),
+    Refusal("not a single search", lambda engine, move: engine in TOGETHER and move not in SEARCHES),
+    Refusal("not a single search", lambda precision, move: precision == "single" and move not in SEARCHES),
+    Refusal("draws on the host", lambda engine, prior: engine in TOGETHER and prior in ON_HOST),
+    Refusal("draws on the host", lambda precision, prior: precision == "single" and prior in ON_HOST),
+    Refusal(
+        "not a single search", lambda engine, prior: engine in TOGETHER and prior == "TruncatedGaussian"
+    ),  # which comes with ConstrainedSlice
+    Refusal("not a single search", lambda precision, prior: precision == "single" and prior == "TruncatedGaussian"),
+    Refusal("runs all chains together", lambda engine, executor: engine in TOGETHER and executor != "none"),
+    Refusal("runs all chains together", lambda precision, executor: precision == "single" and executor != "none"),
+    # Moves and priors.
+    Refusal(
+        "does not know of the constraints",
+        lambda move, prior: prior == "TruncatedGaussian" and move not in ("default", "ConstrainedSlice"),
+    ),
+    Refusal("a block given the rest", lambda move, prior: move in BLOCKS and prior in DRAWS_ONLY),
+    Refusal("determined by the rest", lambda move, prior: move in BLOCKS and prior == "LowRank"),
+    Refusal(
+        "determined by the rest", lambda move, prior: move in ("CoordinateSlice", "Gibbs") and prior == "random walk"
+    ),
+    Refusal(
+        "would never change 1 combination",
+        lambda move, prior: move in ("Local", "Local along lines", "Local by k-means") and prior == "random walk",
+    ),
+    Refusal("density along a line", lambda move, prior: move in LINES - BLOCKS and prior in DRAWS_ONLY),
+    Refusal("standard normals and back", lambda move, prior: move in HAMILTONIAN and prior in DRAWS_ONLY | ON_HOST),
+    Refusal("needs the prior's covariance", lambda move, prior: move in CONTROLS and prior == "FromDraws"),
+    Refusal(
+        "covariance is not the kernel's",
+        lambda move, prior: move == "ControlVariables" and prior not in (*KERNEL, "FromDraws"),
+    ),
+    Refusal("known only through its draws", lambda move, prior: move == "Recentred" and prior == "FromDraws"),
+    # Moves and likelihoods.
+    Refusal(
+        "Linear",
+        lambda move, likelihood: likelihood == "Linear" and move in BLOCKS | LINES | HAMILTONIAN,
+    ),
+    Refusal("reference for 4 values", lambda move, likelihood: move == "Recentred" and likelihood == "Linear"),
+    Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
+    Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN and engine == "host"),
+    # References.
+    Refusal("a move of its own", lambda reference, move: reference != "none" and move != "default"),
+    Refusal("without constraints", lambda reference, prior: reference != "none" and prior == "TruncatedGaussian"),
+    Refusal("known only through its draws", lambda reference, prior: reference != "none" and prior == "FromDraws"),
+    Refusal('"compiled" and "host"', lambda reference, engine: reference != "none" and engine in TOGETHER),
+    Refusal('"compiled" and "host"', lambda reference, precision: reference != "none" and precision == "single"),
+    Refusal("comes with a move", lambda reference, look_ahead: reference != "none" and look_ahead == "4"),
+    Refusal(
+        "cannot be traced",
+        lambda reference, engine, likelihood: reference in ("laplace", "ep") and on_host(engine, likelihood),
+    ),
+    Refusal(
+        "a sum over the values of f",
+        lambda reference, likelihood: reference in ("laplace", "ep") and likelihood == "jax with -inf",
+    ),
+    # Look-ahead.
+    Refusal("not a single search", lambda look_ahead, move: look_ahead == "4" and move not in SEARCHES),
+    Refusal("not a single search", lambda look_ahead, prior: look_ahead == "4" and prior == "TruncatedGaussian"),
+    Refusal(
+        "one latent at a time",
+        lambda look_ahead, engine, likelihood, executor: (
+            look_ahead == "4"
+            and on_host(engine, likelihood)
+            and executor == "none"
+            and not LIKELIHOODS[likelihood].vectorized
+            and not LIKELIHOODS[likelihood].own_class
+        ),
+    ),
+    # A log-likelihood that is said to be concave.
+    Refusal("has no gradients", lambda concave, engine: concave == "yes" and engine == "host"),
+    Refusal("has no gradients", lambda concave, likelihood: concave == "yes" and not traced(likelihood)),
+    Refusal("not concave", lambda concave, likelihood: concave == "yes" and not LIKELIHOODS[likelihood].concave),
+    # What is kept, and how much.
+    Refusal("compares chains, but there is one", lambda until, chains: until == "R-hat" and chains == "one"),
+    Refusal("dims names '.*keep=False", lambda dims, keep: dims != "none" and keep == "none"),
+]

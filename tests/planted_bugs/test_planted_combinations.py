@@ -1,0 +1,109 @@
+"""Mistakes in the sampler, planted on purpose: a row of the table of combinations finds each of them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import ellipslice as es
+from combinations import combined
+from combinations.combined import DEFAULTS, check
+from combinations.refusals import REFUSALS
+from ellipslice.moves import EllipticalSlice, Local
+from ellipslice.moves import local as local_module
+from ellipslice.sampling.keep import Keep
+from ellipslice.sampling.record import Record
+from ellipslice.sampling.session import Session
+from ellipslice.sampling.store import Store
+
+sample_module = sys.modules["ellipslice.sampling.sample"]  # the package has a function of this name
+ROW = DEFAULTS | {"likelihood": "python float"}
+
+
+def row(**options):
+    return ROW | options
+
+
+def test_without_a_mistake(tmp_path):
+    assert check(row(store="resume", keep="a dict", initial="one for each", thin="3"), tmp_path) == "ran"
+
+
+def test_all_chains_start_where_the_first_does(tmp_path, monkeypatch):
+    given = sample_module.given_points
+    monkeypatch.setattr(sample_module, "given_points", lambda *arguments: [given(*arguments)[0] for _ in arguments[2]])
+    assert check(row(initial="one point"), tmp_path) == "ran"
+    with pytest.raises(AssertionError):
+        check(row(initial="one for each"), tmp_path)
+
+
+def test_keep_is_a_draw_late(tmp_path, monkeypatch):
+    now = Keep.__call__
+    monkeypatch.setattr(Keep, "__call__", lambda self, f: now(self, np.vstack([f[:1], f[:-1]])))
+    with pytest.raises(AssertionError, match=r"is not of this draw|not the log-likelihood of its draw"):
+        check(row(keep="a dict"), tmp_path)
+
+
+def test_a_store_repeats_a_row(tmp_path, monkeypatch):
+    write = Store.write
+
+    def repeating(self, chains, first, latents, statistics):
+        latents = {name: values[:, [0, *range(values.shape[1] - 1)]] for name, values in latents.items()}
+        write(self, chains, first, latents, statistics)
+
+    monkeypatch.setattr(Store, "write", repeating)
+    with pytest.raises(AssertionError, match="is not of this draw"):
+        check(row(store="store"), tmp_path)
+
+
+def test_a_sweep_never_moves_the_sum_of_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_module, "check_reach", lambda *arguments: None)
+    stuck = row(prior="random walk", move="Local", initial="one point")
+    with pytest.raises(AssertionError, match="must be refused"):
+        check(stuck, tmp_path)
+    refusals = [refusal for refusal in REFUSALS if "never change" not in refusal.message]
+    monkeypatch.setattr(combined, "REFUSALS", refusals)
+    with pytest.raises(AssertionError, match=r"standard errors|constant|effective sample sizes"):
+        check(stuck, tmp_path)
+
+
+def test_draws_are_too_wide(tmp_path, monkeypatch):
+    draw = es.Dense.draw
+    monkeypatch.setattr(es.Dense, "draw", lambda self, rng, count: 1.5 * draw(self, rng, count))
+    with pytest.raises(AssertionError, match="standard errors"):
+        check(row(), tmp_path)
+
+
+def test_thinning_begins_an_update_early(tmp_path, monkeypatch):
+    def early(kept, begin, complete, warmup, thin):
+        return Record(kept, begin, complete, warmup - (thin > 1), thin)
+
+    monkeypatch.setattr(sample_module, "Record", early)
+    with pytest.raises(AssertionError, match="not that of the plain run"):
+        check(row(thin="3"), tmp_path)
+
+
+def test_refused_by_accident(tmp_path, monkeypatch):
+    def refuse(self, prior):
+        raise TypeError("Local takes no Diagonal")
+
+    monkeypatch.setattr(Local, "prepare", refuse)
+    with pytest.raises(TypeError, match="takes no Diagonal"):
+        check(row(prior="Diagonal", move="Local"), tmp_path)
+
+
+def test_refused_after_the_chains_have_set_out(tmp_path, monkeypatch):
+    def late(self, progress):
+        raise TypeError("EllipticalSlice does not know of the constraints")
+
+    monkeypatch.setattr(Session, "go", late)
+    monkeypatch.setattr(EllipticalSlice, "constrained", True, raising=False)
+    with pytest.raises(AssertionError, match="after the chains set out"):
+        check(row(prior="TruncatedGaussian", move="EllipticalSlice"), tmp_path)
+
+
+def test_an_error_that_is_not_the_library_s(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample_module, "check_names", lambda *arguments: np.dtype("dims names 'f' and keep=False"))
+    with pytest.raises(AssertionError, match="raised in"):
+        check(row(dims="names", keep="none"), tmp_path)
