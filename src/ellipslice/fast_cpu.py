@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import warnings
+
+import jax
+
+from ellipslice.undocumented.memory import keep_memory
+from ellipslice.undocumented.runtime import has_started
 
 SETTING = "xla_cpu_small_while_loop_byte_threshold"
 _EXTRA = "--xla_backend_extra_options="
-
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-"""What glibc's `malloc.h` calls these with M_ before them."""
-
-KEEP = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
-"""Bytes: arrays up to the first stay in the heap, which is never handed back, and grows in steps of the last."""
-
-
-DRAWS = 1 << 30
-"""Bytes of draws that were let go, whose memory is kept for other draws, at most."""
-
-_kept_memory = 0
 
 
 def fast_cpu() -> None:
@@ -43,41 +34,26 @@ def fast_cpu() -> None:
     >>> import ellipslice as es
     >>> es.fast_cpu()  # doctest: +SKIP
     """
-    _keep_memory()
+    keep_memory()
     flags = os.environ.get("XLA_FLAGS", "")
     if SETTING in flags:
         return
-    if jax_has_started():
+    started = has_started()
+    if started:
         warnings.warn(
             "fast_cpu() comes too late for XLA: JAX has run something already, and reads its settings once. Call it "
             f"before anything else, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
             stacklevel=2,
         )
         return
+    if started is None:
+        warnings.warn(
+            f"fast_cpu() cannot tell whether it comes in time for XLA: JAX {jax.__version__} does not say whether it "
+            "has run something already. Call it before anything else.",
+            stacklevel=2,
+        )
     value = f"{SETTING}=1000000000"
     if _EXTRA in flags:  # one option that holds several, with commas between them
         os.environ["XLA_FLAGS"] = flags.replace(_EXTRA, f"{_EXTRA}{value},", 1)
     else:
         os.environ["XLA_FLAGS"] = f"{flags} {_EXTRA}{value}".strip()
-
-
-def kept_memory() -> int:
-    """Bytes of draws whose memory is kept for other draws when they are let go."""
-    return _kept_memory
-
-
-def _keep_memory() -> None:
-    """Tell glibc's malloc, and ourselves, to keep what is freed."""
-    global _kept_memory
-    _kept_memory = DRAWS
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # musl has none
-        for setting, value in KEEP.items():
-            mallopt(setting, value)
-
-
-def jax_has_started() -> bool:
-    """Whether JAX has made use of a device; there is no other way to ask without starting it."""
-    from jax._src import xla_bridge
-
-    return xla_bridge.backends_are_initialized()

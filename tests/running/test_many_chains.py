@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines import compiled, loops
+from ellipslice.engines import compiled, tracing
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
+from ellipslice.undocumented import xla_loop
 
 MEMORY = """
 import resource
@@ -40,6 +41,7 @@ def test_chains_that_wait_hold_a_state_and_no_noise():
 
 def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     monkeypatch.setattr(compiled, "cores", lambda: 2)
+    monkeypatch.setattr(tracing, "cores", lambda: 2)
     monkeypatch.setattr(compiled, "TURN", 0.0)
     chains = 2 * compiled.TURNS + 3
     engine = CompiledEngine(Posterior(Diagonal(np.ones(3)), Gaussian(np.zeros(3), 1.0)))
@@ -63,16 +65,15 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
 def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every_chain(monkeypatch):
     """Two chains that find out at the same time: the second must not take the first one's finding for its own trial."""
     both = threading.Barrier(2)
-    run_loop = loops.run_loop
 
-    def too_much(in_one, *arguments):
-        if in_one:
-            both.wait(timeout=60)
-            raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: as XLA says it")
-        return run_loop(in_one, *arguments)
+    def too_much(*arguments):
+        both.wait(timeout=60)
+        raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: as XLA says it")
 
     monkeypatch.setattr(compiled, "cores", lambda: 2)
-    monkeypatch.setattr(loops, "run_loop", too_much)
+    monkeypatch.setattr(tracing, "cores", lambda: 2)
+    for way in (xla_loop.WIDE, xla_loop.MARKED):
+        monkeypatch.setitem(xla_loop._ways, way, too_much)
     tree = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)
     monkeypatch.undo()
     again = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)

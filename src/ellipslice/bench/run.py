@@ -25,6 +25,7 @@ from ellipslice.paper import PROBLEMS, Problem, problem
 from ellipslice.paper.figures import can_draw
 from ellipslice.priors import Dense
 from ellipslice.sampling import sample
+from ellipslice.undocumented import ITEMS, degraded
 
 WIDTH = 132
 """Characters of a table."""
@@ -75,6 +76,7 @@ def run(
     if precision not in ("double", "single") or (precision == "single" and not gpu):
         raise ValueError(f'precision must be "double", or "single" on a GPU, but it is {precision!r}.')
     console, results, load = Console(width=WIDTH), [], os.getloadavg()
+    console.print(_internals())
     for name in problems:
         start = _burned_in(problem(name))
         for count in chains:
@@ -213,6 +215,15 @@ def _caption(rows: list[dict[str, Any]]) -> str | None:
     return "\n".join(sentences) or None
 
 
+def _internals() -> str:
+    """Which internals of other libraries do not work here: what is timed is then slower than it could be."""
+    missing = degraded()
+    if not missing:
+        return f"All {len(ITEMS)} undocumented internals that speed depends on work here."
+    return "\n".join(["Slower than it could be (python -m ellipslice.undocumented says more):", *missing])
+
+
 def _machine(load: tuple[float, ...]) -> dict[str, Any]:
     flags = os.environ.get("XLA_FLAGS", "")
-    return {**machine("blackjax"), "load": load, "load_after": os.getloadavg(), "xla_flags": flags}
+    told = {"load": load, "load_after": os.getloadavg(), "xla_flags": flags, "degraded": degraded()}
+    return {**machine("blackjax"), **told}

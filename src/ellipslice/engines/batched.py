@@ -28,6 +28,7 @@ from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings, tracing_settings
+from ellipslice.undocumented.runtime import compute_capability, memory_limit
 
 NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
 """Numbers in the noise of a block: enough to keep the device busy, and the tail of idle chains short."""
@@ -151,7 +152,7 @@ def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
     if size > LARGEST:
         return f"a state of {size:,} values does not fit into a GPU's registers ({LARGEST:,} do)"
     device = jax.local_devices()[0]
-    if device.platform != "gpu" or float(getattr(device, "compute_capability", 0)) < 9.0:
+    if device.platform != "gpu" or compute_capability(device) < 9.0:
         return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
     try:
         with jax_settings(engine.double):
@@ -175,9 +176,9 @@ def _try_to_lower(engine: BatchedEngine, move: Search) -> None:
 def block_length(numbers: int) -> int:
     """Updates in a block, of which each takes so many numbers: a power of two."""
     budget = NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
-    statistics = jax.local_devices()[0].memory_stats() or {}
-    if "bytes_limit" in statistics:
-        budget = min(budget, statistics["bytes_limit"] // 100)  # about 8 bytes, a dozen arrays of it at a time
+    limit = memory_limit(jax.local_devices()[0])
+    if limit is not None:
+        budget = min(budget, limit // 100)  # about 8 bytes, a dozen arrays of it at a time
     length = 1
     while length < LONGEST and 2 * length * numbers <= budget:
         length *= 2

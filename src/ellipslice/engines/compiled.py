@@ -17,15 +17,19 @@ import numpy as np
 from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.devices import on_a_cpu, on_one_device
+from ellipslice.engines.lanes import ITEM as LANES
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
-from ellipslice.engines.tracing import compilable, identity, largest_array, many_matrices, operations
+from ellipslice.engines.tracing import compilable, identity, largest_array, operations, threads_for
 from ellipslice.engines.updaters import BoundedSearches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
 from ellipslice.moves.base import Lots
 from ellipslice.noise import block_length, draw_block
 from ellipslice.settings import on_cpu
+from ellipslice.undocumented.operations import ONE_FUNCTION, SMALL
+from ellipslice.undocumented.registry import first_line, note
+from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
 
 TURN = 0.025
 """Seconds of work of a core before draws are handed over: they are stored while the next turn runs."""
@@ -38,99 +42,6 @@ TURNS = 4
 
 AHEAD = 2
 """Blocks of noise that are drawn while updates are made, if there are cores left: draws may take longer than these."""
-
-ONE_FUNCTION = frozenset(
-    [
-        "abs",
-        "acos",
-        "acosh",
-        "add",
-        "and",
-        "asin",
-        "asinh",
-        "atan",
-        "atan2",
-        "atanh",
-        "broadcast_in_dim",
-        "cbrt",
-        "ceil",
-        "clamp",
-        "concatenate",
-        "cond",
-        "convert_element_type",
-        "copy",
-        "cos",
-        "cosh",
-        "custom_jvp_call",
-        "custom_vjp_call",
-        "div",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "eq",
-        "erf",
-        "erf_inv",
-        "erfc",
-        "exp",
-        "exp2",
-        "expand_dims",
-        "expm1",
-        "floor",
-        "ge",
-        "gt",
-        "integer_pow",
-        "iota",
-        "is_finite",
-        "jit",
-        "le",
-        "lgamma",
-        "log",
-        "log1p",
-        "logistic",
-        "lt",
-        "max",
-        "min",
-        "mul",
-        "ne",
-        "neg",
-        "not",
-        "optimization_barrier",
-        "or",
-        "pjit",
-        "pow",
-        "reduce_and",
-        "reduce_max",
-        "reduce_min",
-        "reduce_or",
-        "reduce_prod",
-        "reduce_sum",
-        "rem",
-        "reshape",
-        "rev",
-        "round",
-        "rsqrt",
-        "scan",
-        "select_n",
-        "sign",
-        "sin",
-        "sinh",
-        "slice",
-        "split",
-        "sqrt",
-        "square",
-        "squeeze",
-        "stop_gradient",
-        "sub",
-        "tan",
-        "tanh",
-        "transpose",
-        "while",
-        "xor",
-    ]
-)
-"""Operations that XLA's CPU backend can put into one function with the loop around them, if arrays are small."""
-
-SMALL = 4096
-"""Values in an array that is small. (For larger ones it would gain little.)"""
 
 LONG = 2**17
 """Values in a state that is long. Its updates are run one by one: room for a block of states would be much, and a call
@@ -154,10 +65,11 @@ class CompiledEngine(Engine):
         with on_cpu():
             return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
 
-    @property
-    def operations(self) -> set[str]:
-        """The names of the operations in the log-likelihood, as far as we have traced it."""
-        return operations(self._likelihood)
+    @cached_property
+    def operations(self) -> frozenset[str] | None:
+        """The names of the operations in the log-likelihood; None if they are not known."""
+        with on_cpu():
+            return operations(self._likelihood, self.posterior.prior.size)
 
     @property
     def identity(self) -> Hashable:
@@ -165,7 +77,15 @@ class CompiledEngine(Engine):
 
     def evaluate(self, f: np.ndarray) -> float:
         with on_cpu():
-            return float(loops.evaluate(self._quick, f))
+            try:
+                return float(loops.evaluate(self._quick, f))
+            except Exception as error:
+                if self._quick is self._likelihood:
+                    raise
+                value = float(loops.evaluate(self._likelihood, f))  # its own fault, if it raises too
+                note(LANES, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
+                self._quick = self._likelihood
+                return value
 
     def evaluate_together(self, f: np.ndarray) -> np.ndarray:
         """The log-likelihoods of many, shape (count, size), to rounding."""
@@ -191,22 +111,23 @@ class CompiledEngine(Engine):
         with on_cpu():
             prior = self.posterior.prior
             together = on_one_device(self._likelihood)
-            in_one = (
-                loops.KNOWN
-                and on_a_cpu()
+            fits = (
+                on_a_cpu()
                 and together
+                and self.operations is not None
                 and self.operations <= ONE_FUNCTION
-                and max(prior.size, largest_array(self._likelihood)) <= SMALL
+                and max(prior.size, largest_array(self._likelihood, prior.size)) <= SMALL
             )
             prepared = self.prepared(move)
             lots = move.lots(prior, prepared)
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
+            updater = None
             if isinstance(move, Search) and self.posterior.concave and look_ahead in (None, 1):
-                updater = BoundedSearches(in_one, longest, move, self._quick, self._bend_rate)
-            else:
-                in_one = in_one and look_ahead in (None, 1) and (prepared is None or move.elementwise)
+                updater = self._bounded_searches(fits, longest, move, starts[0])
+            if updater is None:
+                fits = fits and look_ahead in (None, 1) and (prepared is None or move.elementwise)
                 on_device = jax.tree.map(jnp.asarray, prepared)
-                updater = Steps(in_one, longest, move, look_ahead or 1, self._quick, on_device)
+                updater = Steps(_way(fits), longest, move, look_ahead or 1, self._quick, on_device)
             return CompiledRun(
                 [
                     _Chain(i, number, state, made, updates, prior.size, lots, updater, seed)
@@ -215,19 +136,28 @@ class CompiledEngine(Engine):
                     )
                 ],
                 # Programs that devices run together must reach all of them in the same order.
-                threads=self._threads if together else 1,
+                threads=threads_for(self._likelihood, prior.size) if together else 1,
             )
 
-    @property
-    def _threads(self) -> int:
-        """How many chains run at a time."""
-        # JAX shares several matrices among XLA's threads and waits for these in one of them. If all wait, none works.
-        return max(1, cores() - 1) if many_matrices(self._likelihood) else cores()
+    def _bounded_searches(self, fits: bool, longest: int, move: Search, start: State) -> BoundedSearches | None:
+        """Searches with tangent planes; None if there are no derivatives, for the chain is the same without them."""
+        updater = BoundedSearches(_way(fits), longest, move, self._quick, self._bend_rate)
+        try:
+            updater.begin(jax.tree.map(jnp.asarray, start))
+        except Exception as error:  # noqa: BLE001  the log-likelihood has been compiled, only derivatives have not
+            note("tangent planes", f"the log-likelihood could not be differentiated ({first_line(error)})")
+            return None
+        return updater
 
     @property
     def _bend_rate(self) -> float | None:
         function = self.posterior.log_likelihood.callable
         return function.bend_rate if isinstance(function, Likelihood) else None
+
+
+def _way(fits: bool) -> int:
+    """How a loop is compiled: into one function, if it fits."""
+    return WIDE if fits and possible() else PLAIN
 
 
 class CompiledRun:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from ellipslice.undocumented.runtime import device_is_chosen
+
 SHARED = PartitionSpec("chains")
 """How an array is laid out whose first axis is chains."""
 
@@ -21,8 +23,8 @@ EVERYWHERE = PartitionSpec()
 
 def chains_over_devices(chains: int) -> Mesh | None:
     """The devices of this process that share so many chains, as many of them as have equal parts; None if one does."""
-    if jax.config.jax_default_device is not None:  # pyright: ignore[reportAttributeAccessIssue]
-        return None  # the user has chosen one
+    if device_is_chosen():
+        return None
     devices = jax.local_devices()
     count = max(number for number in range(1, len(devices) + 1) if chains % number == 0)
     return Mesh(np.array(devices[:count]), ("chains",)) if count > 1 else None

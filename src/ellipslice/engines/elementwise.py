@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from ellipslice.engines.site_program import KERNEL, Datum, Device, Elementwise, Scalar, Slot, Step
+from ellipslice.undocumented import jaxprs
+from ellipslice.undocumented.registry import first_line, note
 
 LANES = 128
 """Threads of a chain in the kernel: its state is cut into pieces of as many values."""
@@ -48,7 +49,7 @@ def _log_sum(x: Any, y: Any) -> Any:
 
 def _in_other_words(name: str, inputs: list[Any]) -> Callable[..., Any] | None:
     """A function in a form that suits us, by its name; None if it is to be taken as it is."""
-    if name.startswith("_softplus"):  # our likelihoods' own, written for a loop of its own
+    if name.startswith(jaxprs.SOFTPLUS):  # our likelihoods' own, written for a loop of its own
         return _softplus
     numbers = [value.number if isinstance(value, _Everywhere) else value for value in inputs]
     known = [value for value in numbers if isinstance(value, float | int | np.ndarray | np.generic)]
@@ -86,8 +87,16 @@ def elementwise(
     """
     # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
     traced = jax.make_jaxpr(lambda f: likelihood(f))(jax.ShapeDtypeStruct((size,), dtype))
+    if not jaxprs.can_read():
+        raise NotElementwise("its program cannot be read with this release of JAX")
     reader = _Reader(size, device, batched)
-    (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
+    try:
+        (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
+    except NotElementwise:
+        raise
+    except Exception as error:  # JAX has traced it, so this is no fault of the user's
+        note(jaxprs.ITEM, f"a log-likelihood could not be read as a sum over values ({first_line(error)})")
+        raise NotElementwise(f"its program could not be read ({first_line(error)})") from error
     if isinstance(result, _Site) and size == 1:
         result = _Total(((1.0, result.slot),), 0.0)
     if not isinstance(result, _Total):
@@ -104,11 +113,11 @@ class _Reader:
         self.scalars: list[Any] = []
         self.steps: list[Step] = []
 
-    def read(self, jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    def read(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
         values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
         def value(variable: Any) -> Any:
-            return variable.val if isinstance(variable, Literal) else values[variable]
+            return variable.val if jaxprs.is_literal(variable) else values[variable]
 
         for equation in jaxpr.eqns:
             inputs = [value(variable) for variable in equation.invars]
@@ -120,10 +129,8 @@ class _Reader:
         if not any(isinstance(value, _Site | _Total | _Everywhere) for value in inputs):
             return self._known(equation, inputs)
         if name in _INLINE:
-            inner = next(value for value in equation.params.values() if isinstance(value, ClosedJaxpr | Jaxpr))
-            jaxpr, consts = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
-            called = getattr(getattr(jaxpr, "debug_info", None), "func_name", "")
-            if (function := _in_other_words(called, inputs)) is not None:
+            jaxpr, consts = jaxprs.inner_program(equation)
+            if (function := _in_other_words(jaxprs.called_name(equation), inputs)) is not None:
                 jaxpr, consts = jax.make_jaxpr(function)(*(variable.aval for variable in equation.invars)).jaxpr, []
             return self.read(jaxpr, consts, inputs)
         shape = equation.outvars[0].aval.shape

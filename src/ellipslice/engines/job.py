@@ -17,11 +17,11 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine
 from ellipslice.engines.threads import use_cores
-from ellipslice.fast_cpu import jax_has_started
 from ellipslice.moves import Move, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
+from ellipslice.undocumented.runtime import has_started
 
 KEPT = 4
 """Jobs that a worker keeps: those of a run or two, and of what comes before."""
@@ -30,7 +30,8 @@ _kept: dict[str, Job] = {}
 _forked_beside_jax: list[bool] = []
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _forked_beside_jax.append(jax_has_started()))
+    # Where it cannot be told whether JAX had started, perhaps it had.
+    os.register_at_fork(after_in_child=lambda: _forked_beside_jax.append(has_started() is not False))
 
 
 class Job:

@@ -21,6 +21,9 @@ from ellipslice.engines.elementwise import NotElementwise, elementwise
 from ellipslice.engines.site_program import CPU
 from ellipslice.moves.arithmetic import rounded
 from ellipslice.pytree import pytree, set_fields
+from ellipslice.undocumented.registry import first_line, note
+
+ITEM = "sums in lanes"
 
 LANES = 16
 """Sums side by side. Of eight XLA makes eight operations; of sixteen a loop, which it does with vectors."""
@@ -43,8 +46,13 @@ def in_lanes(likelihood: Any, size: int) -> Any:
     if not LEFT_OVER <= size <= MOST:
         return likelihood
     try:
-        elementwise(likelihood, size, np.float64, CPU)
+        program = elementwise(likelihood, size, np.float64, CPU)
+        values = jax.ShapeDtypeStruct((size,), np.float64)
+        jax.eval_shape(lambda f: program.parts(f, program.data, program.scalars, CPU), values)
     except NotElementwise:
+        return likelihood
+    except Exception as error:  # noqa: BLE001  JAX has traced it before, so this is no fault of the user's
+        note(ITEM, f"a log-likelihood could not be read ({first_line(error)})")
         return likelihood
     return InLanes(likelihood)
 
@@ -60,6 +68,14 @@ class InLanes:
 
     def __call__(self, f: Any) -> Any:
         """Value at one vector."""
+        try:
+            return self._in_lanes(f)
+        except Exception as error:  # noqa: BLE001  the plain likelihood is as good, and raises what the user should see
+            note(ITEM, f"a log-likelihood could not be arranged so ({first_line(error)})")
+            return jnp.asarray(self.likelihood(f), f.dtype)
+
+    def _in_lanes(self, f: Any) -> Any:
+        # Read again in every trace: here the data are tracers, and the program read first has them as numbers.
         program = elementwise(self.likelihood, len(f), f.dtype, CPU)
 
         @jax.custom_jvp

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.experimental.xla_metadata import set_xla_metadata
 
 from ellipslice.engines.angles import next_angle
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise
-
-KNOWN = (0, 10) <= jax.__version_info__[:2] < (0, 12)
-"""Whether this JAX is known to make one function of a marked loop. (0.9 does, with slow exponentials; one to come might
-break down over it, and so is not asked. To move the bound, run the tests and `ellipslice bench` on a new one.)"""
-
-
-WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
-"""XLA takes half of that as a rule, also where there is more."""
 
 
 class Trace(NamedTuple):
@@ -46,37 +36,6 @@ def evaluate(likelihood: Any, f: Any) -> Any:
 def evaluate_together(likelihood: Any, f: Any) -> Any:
     """Those of many, shape (count, size)."""
     return over_many(likelihood)(f)
-
-
-def run_loop(in_one: bool, loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
-    """Run a compiled loop, in one function if asked for; `static` are its first arguments, which are not arrays."""
-    return (_as_one_function if in_one else _as_it_comes)(loop, static, *arguments)[0]
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _as_it_comes(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> tuple[Any, None]:
-    return loop(*static, *arguments), None
-
-
-def as_one_function(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
-    """A loop that XLA compiles into one function, as part of a program.
-
-    As a rule XLA's CPU backend compiles each operation of a loop for itself and calls them one after the other, which
-    takes longer than they do. For loops that it thinks small it does better, by these two marks; so we set them.
-    """
-
-    @jax.jit
-    def call(*arguments: Any) -> tuple[Any, Any]:
-        # The compiler breaks down over an argument that is not used, so each is looked at, and what was seen returned.
-        looked_at = sum(jnp.ravel(leaf)[0].astype(float) for leaf in jax.tree.leaves(arguments))
-        return loop(*static, *arguments), looked_at
-
-    marks = {"xla_cpu_small_call": "true", "inlineable": "false"}
-    result, looked_at = set_xla_metadata(call(*arguments), **marks)  # pyright: ignore[reportGeneralTypeIssues]
-    return result, looked_at
-
-
-_as_one_function = jax.jit(as_one_function, static_argnums=(0, 1), compiler_options=WIDE_VECTORS)
 
 
 def step_block(

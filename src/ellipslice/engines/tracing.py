@@ -1,10 +1,12 @@
-"""A user's function as a program and its data, so that compiled code is made once and the data never go stale."""
+"""A user's function as a program and its data, so that compiled code is made once and the data never go stale.
+
+And what can be known of any log-likelihood from its program: whether XLA's threads can run it beside itself.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -12,28 +14,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from ellipslice.engines.devices import on_a_cpu
+from ellipslice.engines.threads import cores
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
-
-LAPACK = {"cholesky", "eig", "eigh", "geqrf", "hessenberg", "householder_product", "lu", "qr", "schur", "svd"}
-LAPACK |= {"triangular_solve", "tridiagonal", "cholesky_update", "symmetric_product", "geqp3", "ormqr"}
-"""Operations on matrices that JAX hands on to it."""
-
-_JITTED = type(jax.jit(lambda x: x))
+from ellipslice.undocumented import jaxprs, matrices
+from ellipslice.undocumented.operations import COMPILED
+from ellipslice.undocumented.precision import as_array, in_precision
+from ellipslice.undocumented.registry import first_line, note
 
 
 class Program:
     """What a function does, without its data. Equal programs share compiled code."""
 
-    def __init__(self, jaxpr: Jaxpr, identity: Any):
+    def __init__(self, jaxpr: Any, identity: Any):
         self.jaxpr = jaxpr
-        self.one_by_one = any(_lapack(jaxpr)) and on_a_cpu()
-        """Whether many points are evaluated one after the other. JAX shares a batch of matrices among XLA's threads,
-        and waits in one of these: if all wait, none works."""
+        self.one_by_one = on_a_cpu() and not jaxprs.operations(jaxpr) <= COMPILED
+        """Whether many points are evaluated one after the other: see `undocumented/operations.py`."""
         self._identity = identity, self.one_by_one
 
     def __eq__(self, other: object) -> bool:
@@ -55,79 +54,65 @@ class TracedLikelihood:
 
     def __call__(self, f: Any) -> Any:
         """Value at one centred flat vector."""
-        (value,) = jaxpr_as_fun(ClosedJaxpr(self.program.jaxpr, self.data))(f)
+        (value,) = jaxprs.run(self.program.jaxpr, self.data, f)
         return value
+
+
+@pytree
+class UnreadLikelihood:
+    """A log-likelihood of a centred flat vector that could not be taken apart: it is compiled anew, with its data."""
+
+    function: Callable[[Any], Any] = static()
+
+    def __init__(self, function: Callable[[Any], Any]):
+        set_fields(self, function=function)
+
+    def __call__(self, f: Any) -> Any:
+        """Value at one centred flat vector."""
+        return self.function(f)
 
 
 def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -> Any:
     """The likelihood as an argument of compiled code: a pytree, and a function of a centred flat vector.
 
-    Our own likelihoods are that already. Any other function is traced, every time, for the data it refers to may have
-    changed; but only a program that has not been met before is compiled.
+    Our own likelihoods are that already, unless they give LAPACK several matrices at once. Any other function is
+    traced, every time, for the data it refers to may have changed; but only a program that has not been met before is
+    compiled.
     """
+    point = jax.ShapeDtypeStruct((size,), dtype)
     if isinstance(centred.callable, Likelihood):
-        return jax.tree.map(_as_array, centred)
-    function = centred.callable
-    if isinstance(function, _JITTED):
-        function = getattr(function, "__wrapped__", function)  # a jitted one would hide its data
+        own = jax.tree.map(as_array, centred)
+        if not on_a_cpu() or not _waits(own, point):
+            return own
+    function = jaxprs.plain(centred.callable)
 
     def value(f: Any) -> Any:
         return jnp.asarray(centred.with_function(function)(f), f.dtype)
 
-    traced = jax.make_jaxpr(value)(jax.ShapeDtypeStruct((size,), dtype))
-    if any(_foreign_constants(traced.jaxpr)):
-        traced = jax.make_jaxpr(partial(_inlined, traced.jaxpr, traced.consts))(jax.ShapeDtypeStruct((size,), dtype))
+    traced = jax.make_jaxpr(value)(point)
     if traced.out_avals[0].shape != ():
         raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
-    likelihood = TracedLikelihood([_as_array(part) for part in traced.consts], Program(traced.jaxpr, object()))
-    if not any(_hidden_data(traced.jaxpr)):
-        text = jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(size, dtype)).as_text()
+    if not jaxprs.can_read():
+        return UnreadLikelihood(value)
+    try:
+        return _taken_apart(traced, point)
+    except Exception as error:  # noqa: BLE001  JAX has traced it, so this is no fault of the user's
+        note(jaxprs.ITEM, f"a log-likelihood could not be taken apart ({first_line(error)})")
+        return UnreadLikelihood(value)
+
+
+def _taken_apart(traced: Any, point: Any) -> TracedLikelihood:
+    traced = in_precision(traced)
+    if on_a_cpu():
+        traced = matrices.by_single_matrices(traced)
+    likelihood = TracedLikelihood([as_array(part) for part in traced.consts], Program(traced.jaxpr, object()))
+    if not jaxprs.has_hidden_data(traced.jaxpr):
+        text = (
+            jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(point.shape, point.dtype)).as_text()
+        )
         identity = hashlib.sha256(text.encode()).hexdigest()
         likelihood = TracedLikelihood(likelihood.data, Program(traced.jaxpr, identity))
     return likelihood
-
-
-def _as_array(part: Any) -> Any:
-    """Return a constant as an array of JAX, in the precision that JAX is set to.
-
-    JAX (0.9 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it
-    again in the other precision: after a trace in double precision, a program in single precision has constants in
-    double precision, and cannot be compiled. Hence a new NumPy object, which JAX has not met.
-    """
-    if isinstance(part, jax.Array):
-        return jnp.asarray(part)
-    values = np.asarray(part).view()
-    return jnp.asarray(values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False))
-
-
-def _foreign_constants(jaxpr: Jaxpr) -> Iterator[bool]:
-    """Whether inner programs hold constants of a precision that JAX is not set to: see `_as_array`."""
-    for equation in _equations(jaxpr):
-        for part in _parts(equation):
-            for constant in part.consts if isinstance(part, ClosedJaxpr) else ():
-                own = not isinstance(constant, jax.Array) and isinstance(constant, np.ndarray)
-                yield own and jax.dtypes.canonicalize_dtype(constant.dtype) != constant.dtype
-
-
-def _inlined(jaxpr: Jaxpr, constants: Any, *arguments: Any) -> Any:
-    """Evaluate a program without calls of jitted functions, and with constants of the precision that JAX is set to."""
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_as_array, constants), strict=True))
-    known |= dict(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(variable: Any) -> Any:
-        return variable.val if isinstance(variable, Literal) else known[variable]
-
-    for equation in jaxpr.eqns:
-        inner, inputs = equation.params.get("jaxpr"), [read(variable) for variable in equation.invars]
-        if equation.primitive.name in ("jit", "pjit") and isinstance(inner, ClosedJaxpr):
-            results = _inlined(inner.jaxpr, inner.consts, *inputs)
-        else:
-            variables = [variable for variable in equation.invars if not isinstance(variable, Literal)]
-            given = [known[variable] for variable in variables]
-            alone = jaxpr.replace(constvars=[], invars=variables, outvars=equation.outvars, eqns=[equation])
-            results = jaxpr_as_fun(ClosedJaxpr(alone, []))(*given)
-        known.update(zip(equation.outvars, results, strict=True))
-    return [read(variable) for variable in jaxpr.outvars]
 
 
 def identity(likelihood: Any) -> Hashable:
@@ -138,63 +123,67 @@ def identity(likelihood: Any) -> Hashable:
     return likelihood.program, *((part.shape, hashlib.sha256(part.tobytes()).digest()) for part in parts)
 
 
-def operations(likelihood: Any) -> set[str]:
-    """The names of the operations in a likelihood; nothing is known of those we have not traced."""
-    if not isinstance(likelihood, TracedLikelihood):
-        return set()
-    return {equation.primitive.name for equation in _equations(likelihood.program.jaxpr)}
+def program_of(function: Callable[[Any], Any], point: Any) -> Any:
+    """The program of a function of a point, given as its shape and type; None if it cannot be read."""
+    if isinstance(function, TracedLikelihood):
+        return function.program.jaxpr
+    return None if isinstance(function, UnreadLikelihood) else jaxprs.read(function, point)
 
 
-def over_many(likelihood: Any, axes: int = 1) -> Callable[[Any], Any]:
+def operations(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> frozenset[str] | None:
+    """The names of the operations in a log-likelihood of so many values; None if they are not known."""
+    program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
+    return None if program is None else jaxprs.operations(program)
+
+
+def largest_array(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> int:
+    """The number of values in the largest array that a log-likelihood works with, as far as is known."""
+    program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
+    made = 0 if program is None else jaxprs.largest_result(program)
+    return max([made, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
+
+
+def threads_for(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> int:
+    """How many threads may run a log-likelihood at a time.
+
+    One for each core if no operation waits in XLA's threads; one less if that is not known of some, so that there is a
+    thread left to work; and one where nothing is known.
+    """
+    program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
+    if program is None:
+        return 1
+    return cores() if matrices.never_waits(program) else max(1, cores() - 1)
+
+
+def over_many(likelihood: Callable[[Any], Any], axes: int = 1) -> Callable[[Any], Any]:
     """The log-likelihoods of points along leading axes."""
-    one_by_one = isinstance(likelihood, TracedLikelihood) and likelihood.program.one_by_one
-
-    def at_one(f: Any) -> Any:
-        return jnp.asarray(likelihood(f), f.dtype)
-
-    function: Callable[..., Any] = at_one
-    for _ in range(axes):
-        function = partial(lax.map, function) if one_by_one else jax.vmap(function)
-    return function
+    known = likelihood.program.one_by_one if isinstance(likelihood, TracedLikelihood) else None
+    return over_axes(lambda f: jnp.asarray(likelihood(f), f.dtype), axes, known)
 
 
-def many_matrices(likelihood: Any) -> bool:
-    """Whether LAPACK is handed several matrices in one call, as far as is known."""
-    if not isinstance(likelihood, TracedLikelihood):
-        return False
-    return any(equation.invars[0].aval.ndim > 2 for equation in _lapack(likelihood.program.jaxpr))
+def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | None = None) -> Callable[[Any], Any]:
+    """A function of one point that returns arrays, for points along leading axes.
+
+    On a CPU by `vmap` only if all its operations are known to bear it, else one point after the other.
+    """
+
+    def at_all(points: Any) -> Any:
+        point = jax.ShapeDtypeStruct(points.shape[axes:], points.dtype)
+        in_turn = on_a_cpu() and not _in_batches(function, point) if one_by_one is None else one_by_one
+        batched: Callable[..., Any] = matrices.one_matrix_at_a_time(function) if in_turn else function
+        for _ in range(axes):
+            batched = partial(lax.map, batched) if in_turn else jax.vmap(batched)
+        return batched(points)
+
+    return at_all
 
 
-def _lapack(jaxpr: Jaxpr) -> Iterator[Any]:
-    return (equation for equation in _equations(jaxpr) if equation.primitive.name in LAPACK)
+def _in_batches(function: Callable[[Any], Any], point: Any) -> bool:
+    program = jaxprs.read(function, point)
+    return program is not None and jaxprs.operations(program) <= COMPILED
 
 
-def largest_array(likelihood: Any) -> int:
-    """The number of values in the largest array that a likelihood works with, as far as is known."""
-    sizes = [np.size(leaf) for leaf in jax.tree.leaves(likelihood)]
-    if isinstance(likelihood, TracedLikelihood):
-        made = (made for equation in _equations(likelihood.program.jaxpr) for made in equation.outvars)
-        sizes += [math.prod(variable.aval.shape) for variable in made]
-    return max(sizes, default=0)
-
-
-def _hidden_data(jaxpr: Jaxpr) -> Iterator[bool]:
-    """Whether there are arrays inside a program that could not be taken out of it."""
-    for equation in _equations(jaxpr):
-        yield any(isinstance(variable, Literal) and np.ndim(variable.val) > 0 for variable in equation.invars)
-        yield any(isinstance(part, ClosedJaxpr) and bool(part.consts) for part in _parts(equation))
-
-
-def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
-    """All operations, those of inner programs too."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for part in _parts(equation):
-            yield from _equations(part.jaxpr if isinstance(part, ClosedJaxpr) else part)
-
-
-def _parts(equation: Any) -> list[Any]:
-    values = jax.tree.leaves(
-        list(equation.params.values()), is_leaf=lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
-    )
-    return [value for value in values if isinstance(value, ClosedJaxpr | Jaxpr)]
+def _waits(function: Callable[[Any], Any], point: Any) -> bool:
+    """Whether it is known that some operation may wait in one of XLA's threads."""
+    program = jaxprs.read(function, point)
+    return program is not None and not matrices.never_waits(program)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,13 +12,14 @@ from ellipslice.engines.cutting_planes import Known, bounded_block, expand
 from ellipslice.engines.loops import Trace
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise
+from ellipslice.undocumented.xla_loop import run_loop
 
 
 class Updater:
     """How the updates of a block are run, and what they leave behind is read."""
 
-    def __init__(self, in_one: bool, longest: int, likelihood: Any):
-        self.longest, self._likelihood, self._in_one = longest, likelihood, in_one
+    def __init__(self, way: int, longest: int, likelihood: Any):
+        self.longest, self._likelihood, self._way = longest, likelihood, way
         self.stretch = 1
         """Updates of any chain in one call; more in the next, as long as these took little time."""
 
@@ -34,14 +34,10 @@ class Updater:
     def run(self, chain: Any, noise: Noise, first: int, stop: int) -> tuple[Any, Any]:
         """Updates `first` to `stop` of a block, at most `longest`: their trace, and the chain after them."""
         arguments = *self._arguments(chain, noise), np.array([first, stop], np.int32)
-        in_one = self._in_one  # chains share this object, and another may find out in the meantime
-        try:
-            return loops.run_loop(in_one, self._loop, self._static, *arguments)
-        except jax.errors.JaxRuntimeError:
-            if not in_one:
-                raise
-            self._in_one = False  # XLA could not, so as it comes
-            return loops.run_loop(False, self._loop, self._static, *arguments)
+        # Chains share this object, and another may have found out in the meantime.
+        result, way = run_loop(self._way, self._loop, self._static, *arguments)
+        self._way = min(self._way, way)
+        return result
 
     def read(self, trace: Trace, count: int) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
         """States, log-likelihoods, info and proposals of the updates, so many, with which a trace begins.
@@ -64,8 +60,8 @@ class Updater:
 class Steps(Updater):
     """Any move; if it is a search it may look ahead."""
 
-    def __init__(self, in_one: bool, longest: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any):
-        super().__init__(in_one, longest, likelihood)
+    def __init__(self, way: int, longest: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any):
+        super().__init__(way, longest, likelihood)
         self._loop, self._static, self._prepared = loops.step_block, (longest, move, look_ahead), prepared
 
     def _arguments(self, chain: Any, noise: Noise) -> tuple[Any, ...]:
@@ -75,8 +71,8 @@ class Steps(Updater):
 class BoundedSearches(Updater):
     """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
-    def __init__(self, in_one: bool, longest: int, move: Search, likelihood: Any, bend_rate: float | None):
-        super().__init__(in_one, longest, likelihood)
+    def __init__(self, way: int, longest: int, move: Search, likelihood: Any, bend_rate: float | None):
+        super().__init__(way, longest, likelihood)
         self._loop, self._static, self._bend_rate = bounded_block, (longest, move, bend_rate), bend_rate
 
     def begin(self, state: State) -> Known:

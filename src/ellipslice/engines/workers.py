@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.engines.job import Job, do, forget
+from ellipslice.undocumented import runtime
 
 TRIES = 4
 """How often an errand is sent before it is given up: it may be what workers die of."""
@@ -67,12 +68,7 @@ class Workers:
     @property
     def count(self) -> int | None:
         """How many there are, if the executor says."""
-        for name in ("_max_workers", "num_workers"):
-            found = getattr(self._executor, name, None)
-            if isinstance(found, int):
-                return found
-        threads = getattr(getattr(self._executor, "_client", None), "nthreads", None)  # Dask's
-        return None if threads is None else sum(threads().values())
+        return runtime.worker_count(self._executor)
 
     def send(self, job: Job, what: str, *arguments: Any) -> Errand:
         """Send an errand: a method of the job, and its arguments."""
@@ -106,7 +102,7 @@ class Workers:
         if self._make is None:
             return
         if self._silent:  # they would be waited for when Python ends
-            for process in list((getattr(self._executor, "_processes", None) or {}).values()):
+            for process in runtime.processes(self._executor):
                 process.kill()
         self._executor.shutdown(wait=False)
 
@@ -123,7 +119,7 @@ class Workers:
 
     def cancel(self, future: Future[Any]) -> None:
         """Take something back, if it can be."""
-        if not hasattr(self._executor, "_client"):  # Dask's log complains of futures that end in that moment
+        if not runtime.is_dask(self._executor):  # its log complains of futures that end in that moment
             future.cancel()
 
     def heard(self, answered: bool) -> None:

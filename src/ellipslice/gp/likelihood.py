@@ -12,6 +12,7 @@ import numpy as np
 
 from ellipslice.engines.elementwise import elementwise
 from ellipslice.engines.site_program import CPU
+from ellipslice.engines.tracing import over_axes
 from ellipslice.gp.calling import Called
 from ellipslice.gp.joint import Joint, Point
 from ellipslice.gp.structure import check_latents, of_named
@@ -19,6 +20,7 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.base import said_before
 from ellipslice.references.fit import of_each
 from ellipslice.references.laplace import slopes
+from ellipslice.undocumented.matrices import one_matrix_at_a_time
 
 
 class PointLikelihood:
@@ -51,12 +53,16 @@ class PointLikelihood:
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
         """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
-        return jax.jit(lambda u, f: slopes(lambda f: self.at(u, f), f))
+        return jax.jit(lambda u, f: slopes(one_matrix_at_a_time(partial(self.at, u)), f))
 
     @cached_property
     def bends(self) -> Callable[[Any, Any, Any], Any]:
         """Compiled: how the gradient there changes along a direction, (latents, n)."""
-        return jax.jit(lambda u, f, along: jax.jvp(jax.grad(partial(self.at, u)), (f,), (along,))[1])
+
+        def bends(u: Any, f: Any, along: Any) -> Any:
+            return jax.jvp(jax.grad(one_matrix_at_a_time(partial(self.at, u))), (f,), (along,))[1]
+
+        return jax.jit(bends)
 
     @cached_property
     def terms(self) -> Callable[[Any, Any], Any]:
@@ -68,7 +74,7 @@ class PointLikelihood:
         """Compiled: the averages of `slopes` over f = centre + deviation * points, for points (count, latents)."""
 
         def over(u: Any, centre: Any, deviation: Any, points: Any) -> Any:
-            found = jax.vmap(lambda point: self.slopes(u, centre + deviation * point[:, None]))(points)
+            found = over_axes(lambda point: self.slopes(u, centre + deviation * point[:, None]))(points)
             return jax.tree.map(lambda one: one.mean(0), found)
 
         return jax.jit(over)

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.compiled import ONE_FUNCTION, SMALL
-from ellipslice.engines.loops import KNOWN, CompiledTarget, as_one_function
+from ellipslice.engines.loops import CompiledTarget
 from ellipslice.engines.tracing import Program, TracedLikelihood, largest_array, operations
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
+from ellipslice.undocumented import jaxprs, matrices, xla_loop
+from ellipslice.undocumented.operations import ONE_FUNCTION, SMALL
 
 _MOVE = EllipticalSlice()
 
@@ -38,10 +39,16 @@ def update(key: Any, f: Any, value: Any, nu: Any, log_likelihood: Callable[[Any]
             f"log_likelihood must return one number, but it returned an array of shape {traced.out_avals[0].shape}. "
             "Did you forget to sum over the observations?"
         )
-    likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
     words = key if jnp.issubdtype(key.dtype, np.unsignedinteger) else jax.random.key_data(key)
-    arguments = likelihood, words[:2], State(f, jnp.asarray(value, f.dtype)), nu
-    return (_alone if _fits_one_function(likelihood, f) else _search)(*arguments)
+    arguments = words[:2], State(f, jnp.asarray(value, f.dtype)), nu
+    if not jaxprs.can_read():
+        return _search(lambda f: jnp.asarray(log_likelihood(f), f.dtype), *arguments)
+    if jax.default_backend() == "cpu":
+        traced = matrices.by_single_matrices(traced)
+    likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
+    if _fits_one_function(likelihood, f):
+        return _alone(likelihood, *arguments)
+    return (_one_by_one if likelihood.program.one_by_one else _search)(likelihood, *arguments)
 
 
 def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
@@ -55,7 +62,7 @@ def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, 
     return CompiledTarget(likelihood).search(_MOVE, Noise(nu, level, nth), state)
 
 
-_one_function = jax.jit(as_one_function, static_argnums=(0, 1))
+_one_function = jax.jit(xla_loop.as_one_function, static_argnums=(0, 1))
 
 
 @jax.custom_batching.custom_vmap
@@ -72,10 +79,33 @@ def _together(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
     return result, jax.tree.map(lambda _: True, result)
 
 
+@jax.custom_batching.custom_vmap
+def _one_by_one(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
+    """The search for a log-likelihood whose operations are not all known to bear batches."""
+    return _search(likelihood, words, state, nu)
+
+
+@_one_by_one.def_vmap
+def _in_turn(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
+    """Chains that are batched are run one after the other: several matrices at once might be waited for for ever."""
+    leaves, structure = jax.tree.flatten(arguments)
+    which = jax.tree.leaves(batched)
+
+    def one(own: list[Any]) -> Any:
+        rest = iter(own)
+        mine = [next(rest) if yes else leaf for leaf, yes in zip(leaves, which, strict=True)]
+        return _search(*jax.tree.unflatten(structure, mine))
+
+    result = jax.lax.map(one, [leaf for leaf, yes in zip(leaves, which, strict=True) if yes])
+    return result, jax.tree.map(lambda _: True, result)
+
+
 def _fits_one_function(likelihood: TracedLikelihood, f: Any) -> bool:
+    known = operations(likelihood, f.size, f.dtype)
     return (
-        KNOWN
-        and jax.default_backend() == "cpu"
-        and operations(likelihood) <= ONE_FUNCTION
-        and max(f.size, largest_array(likelihood)) <= SMALL
+        jax.default_backend() == "cpu"
+        and known is not None
+        and known <= ONE_FUNCTION
+        and max(f.size, largest_array(likelihood, f.size, f.dtype)) <= SMALL
+        and xla_loop.possible()
     )

@@ -21,7 +21,7 @@ from ellipslice.engines.barrier_free import Wanted, barrier_free_block
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.loops import evaluate_together
-from ellipslice.engines.threads import cores
+from ellipslice.engines.tracing import threads_for
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import draw_block
@@ -100,7 +100,9 @@ class DeviceMover(Mover):
     def move(self, particles: Particles, powers: np.ndarray) -> Moved:
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)
         trace, totals = np.empty((len(powers), self.count)), np.zeros(3, np.int64)
-        with ThreadPoolExecutor(min(len(self._groups), cores()), "ellipslice-move") as pool:
+        with jax_settings():
+            threads = threads_for(self._likelihood, f.shape[1])
+        with ThreadPoolExecutor(min(len(self._groups), threads), "ellipslice-move") as pool:
             one = partial(self._move_group, particles, powers)
             for group, (state, rows, counts) in zip(self._groups, pool.map(one, range(len(self._groups))), strict=True):
                 f[group], log_likelihood[group], trace[:, group] = state.f, state.log_likelihood, rows

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import cho_solve
 
+from ellipslice.engines.tracing import over_axes
 from ellipslice.references.sites import Sites, white_root
 
 STEPS = 100
@@ -61,7 +62,7 @@ def slopes(log_likelihood: Callable[[Any], Any], f: Any) -> tuple[Any, Any, Any]
         slope, bend = jax.jvp(gradient, (f,), (jnp.ones_like(f),))
     else:
         alone = jnp.eye(len(f))[:, :, None] * jnp.ones_like(f)
-        slope, bends = gradient(f), jax.vmap(lambda along: jax.jvp(gradient, (f,), (along,))[1])(alone)
+        slope, bends = gradient(f), over_axes(lambda along: jax.jvp(gradient, (f,), (along,))[1])(alone)
         bend = jnp.einsum("iij->ij", bends)
     return log_likelihood(f), slope, bend
 

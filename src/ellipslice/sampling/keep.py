@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from ellipslice.engines.tracing import over_axes
 from ellipslice.posterior import CentredLikelihood
 
 Kept = dict[str, np.ndarray]
@@ -71,7 +72,7 @@ class Keep:
         def one(state: Any) -> Mapping[str, Any]:
             return self._named(self._centred.apply(self._function, state))  # type: ignore[arg-type]
 
-        traced = jax.jit(jax.vmap(jax.vmap(one)))
+        traced = jax.jit(over_axes(one, 2))
         try:
             there = traced(f[:1, :1])
             here = self(np.asarray(f[0, :1]))

@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.engines.base import Batch, Piece
 from ellipslice.moves import Info, State
 from ellipslice.sampling.keep import Keep, Kept
-from ellipslice.sampling.room import empty_room, fetch
+from ellipslice.undocumented.memory import empty_room, fetch
 
 STATISTICS = {"total_log_likelihood": np.float64, "proposals": np.int64} | {
     name: {"stuck": np.bool_, "angle": np.float64}.get(name, np.int64) for name in Info._fields

@@ -24,6 +24,7 @@ from ellipslice.sampling.suspicions import warn_if_random
 from ellipslice.sampling.traces import Traces
 from ellipslice.sampling.until import Judge
 from ellipslice.sampling.warn import warn
+from ellipslice.undocumented.registry import taken
 
 if TYPE_CHECKING:
     import xarray
@@ -116,6 +117,9 @@ class Session:
             "stopped_by": self.stopped_by,
             "sampling_time": self.spent + time.perf_counter() - self.began,
         }
+        before = self.home.journal["attributes"].get("degraded", "") if isinstance(self.home, Store) else ""
+        if fallbacks := {*filter(None, before.split("; ")), *taken(self.began)}:
+            told["degraded"] = "; ".join(sorted(fallbacks))
         if "reference" in self.attributes:
             told["reference_first_accepted"] = counts.first_accepted / max(1, counts.updates)
         if self.judge is not None:

@@ -50,7 +50,7 @@ PRIVATE = ".ellipslice"
 
 CHANGING = (
     *("draws", "updates", "evaluations", "proposals", "nan_evaluations", "stuck_updates", "interrupted", "stopped_by"),
-    *("sampling_time", "goals", "effective_size", "rhat", "reference_first_accepted"),
+    *("sampling_time", "goals", "effective_size", "rhat", "reference_first_accepted", "degraded"),
 )
 """Attributes that a commit may change; the others stay as they are written at the start."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.sampling import room
+from ellipslice.undocumented import memory as room
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere NumPy's memory is used")
 

@@ -1,0 +1,12 @@
+"""`python -m ellipslice.undocumented`: what is used that nobody promised, and whether it works here."""
+
+from __future__ import annotations
+
+import sys
+
+import jax
+
+from ellipslice.undocumented import table
+
+if __name__ == "__main__":
+    sys.stdout.write(f"JAX {jax.__version__}\n{table()}\n")

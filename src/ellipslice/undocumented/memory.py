@@ -1,0 +1,183 @@
+"""Memory: arrays that are written to bit by bit, from front to back, and what glibc's malloc is told.
+
+Only Linux is asked for anything. Elsewhere, and where it cannot do so, memory is NumPy's, and nothing but time is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import weakref
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ellipslice.undocumented.registry import first_line, note
+
+KEPT = "memory that is kept"
+PAGES = "small pages"
+FETCHED = "pages fetched together"
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
+"""What glibc's `malloc.h` calls these with M_ before them."""
+
+KEEP = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
+"""Bytes: arrays up to the first stay in the heap, which is never handed back, and grows in steps of the last."""
+
+DRAWS = 1 << 30
+"""Bytes of draws that were let go, whose memory is kept for other draws, at most."""
+
+_kept_memory = 0
+
+
+def keep_memory() -> None:
+    """Tell glibc's malloc, and ourselves, to keep what is freed."""
+    global _kept_memory
+    _kept_memory = DRAWS
+    mallopt = _of_system("mallopt")
+    if isinstance(mallopt, str):
+        note(KEPT, mallopt)
+    elif mallopt is not None:
+        for setting, value in KEEP.items():
+            mallopt(setting, value)
+
+
+def kept_memory() -> int:
+    """Bytes of draws whose memory is kept for other draws when they are let go."""
+    return _kept_memory
+
+
+def probe_kept() -> str | None:
+    """Return why glibc cannot be told to keep memory; None if it can, or there is no Linux."""
+    mallopt = _of_system("mallopt")
+    return mallopt if isinstance(mallopt, str) else None
+
+
+def probe_fetched() -> str | None:
+    """Return why pages are not fetched together; None if they are, or there is no Linux."""
+    madvise = _of_system("madvise")
+    return madvise if isinstance(madvise, str) else None
+
+
+def probe_pages() -> str | None:
+    """Return why pages are as NumPy asks for them; None if they are small, or there is no Linux."""
+    module = _mmap()
+    return module if isinstance(module, str) else None
+
+
+@cache
+def _of_system(name: str) -> Any:
+    """A function of Linux's C library; None on other systems; or why there is none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import ctypes
+
+        return getattr(ctypes.CDLL(None), name)
+    except Exception as error:  # noqa: BLE001  musl has no mallopt, and Python may be built without ctypes
+        return f"the system has no {name} ({first_line(error)})"
+
+
+@cache
+def _mmap() -> Any:
+    """Python's module; None on other systems than Linux; or why there is none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import mmap
+
+        _ = mmap.MAP_PRIVATE, mmap.MAP_ANONYMOUS
+    except Exception as error:  # noqa: BLE001  Python may be built without it
+        return f"there is no mmap ({first_line(error)})"
+    return mmap
+
+
+LARGE = 2**22
+"""Bytes of an array for which the system is asked directly, as NumPy does; of smaller ones pages are used again."""
+
+MUCH = 2**16
+"""Bytes that are worth a call of the system."""
+
+_POPULATE_WRITE = 23
+"""What Linux calls this with MADV_ before it; since 5.14."""
+
+_PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
+
+
+def empty_room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose memory the system hands over as it is reached; after `fast_cpu()`, that of one that was let go.
+
+    NumPy would ask for huge pages: where a virtual machine's host has to fetch them that took five times as long.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    module = None if size < LARGE else _mmap()
+    if isinstance(module, str):
+        note(PAGES, module)
+    return np.empty(shape, dtype) if module is None or isinstance(module, str) else np.asarray(_Room(shape, dtype))
+
+
+def fetch(rows: np.ndarray) -> None:
+    """Have the system hand over all pages of some rows at once, before they are written to.
+
+    One by one, as they are reached, each costs an interrupt; and threads that need new pages wait for each other.
+    """
+    if rows.nbytes < MUCH or (madvise := _madvise()) is None:
+        return
+    if isinstance(madvise, str):
+        note(FETCHED, madvise)
+        return
+    owner: Any = rows
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if not (isinstance(owner, _Room) and owner.used_before):
+        start = rows.ctypes.data // _PAGE * _PAGE
+        madvise(start, rows.ctypes.data + rows.nbytes - start, _POPULATE_WRITE)  # where it cannot, nothing is lost
+
+
+class _Room:
+    """What an array and its views hold on to; when all are gone its memory may be kept for the next."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
+        size = math.prod(shape) * dtype.itemsize
+        kept = _take(size)
+        self.used_before = kept is not None
+        module = _mmap()
+        pages = kept or module.mmap(-1, size, module.MAP_PRIVATE | module.MAP_ANONYMOUS)
+        address = np.frombuffer(pages, np.uint8).ctypes.data
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (address, False), "version": 3}
+        weakref.finalize(self, _keep, pages).atexit = False
+
+
+_KEPT: list[Any] = []
+
+
+def _keep(pages: Any) -> None:
+    """For the next, if so much is to be kept: the last ones."""
+    _KEPT.append(pages)
+    while _KEPT and sum(map(len, _KEPT)) > kept_memory():
+        _KEPT.pop(0)
+
+
+def _take(size: int) -> Any:
+    """Memory for an array, if some was kept that is not much too large."""
+    for pages in list(_KEPT):
+        if size <= len(pages) <= 2 * size:
+            with contextlib.suppress(ValueError):  # another thread has it
+                _KEPT.remove(pages)
+                return pages
+    return None
+
+
+@cache
+def _madvise() -> Any:
+    """Linux's function (Python's own holds its lock meanwhile); None on other systems; or why there is none."""
+    madvise = _of_system("madvise")
+    if madvise is None or isinstance(madvise, str):
+        return madvise
+    import ctypes
+
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return madvise

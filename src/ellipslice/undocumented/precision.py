@@ -1,0 +1,61 @@
+"""Constants of a program in the precision that JAX is set to.
+
+JAX (0.9 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it again
+in the other precision: after a trace in double precision, a program in single precision has constants in double
+precision, and cannot be compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.undocumented.jaxprs import core, equations, is_literal, parts, run
+
+
+def as_array(part: Any) -> Any:
+    """Return a constant as an array of JAX in the precision that it is set to, from an object that it has not met."""
+    if isinstance(part, jax.Array):
+        return jnp.asarray(part)
+    values = np.asarray(part).view()
+    return jnp.asarray(values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False))
+
+
+def in_precision(traced: Any) -> Any:
+    """The same program; without jitted functions in it, if one of them has constants of another precision."""
+    if not any(_is_foreign(constant) for equation in equations(traced.jaxpr) for constant in _constants(equation)):
+        return traced
+    return jax.make_jaxpr(lambda *arguments: _inlined(traced.jaxpr, traced.consts, *arguments))(*traced.in_avals)
+
+
+def _constants(equation: Any) -> list[Any]:
+    closed = core().ClosedJaxpr
+    return [constant for part in parts(equation) if isinstance(part, closed) for constant in part.consts]
+
+
+def _is_foreign(constant: Any) -> bool:
+    own = not isinstance(constant, jax.Array) and isinstance(constant, np.ndarray)
+    return own and jax.dtypes.canonicalize_dtype(constant.dtype) != constant.dtype
+
+
+def _inlined(jaxpr: Any, constants: Any, *arguments: Any) -> Any:
+    """Evaluate a program without calls of jitted functions, and with constants of the precision that JAX is set to."""
+    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(as_array, constants), strict=True))
+    known |= dict(zip(jaxpr.invars, arguments, strict=True))
+
+    def value(variable: Any) -> Any:
+        return variable.val if is_literal(variable) else known[variable]
+
+    for equation in jaxpr.eqns:
+        inner, inputs = equation.params.get("jaxpr"), [value(variable) for variable in equation.invars]
+        if equation.primitive.name in ("jit", "pjit") and isinstance(inner, core().ClosedJaxpr):
+            results = _inlined(inner.jaxpr, inner.consts, *inputs)
+        else:
+            variables = [variable for variable in equation.invars if not is_literal(variable)]
+            alone = jaxpr.replace(constvars=[], invars=variables, outvars=equation.outvars, eqns=[equation])
+            results = run(alone, [], *(known[variable] for variable in variables))
+        known.update(zip(equation.outvars, results, strict=True))
+    return [value(variable) for variable in jaxpr.outvars]

@@ -1,0 +1,113 @@
+"""A run says which fallbacks it took, and only then; what reads programs never costs the compiled engine."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ellipslice as es
+from ellipslice.engines import elementwise, tracing, updaters
+from ellipslice.engines.site_program import Elementwise
+from ellipslice.posterior import Posterior
+from ellipslice.references.fit import read_terms
+from ellipslice.settings import on_cpu
+from ellipslice.undocumented import jaxprs, xla_loop
+
+PRIOR = es.Dense(np.exp(-np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0)))))
+Y = np.array([0.0, 1.0, 0.0, 3.0, 1.0, 2.0, 0.0, 1.0])
+OPTIONS = {"draws": 10, "warmup": 0, "chains": 2, "seed": 1, "progress": False}
+
+
+def own(f):
+    return jnp.sum(Y * f - jnp.exp(f))
+
+
+def run(log_likelihood=own, **options):
+    return es.sample(log_likelihood, PRIOR, **(OPTIONS | options))
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return run()
+
+
+def raises(*arguments, **options):
+    raise RuntimeError("a release to come")
+
+
+def test_a_usual_run_says_nothing(usual):
+    assert "degraded" not in usual.attrs
+    assert "degraded" not in run(engine="host", draws=2).attrs
+
+
+def test_versions_that_are_not_known_are_said_and_only_by_runs_that_would_gain(monkeypatch, usual, tmp_path):
+    monkeypatch.setattr(xla_loop, "KNOWN", ((0, 1), (0, 2)))
+    tree = run(store=tmp_path / "run.zarr")
+    assert tree.attrs["degraded"].startswith("loops as one function: JAX is ")
+    np.testing.assert_allclose(tree.posterior.f, usual.posterior.f, rtol=1e-6)
+    assert "degraded" not in run(engine="host", draws=2).attrs
+    monkeypatch.undo()
+    assert "degraded" not in run().attrs
+    again = es.resume(tmp_path / "run.zarr", own, draws=12, progress=False)
+    assert again.attrs["degraded"] == tree.attrs["degraded"]  # some of its draws were made so
+
+
+BROKEN = {
+    "reading a sum": (elementwise._Reader, "read", "reading programs: a log-likelihood could not be read as a sum"),
+    "running a sum": (Elementwise, "parts", "sums in lanes: a log-likelihood could not be read"),
+    "names": (jaxprs, "called_name", "reading programs: a log-likelihood could not be read as a sum"),
+    "taking apart": (jaxprs, "has_hidden_data", "reading programs: a log-likelihood could not be taken apart"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_goes_wrong_while_programs_are_read_costs_neither_engine_nor_answer(monkeypatch, usual, what):
+    owner, name, said = BROKEN[what]
+    monkeypatch.setattr(owner, name, raises)
+    function = own if what != "names" else lambda f: jnp.sum(Y * f) - jnp.sum(jnp.logaddexp(0.0, f) * 3.0)
+    tree = run(function)
+    assert tree.attrs["engine"] == "compiled"
+    assert tree.attrs["engine_reason"] == "JAX can trace the log-likelihood"
+    assert said in tree.attrs["degraded"]
+    assert "a release to come" in tree.attrs["degraded"]
+    if function is own:
+        np.testing.assert_allclose(tree.posterior.f, usual.posterior.f, rtol=1e-6)
+
+
+def test_without_derivatives_there_are_no_planes_and_the_chain_is_the_same(monkeypatch):
+    likelihood = es.likelihoods.Poisson(Y)
+    usual = run(likelihood)
+    monkeypatch.setattr(updaters, "expand", raises)
+    tree = run(likelihood)
+    assert "tangent planes: the log-likelihood could not be differentiated" in tree.attrs["degraded"]
+    np.testing.assert_array_equal(tree.posterior.f, usual.posterior.f)
+
+
+def test_a_reference_says_why_it_cannot_read_a_sum(monkeypatch):
+    with on_cpu():
+        assert not isinstance(read_terms(Posterior(PRIOR, own)), str)
+        monkeypatch.setattr(elementwise._Reader, "read", raises)
+        assert "could not be read (RuntimeError: a release to come)" in str(read_terms(Posterior(PRIOR, own)))
+
+
+def test_an_error_of_the_users_stays_the_users():
+    def wrong(f):
+        return float(f[0])
+
+    tree = run(wrong, draws=2)
+    assert tree.attrs["engine"] == "host"
+    assert "JAX cannot trace the log-likelihood" in tree.attrs["engine_reason"]
+    assert "degraded" not in tree.attrs
+
+
+def test_where_nothing_is_known_one_thread_evaluates_one_by_one(monkeypatch):
+    monkeypatch.setattr(jaxprs, "core", lambda: "it is gone")
+    with on_cpu():
+        likelihood = tracing.compilable(Posterior(PRIOR, own).log_likelihood, 8)
+        assert isinstance(likelihood, tracing.UnreadLikelihood)
+        for one in (likelihood, es.likelihoods.Poisson(Y)):
+            assert tracing.operations(one, 8) is None
+            assert tracing.threads_for(one, 8) == 1
+        values = tracing.over_many(likelihood)(jnp.asarray([Y, 0 * Y]))
+        np.testing.assert_allclose(values, [own(Y), own(0 * Y)])
