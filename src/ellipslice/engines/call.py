@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.posterior import Posterior, as_log_likelihood, explain
+from ellipslice.undocumented import jaxprs, precision
 
 IN_PLACE = "log_likelihood changes its argument in place. Work on a copy: f = f.copy()."
 
@@ -30,6 +31,8 @@ class Call:
         )
         """The user's own function where it takes the flat vector as it is, sparing the shift and the reshaping."""
         self._batched = function if plain else self._centred.batch
+        # A jitted function would keep its data in double precision, and fail when it is called by hand in single.
+        self._first = self._centred.with_function(jaxprs.plain(function))
 
         self.read_only = False
         """Whether the function is given arrays it cannot write to, so that one that does is found out at once."""
@@ -40,24 +43,29 @@ class Call:
             self._check_batches(f)
         frozen = f.copy()
         frozen.flags.writeable = False
+        stale = False
         try:
             with warnings.catch_warnings(record=True) as said:
-                result = self._centred(frozen)
+                result = self._first(frozen)
             self.read_only = not said  # some libraries take such an array, and complain
         except Exception as error:
             # Of those that leave the array alone, some still want one they could write to: C extensions, for one.
             if "destination is read-only" in str(error) or "output array is read-only" in str(error):
                 raise ValueError(IN_PLACE) from error
+            result, stale = None, precision.is_stale(error)
+        if result is None:
+            if stale:
+                precision.clear_stale()
             result = self._call_writable(f)
         return as_log_likelihood(result)
 
     def _call_writable(self, f: np.ndarray) -> Any:
         given = f.copy()
         try:
-            result = self._centred(given)
+            result = self._first(given)
         except Exception as error:  # noqa: BLE001
             try:
-                return self._centred(jnp.asarray(f))  # some functions take only these
+                return self._first(jnp.asarray(f))  # some functions take only these
             except Exception:  # noqa: BLE001
                 self.explain(error, f)
                 raise error from None

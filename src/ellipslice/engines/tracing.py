@@ -22,7 +22,7 @@ from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented import jaxprs, matrices
 from ellipslice.undocumented.operations import COMPILED
-from ellipslice.undocumented.precision import as_array, in_precision
+from ellipslice.undocumented.precision import as_array, clear_stale, in_precision, is_stale
 from ellipslice.undocumented.registry import first_line, note
 
 
@@ -89,16 +89,21 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
     def value(f: Any) -> Any:
         return jnp.asarray(centred.with_function(function)(f), f.dtype)
 
-    traced = jax.make_jaxpr(value)(point)
-    if traced.out_avals[0].shape != ():
-        raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
-    if not jaxprs.can_read():
-        return UnreadLikelihood(value)
-    try:
-        return _taken_apart(traced, point)
-    except Exception as error:  # noqa: BLE001  JAX has traced it, so this is no fault of the user's
-        note(jaxprs.ITEM, f"a log-likelihood could not be taken apart ({first_line(error)})")
-        return UnreadLikelihood(value)
+    for is_last in (False, True):
+        traced = jax.make_jaxpr(value)(point)
+        if traced.out_avals[0].shape != ():
+            raise ValueError(f"it returned shape {traced.out_avals[0].shape}")
+        if not jaxprs.can_read():
+            break
+        try:
+            return _taken_apart(traced, point)
+        except Exception as error:  # noqa: BLE001  JAX has traced it, so this is no fault of the user's
+            if is_last or not is_stale(error):
+                note(jaxprs.ITEM, f"a log-likelihood could not be taken apart ({first_line(error)})")
+                break
+        del traced
+        clear_stale()
+    return UnreadLikelihood(value)
 
 
 def _taken_apart(traced: Any, point: Any) -> TracedLikelihood:

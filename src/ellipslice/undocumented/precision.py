@@ -2,11 +2,13 @@
 
 JAX (0.9 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it again
 in the other precision: after a trace in double precision, a program in single precision has constants in double
-precision, and cannot be compiled.
+precision, and cannot be compiled. The same happens to a user's jitted function of NumPy data that was called by hand,
+in single precision, before a run in double precision. What JAX keeps is let go by `jax.clear_caches`.
 """
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import jax
@@ -29,6 +31,17 @@ def in_precision(traced: Any) -> Any:
     if not any(_is_foreign(constant) for equation in equations(traced.jaxpr) for constant in _constants(equation)):
         return traced
     return jax.make_jaxpr(lambda *arguments: _inlined(traced.jaxpr, traced.consts, *arguments))(*traced.in_avals)
+
+
+def is_stale(error: Exception) -> bool:
+    """Whether JAX may have raised this because it has kept constants of another precision."""
+    return any(words in str(error) for words in ("verifier errors", "to have the same dtypes"))
+
+
+def clear_stale() -> None:
+    """Make JAX let go of the constants that it keeps. Call it where no exception or program refers to them any more."""
+    jax.clear_caches()
+    gc.collect()
 
 
 def _constants(equation: Any) -> list[Any]:
