@@ -101,6 +101,7 @@ def likelihood_of_one(likelihood, i):
     return lambda f: math.exp(y * f - math.exp(f)) / math.factorial(int(y))
 
 
+@pytest.mark.long_cases("Probit(3 labels)")
 @pytest.mark.parametrize(
     "likelihood", [Logistic([1.0, 1.0, -1.0]), Probit([1.0, -1.0, 1.0]), Poisson([3.0, 0.0, 1.0])], ids=repr
 )

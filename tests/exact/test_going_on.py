@@ -86,6 +86,7 @@ def test_a_run_goes_on(engine, name):
             np.testing.assert_array_equal(values, wanted)
 
 
+@pytest.mark.long_cases("CompiledEngine-local")
 @pytest.mark.parametrize(
     "move",
     [
@@ -112,6 +113,7 @@ def test_any_move_begins_anywhere(engine, move):
             np.testing.assert_array_equal(values, wanted[17:])
 
 
+@pytest.mark.long_cases("True")
 @pytest.mark.parametrize("double", [True, False])
 def test_chains_together_go_on_from_the_start_of_a_block(double, monkeypatch):
     monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)

@@ -202,6 +202,7 @@ LINES = RNG.standard_normal((40, 4))
 LABELS = np.where(LINES @ np.array([2.0, -1.0, 0.0, 1.0]) > 0, 1.0, -1.0)
 
 
+@pytest.mark.long_cases("ready-made-pilot", "own-pilot", "linear-auto", "linear-pilot")
 @pytest.mark.parametrize("way", ["auto", "laplace", "ep", "pilot", es.Dense(0.5 * SIGMA, mean=[1.0, 0.0, 0.0, 0.5])])
 @pytest.mark.parametrize("kind", ["ready-made", "own", "linear", "numpy"])
 def test_any_reference_gives_the_same_posterior(kind, way):
@@ -226,6 +227,7 @@ def test_any_reference_gives_the_same_posterior(kind, way):
             assert both[0].mean() == pytest.approx(both[1].mean(), abs=6 * error)
 
 
+@pytest.mark.long
 def test_named_latents_and_means():
     prior = es.Stack({"level": es.Diagonal([4.0], mean=1.0), "wave": es.Dense(SIGMA)})
 

@@ -406,6 +406,7 @@ def assert_conditionals_agree(conditional, expected, f, near=slice(None)):
     assert_same(covariance_of(conditional.prior), covariance_of(expected.prior), 1e-6)
 
 
+@pytest.mark.long
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 64), st.booleans(), ANY_SEED)
 def test_any_block_of_a_product(sizes, taken, sparse, seed):

@@ -47,6 +47,7 @@ def test_places_without_their_weights(monkeypatch):
         check_places(SEEN["Logistic"]())
 
 
+@pytest.mark.long
 def test_always_another_place(monkeypatch):
     monkeypatch.setattr(ensemble, "_choose", forget_its_own)
     with pytest.raises(AssertionError, match="standard errors off"):

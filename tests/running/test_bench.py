@@ -83,6 +83,7 @@ def test_the_picture_has_a_panel_for_each_problem_and_number_of_chains():
     assert "2 cores, some processor" in figure.texts[1].get_text()
 
 
+@pytest.mark.long
 def test_several_chains_with_both_settings():
     contestants = ["blackjax", "ours, ready-made" + FAST]
     with workers(contestants, "R01", np.zeros(200), 2) as made:
@@ -151,6 +152,7 @@ def test_every_name_is_a_contestant():
         make("nobody", problem("R01"), np.zeros(200), 1)
 
 
+@pytest.mark.long
 def test_a_process_has_settings_and_memory_of_its_own():
     """Memory is that of the contestant, which stores 41 MB here, and not of this process."""
     here = np.ones(2**26)
@@ -181,6 +183,7 @@ def test_a_process_that_is_killed_is_an_error():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "blackjax.py").write_text("raise ModuleNotFoundError(\"No module named 'blackjax'\")")
     monkeypatch.syspath_prepend(str(tmp_path))  # processes have our path
