@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache, partial
 from math import pi
 from typing import Any
 
@@ -330,7 +331,7 @@ def _with_and_without_mean() -> tuple[dict[str, Callable[[], Prior]], dict[str, 
         means = {"": 0.0} if name in _STRUCTURED and word in met else {"": 0.0, ", mean 1.5": 1.5}
         met.add(word)
         for suffix, mean in means.items():
-            priors[name + suffix] = lambda make=make, mean=mean: make(mean)
+            priors[name + suffix] = cache(partial(make, mean))  # priors are frozen, and some take a second to make
             if covariance is not None:
                 covariances[name + suffix] = covariance
     priors["Dense, a mean per value"] = lambda: Dense(CORRELATED, [1.0, -2.0, 0.0])

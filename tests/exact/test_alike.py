@@ -23,9 +23,10 @@ def shaken(prior, by):
     return serial.read(written.tree, arrays)
 
 
-@pytest.mark.parametrize("name", [name for name, make in PRIORS.items() if serial.write(make()).whole])
+@pytest.mark.parametrize("name", [name for name in PRIORS if "FromDraws" not in name and "routine" not in name])
 def test_every_prior_is_like_itself_shaken_by_rounding_and_not_by_more(name):
     prior = PRIORS[name]()
+    assert serial.write(prior).whole
     assert alike(prior, shaken(prior, 1e-13))
     assert not alike(prior, shaken(prior, 1e-3))
 
