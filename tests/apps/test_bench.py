@@ -164,6 +164,7 @@ def test_a_process_has_settings_and_memory_of_its_own():
     assert told["effective_per_update"] > 0
 
 
+@pytest.mark.long
 def test_an_error_in_a_process_is_the_error_here():
     with pytest.raises(ValueError, match="no contestant 'nobody'"), workers(["nobody"], "R01", np.zeros(200), 1):
         pass

@@ -89,6 +89,7 @@ def test_a_fit_writes_a_folder(run, table):
     assert settings["asked"]["seed"] == 5
 
 
+@pytest.mark.long
 def test_the_draws_are_those_of_the_model(run):
     """What the command line runs is what the library gives for the same priors and data."""
     import numpyro.distributions as dist
@@ -173,6 +174,7 @@ CASES = {
 }
 
 
+@pytest.mark.long_cases("gaussian", "student-t", "probit", "negative-binomial")
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_every_likelihood(likelihood, table, tmp_path):
     out = tmp_path / "run"
@@ -233,6 +235,7 @@ def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
     assert ("noise" in problem.medians) == gaussian
 
 
+@pytest.mark.long
 def test_two_inputs_have_maps_and_parquet_is_read(table, tmp_path):
     pd.read_csv(table).to_parquet(tmp_path / "table.parquet")
     out = tmp_path / "run"
@@ -252,6 +255,7 @@ def test_three_inputs_have_no_picture(table, tmp_path):
     ellipslice("report", out)
 
 
+@pytest.mark.long
 def test_dates(table, tmp_path):
     out = tmp_path / "run"
     later = tmp_path / "later.csv"
@@ -268,6 +272,7 @@ def test_dates(table, tmp_path):
     assert "must hold dates" in ellipslice("resume", out, "--at", later, code=2).stderr
 
 
+@pytest.mark.long
 def test_events(tmp_path):
     coal = es.data.coal_mining()
     pd.DataFrame({"date": [str(date) for date in coal.dates]}).to_csv(tmp_path / "coal.csv", index=False)
@@ -287,6 +292,7 @@ def test_events(tmp_path):
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_more_draws_are_those_of_a_longer_run(table, tmp_path):
     given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
     for name, draws in (("part", 20), ("whole", 50)):
@@ -307,6 +313,7 @@ def test_goals(table, tmp_path):
     assert more["draws"] > found["draws"]
 
 
+@pytest.mark.long
 def test_a_fit_begun_and_not_yet_drawn_can_be_gone_on_with(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run/draws.zarr")
@@ -407,6 +414,7 @@ def test_help_has_examples(name):
     assert name in ellipslice("--help").stdout
 
 
+@pytest.mark.long
 def test_shell_completion():
     environment = {**os.environ, "_ELLIPSLICE_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     done = [
@@ -420,6 +428,7 @@ def test_shell_completion():
 OUTPUT = {"capture_output": True, "text": True, "check": False, "timeout": 60}
 
 
+@pytest.mark.long
 def test_names_of_columns_are_text_and_not_html(tmp_path):
     path, name = tmp_path / "a.csv", "<script>alert(1)</script>"
     pd.DataFrame({name: np.arange(6.0), "y": np.arange(6) % 3}).to_csv(path, index=False)
@@ -479,6 +488,7 @@ def test_a_large_grid_is_taken_and_other_places_are_not():
         Problem(settings, Data(side + 0.01 * np.arange(len(side))[:, None], np.ones(len(side))))
 
 
+@pytest.mark.long
 def test_a_long_series_from_a_table(tmp_path):
     data = long_data()
     table = tmp_path / "long.csv"

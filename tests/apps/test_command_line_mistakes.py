@@ -138,6 +138,7 @@ def test_yes_and_no_are_spoken_of_only_for_what_was_seen(content, given, says, t
     assert says in " ".join(ellipslice("fit", table, *given, "--out", table.parent / "run", code=2).stderr.split())
 
 
+@pytest.mark.long
 def test_one_event_in_a_known_window_is_data(table, tmp_path):
     table.write_text("when\n3.5\n")
     given = ("fit", table, "--events", "when", "--cells", 4, "--lengthscale", 2.0, "--amplitude", 1.0, *SHORT)

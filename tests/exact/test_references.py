@@ -202,6 +202,7 @@ LINES = RNG.standard_normal((40, 4))
 LABELS = np.where(LINES @ np.array([2.0, -1.0, 0.0, 1.0]) > 0, 1.0, -1.0)
 
 
+@pytest.mark.long_cases("numpy-auto", "numpy-pilot")
 @pytest.mark.long_cases("ready-made-pilot", "own-pilot", "linear-auto", "linear-pilot")
 @pytest.mark.parametrize("way", ["auto", "laplace", "ep", "pilot", es.Dense(0.5 * SIGMA, mean=[1.0, 0.0, 0.0, 0.5])])
 @pytest.mark.parametrize("kind", ["ready-made", "own", "linear", "numpy"])

@@ -162,6 +162,7 @@ def test_look_ahead_changes_no_bit_from_a_start_at_zero(engine):
     assert_same(alone, sample("matrix product", engine, look_ahead=8, initial=zero))
 
 
+@pytest.mark.long_cases("matrix product, 767-aheads1", "Poisson, 767-aheads2")
 @pytest.mark.parametrize(
     ("name", "aheads"),
     [
@@ -262,7 +263,16 @@ CONCAVE = {
 }
 
 
-@pytest.mark.parametrize("move", ["EllipticalSlice", "AuxiliaryEllipse", "EllipticalSlice, narrow, halve"])
+@pytest.mark.parametrize(
+    "move",
+    [
+        "EllipticalSlice",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("AuxiliaryEllipse", "EllipticalSlice, narrow, halve")
+        ),
+    ],
+)
 @pytest.mark.parametrize("name", CONCAVE)
 def test_tangent_planes_change_no_bit(name, move):
     """They only spare evaluations."""
