@@ -32,8 +32,8 @@ proof: $(VENV)/.installed-test  ## calibration over many fits and many seeds; re
 	@$(QUIET_THREADS) $(BIN)/python tests/proof/run.py
 
 gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(VENV)/.installed-test)  ## tests and a short benchmark on a GPU; GPU_PYTHON=python3 names an interpreter that has JAX for it
-	@PYTHONPATH=src $(GPU_PYTHON) -m pytest -m gpu tests/gpu
-	@PYTHONPATH=src $(GPU_PYTHON) -m ellipslice bench --problems R01 --chains 256 --seconds 0.5 --rounds 3 --out gpu_bench.json
+	@PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -m gpu tests/gpu
+	@PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m ellipslice bench --problems R01 --chains 256 --seconds 0.5 --rounds 3 --out gpu_bench.json
 
 docs: $(VENV)/.installed-docs  ## build the pages, examples run: docs/_build/html/index.html (first ten minutes, then seconds)
 	@$(QUIET_THREADS) $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html

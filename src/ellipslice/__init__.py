@@ -34,7 +34,10 @@ from ellipslice.references import approximate_evidence
 from ellipslice.sampling import Until, join, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
-__version__ = importlib.metadata.version("ellipslice")
+try:
+    __version__ = importlib.metadata.version("ellipslice")
+except importlib.metadata.PackageNotFoundError:
+    __version__ = "not installed as a package"  # run from a checkout
 
 __all__ = [
     "Dense",

@@ -52,19 +52,22 @@ class Keep:
         rows = [self._row(self._function, state) for state in f]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
-    def of_batch(self, f: Any) -> Kept:
-        """The same of states on a device, shape (draws, chains, size); there, if the function can be compiled."""
+    def of_batch(self, f: Any, rows: slice) -> Kept:
+        """The same of some draws on a device, of shape (draws, chains, size); there, if the function can be compiled.
+
+        Rows outside of `rows` may be anything: no update has written to them, and on a GPU nobody has emptied them.
+        """
         if self._function is False:
             return {}
         if self._function is not None and not self._tried_to_trace:
             self._traced, self._tried_to_trace = self._try_to_trace(f), True
         if self._traced is not None:
-            return {name: np.asarray(values) for name, values in self._traced(f).items()}
-        f = np.asarray(f)
+            return {name: np.asarray(values)[rows] for name, values in self._traced(f).items()}
+        f = np.asarray(f)[rows]
         if self._function is None:
             return self._centred.unpack(f)
-        rows = self(f.reshape(-1, f.shape[-1]))
-        return {name: values.reshape(*f.shape[:2], *values.shape[1:]) for name, values in rows.items()}
+        kept = self(f.reshape(-1, f.shape[-1]))
+        return {name: values.reshape(*f.shape[:2], *values.shape[1:]) for name, values in kept.items()}
 
     def _try_to_trace(self, f: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         """The user's function as compiled code, if JAX can trace it and what it traced does the same."""

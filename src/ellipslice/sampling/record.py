@@ -155,7 +155,8 @@ class Record:
         _check_finite(totals.highest)
         skip = self.draws - batch.first
         if skip < count:
-            latents = {n: np.moveaxis(v[skip:count], 1, 0) for n, v in self._keep.of_batch(batch.f).items()}
+            kept = self._keep.of_batch(batch.f, slice(skip, count))
+            latents = {name: np.moveaxis(values, 1, 0) for name, values in kept.items()}
             statistics = {"total_log_likelihood": batch.log_likelihood, "proposals": batch.info.evaluations}
             statistics |= batch.info._asdict()
             own = {name: values[skip:].T for name, values in statistics.items()}
