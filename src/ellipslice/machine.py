@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,13 @@ def version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed as a package"
+
+
+def commit() -> str:
+    """Return the commit of the checkout that this package is in, with a plus sign if tracked files were changed."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
+    try:
+        said = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not a git checkout"
+    return said.stdout.strip()

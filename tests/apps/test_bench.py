@@ -6,6 +6,7 @@ import importlib
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,6 +45,8 @@ def test_a_short_run_writes_its_results(tmp_path):
     assert "less what it had before" in result.output
     assert out.with_suffix(".png").stat().st_size > 10_000
     written = json.loads(out.read_text())
+    assert re.fullmatch(r"[0-9a-f]{40}\+?|not a git checkout", written["commit"])
+    assert written["arguments"]["problems"] == ["R01"]
     assert written["machine"]["cores"] >= 1
     found = {row["contestant"] for row in written["results"]}
     rivals = {"blackjax", "blackjax + fast_cpu", "NUTS (NumPyro)", "NumPy loop", "floor: draws alone"}

@@ -20,7 +20,6 @@ import argparse
 import importlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,9 +28,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 
-ROOT = Path(__file__).parents[2]
 PROOFS = ("evidence_coverage", "ranks", "ranks_with_hyperparameters")
 RESULTS = Path(__file__).parent / "results"
 
@@ -53,15 +51,6 @@ def prove(name: str, short: bool) -> dict[str, Any]:
         "problems": module.problems(results),
         "results": results,
     }
-
-
-def commit() -> str:
-    """Return the commit of the working tree, with a plus sign if tracked files were changed after it."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return said.stdout.strip() or "not a git checkout"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from ellipslice.bench.contestants import names
 from ellipslice.bench.device import device_contestants
 from ellipslice.bench.picture import draw
 from ellipslice.bench.worker import SHORT, Here, Timed, workers
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 from ellipslice.paper import PROBLEMS, Problem, problem
 from ellipslice.paper.figures import can_draw
 from ellipslice.priors import Dense
@@ -75,6 +75,8 @@ def run(
     gpu = jax.default_backend() == "gpu"
     if precision not in ("double", "single") or (precision == "single" and not gpu):
         raise ValueError(f'precision must be "double", or "single" on a GPU, but it is {precision!r}.')
+    arguments = {"problems": list(problems), "chains": list(chains), "seconds": seconds, "rounds": rounds}
+    arguments |= {"precision": precision, "nuts": nuts}
     console, results, load = Console(width=WIDTH), [], os.getloadavg()
     console.print(_internals())
     for name in problems:
@@ -86,7 +88,7 @@ def run(
             results += [{"problem": name, "chains": count, "precision": precision, **row} for row in rows]
             console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}, {precision}", rows))
             if out is not None:  # after each: a long run may be cut short
-                noted = {"machine": _machine(load), "results": results}
+                noted = {"commit": commit(), "arguments": arguments, "machine": _machine(load), "results": results}
                 out.write_text(json.dumps(noted, indent=1), encoding="utf8")
                 if can_draw():
                     draw(results, noted["machine"], out.with_suffix(".png"))
