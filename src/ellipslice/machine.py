@@ -52,9 +52,12 @@ def version(name: str) -> str:
 
 def commit() -> str:
     """Return the commit of the checkout that this package is in, with a plus sign if tracked files were changed."""
+    folder = Path(__file__).parent
+    if folder.parent.name != "src":  # installed, perhaps inside the checkout of something else
+        return "not a git checkout"
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
     try:
-        said = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "not a git checkout"
     return said.stdout.strip()
