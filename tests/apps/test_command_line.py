@@ -246,6 +246,7 @@ def test_two_inputs_have_maps_and_parquet_is_read(table, tmp_path):
     ellipslice("report", out)
 
 
+@pytest.mark.long
 def test_three_inputs_have_no_picture(table, tmp_path):
     out = tmp_path / "run"
     given = ("--x", "lon", "--x", "lat", "--x", "time", "--y", "value", *KNOWN, "--noise", 0.5, *SHORT, "--out", out)
@@ -333,6 +334,7 @@ def command(*arguments):
     return [sys.executable, "-c", program, *map(str, arguments)]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
 def test_stopped_by_ctrl_c_and_gone_on_with(table, tmp_path):
     out = tmp_path / "run"

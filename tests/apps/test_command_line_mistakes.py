@@ -73,6 +73,7 @@ def test_a_mistake_in_the_table_of_at_costs_no_time(name, table, tmp_path, no_dr
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_drop_missing_is_for_the_table_of_at_and_resume_checks_it_first(table, tmp_path, monkeypatch):
     out, at = tmp_path / "run", table.parent / "at.csv"
     at.write_text("t\n5\nNA\n7\n")

@@ -64,6 +64,7 @@ SCRIPTS = {
 """Those that are read from the top down, with what makes them small."""
 
 
+@pytest.mark.long_cases("engines", "regions", "time_series")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_draw_their_picture(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
@@ -114,6 +115,7 @@ def test_the_evidence_says_that_the_rate_of_explosions_changed(tmp_path, capsys)
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_a_regression_finds_the_weights(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "weights.png"
@@ -126,6 +128,7 @@ def test_a_regression_finds_the_weights(tmp_path, capsys):
             assert float(line.split()[-4]) < 0.5
 
 
+@pytest.mark.long
 def test_an_offset_is_better_by_itself(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     module, path = load("offset"), tmp_path / "offset.png"

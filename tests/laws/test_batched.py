@@ -368,12 +368,14 @@ def test_thinning_and_blocks_only_leave_out(monkeypatch):
             np.testing.assert_allclose(every[group][name][:, 2::3], thinned[group][name], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.long
 def test_a_chain_is_the_same_alone_and_with_any_look_ahead():
     together = run(chains=4)
     alone = run(chains=[2], look_ahead=4)
     np.testing.assert_allclose(together.posterior.f[2], alone.posterior.f[0], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.long
 def test_nothing_is_compiled_again_for_other_data_seeds_or_draws(caplog):
     def likelihood(y):
         return lambda f: -jnp.sum((f - y) ** 2)
@@ -425,6 +427,7 @@ def test_priors_that_draw_on_the_host_are_refused():
         es.sample(lambda f: -jnp.sum(f**2), prior, **OPTIONS)
 
 
+@pytest.mark.long
 def test_predictors_are_drawn_on_the_device_too():
     rng = np.random.default_rng(0)
     A, y = rng.normal(size=(30, 3)), np.sign(rng.normal(size=30))
