@@ -307,6 +307,19 @@ def test_a_position_that_does_not_fit_is_refused(algorithm, position, says):
         algorithm.step(jax.random.key(0), algorithm.init(position))
 
 
+@pytest.mark.parametrize(
+    ("covariance", "mean", "says"),
+    [
+        (np.eye(3)[:, :2], 0.0, r"cov has shape \(3, 2\); expected a square matrix"),
+        (np.eye(3), np.zeros(2), r"mean has shape \(2,\), but cov is for 3 values"),
+        (np.ones(3), np.zeros((3, 1)), r"mean has shape \(3, 1\), but cov is for 3 values"),
+    ],
+)
+def test_what_is_traced_and_does_not_fit_is_refused(covariance, mean, says):
+    with pytest.raises(ValueError, match=says):
+        jax.eval_shape(lambda cov: elliptical_slice(log_likelihood, mean=mean, cov=cov), covariance)
+
+
 @pytest.mark.parametrize("name", OLDEST)
 def test_releases_that_are_too_old_are_refused(name, monkeypatch):
     require(name)

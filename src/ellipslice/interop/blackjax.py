@@ -179,6 +179,13 @@ class _Gaussian(NamedTuple):
         cov = jnp.asarray(cov)
         if cov.ndim not in (1, 2):
             raise ValueError(f"cov has {cov.ndim} dimensions; expected 2, a matrix, or 1, variances.")
+        if cov.ndim == 2 and cov.shape[0] != cov.shape[1]:
+            raise ValueError(f"cov has shape {cov.shape}; expected a square matrix, (N, N), or variances, (N,).")
+        if jnp.shape(mean) not in ((), cov.shape[:1]):
+            raise ValueError(
+                f"mean has shape {jnp.shape(mean)}, but cov is for {len(cov)} values. Give a number or shape "
+                f"({len(cov)},)."
+            )
         factor = jnp.sqrt(cov) if cov.ndim == 1 else jnp.linalg.cholesky(cov)
 
         def draw(key: Any, dtype: Any) -> Any:
@@ -208,9 +215,13 @@ def _of_layout(prior: Prior) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]
         if not isinstance(latents, dict) or set(latents) != {name for name, _ in layout}:
             raise ValueError(f"the position must be a dict of {', '.join(name for name, _ in layout)}.")
         for name, shape in layout:
-            if jnp.shape(latents[name]) != shape:
-                what = "the position" if single else name
-                raise ValueError(f"{what} has shape {jnp.shape(latents[name])}, but the prior has shape {shape} there.")
+            value, what = latents[name], "the position" if single else name
+            if isinstance(value, dict | list | tuple):
+                raise ValueError(
+                    f"{what} is a {type(value).__name__}, but the prior has one array there, of shape {shape}."
+                )
+            if jnp.shape(value) != shape:
+                raise ValueError(f"{what} has shape {jnp.shape(value)}, but the prior has shape {shape} there.")
         flat = jnp.concatenate([jnp.ravel(latents[name]) for name, _ in layout])
 
         def back(flat: Any) -> Any:
