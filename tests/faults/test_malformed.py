@@ -219,6 +219,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long_cases("fit-missing argument")
 @pytest.mark.parametrize(("line", "words"), FIT + OTHERS)
 def test_a_mistaken_command_line(line, words, place, monkeypatch):
     monkeypatch.chdir(place)

@@ -207,6 +207,7 @@ def test_its_mean_and_draws_are_those_of_its_density(prior):
     assert np.abs(draws.mean(0) / (draws.std(0) / np.sqrt(len(draws)))).max() < LIMIT
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_zero_sum_normal_stays_in_its_plane():
     def model(y):
@@ -287,6 +288,7 @@ def test_a_prior_counted_twice_is_caught():
     compare_gaussian(samples["f"][..., None], np.array([2 / 3]), np.array([[1 / 6]]), "the answer to another question")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_what_does_not_follow_other_sites_is_caught():
     samples, _ = run_with_nuts(KeepsItsFirstCovariance(scaled))

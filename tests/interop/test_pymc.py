@@ -76,6 +76,7 @@ MODELS = {
 }
 
 
+@pytest.mark.long_cases("process, whitened")
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MODELS)
 def test_known_posteriors(name):
@@ -114,6 +115,7 @@ def test_batches_and_matrices():
     compare_gaussian(flat["matrix"], np.ones(6), np.kron(row, column), "matrix")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_that_depends_on_another_variable_of_ours():
     with pm.Model():
@@ -186,6 +188,7 @@ def by_turns(model, draws, number):
     return scale, 0.5 * scale[..., None] + np.sqrt(scale)[..., None] * white @ CHOLESKY.T
 
 
+@pytest.mark.long_cases("True")
 @pytest.mark.statistical
 @pytest.mark.parametrize("whitened", [False, True])
 def test_everything_follows_another_variable(whitened):
@@ -288,6 +291,7 @@ def test_a_prior_counted_twice_is_caught(monkeypatch):
     compare_gaussian(draws["f"], np.array([2 / 3]), np.array([[1 / 6]]), "the answer to another question")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_covariance_that_does_not_follow_is_caught(monkeypatch):
     real = module._Block._look

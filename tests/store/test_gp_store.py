@@ -79,6 +79,7 @@ print(write(model._problem(np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerpr
 """
 
 
+@pytest.mark.long
 def test_another_process_sees_the_same_model():
     """Whatever order it has its sets in."""
     found = set()
@@ -178,6 +179,7 @@ def test_a_path_that_is_taken_is_noticed_before_pilot_runs(made, monkeypatch):
         unknown().fit(X, Y, **SHORT | {"draws": 0})
 
 
+@pytest.mark.long
 def test_a_cox_process(tmp_path):
     events = es.data.coal_mining().years
     process = CoxProcess(kernels.ExpSquared(30.0), window=(1851, 1963), cells=20)

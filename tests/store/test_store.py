@@ -215,6 +215,7 @@ class Half:
         self._file.close()
 
 
+@pytest.mark.long_cases("together")
 @pytest.mark.parametrize("name", ["host", "thinned", "together", "a function"])
 def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkeypatch):
     monkeypatch.setattr("ellipslice.engines.host.TURN", 1e-9)  # an update of each chain, and a look at the clock
