@@ -127,6 +127,7 @@ def test_unknown_parameters_are_named_in_the_result():
     )
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_draws(unknown_fit):
     one, two = unknown_fit, UNKNOWN.fit(X, Y, **SHORT)
     np.testing.assert_array_equal(one.tree.posterior.f, two.tree.posterior.f)
@@ -139,6 +140,7 @@ def test_a_fit_may_have_a_goal():
     assert fit.tree.attrs["stopped_by"] == "goals"
 
 
+@pytest.mark.long
 def test_parameters_may_be_arrays_and_come_in_a_mapping():
     inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
     model = LatentGP(
@@ -157,6 +159,7 @@ def _scaled(scales):
     return tinygp.transforms.Linear(1 / scales, kernels.ExpSquared(1.0, distance=EUCLID))
 
 
+@pytest.mark.long
 def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host():
     def likelihood(y):
         return lambda f: float(stats.poisson.logpmf(y, np.exp(np.asarray(f))).sum())
@@ -167,6 +170,7 @@ def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host():
     assert set(fit.predict(X[:2]).data_vars) == {"latent"}
 
 
+@pytest.mark.long
 def test_several_latent_functions():
     def likelihood(y):
         return lambda mean, log_noise: jnp.sum(jax.scipy.stats.norm.logpdf(y, mean, jnp.exp(log_noise)))
@@ -276,6 +280,7 @@ def compare_near(fit, new, weights, means, variances):
             compare(inside * 1.0, weights @ (high - low), f"{name}, near its mean")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_predictions_hold_what_is_not_known_of_the_parameters(with_unknown_parameters):
     compare_near(*with_unknown_parameters)
@@ -366,6 +371,7 @@ def test_cox_processes_refuse(make, message):
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_pictures():
     curve = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT).plot()
     assert curve.get_ylabel() == "expected"
@@ -478,6 +484,7 @@ def test_tinygp_distances_are_named_when_they_are_no_covariance():
     assert "L2Distance" in "".join(raised.value.__notes__)
 
 
+@pytest.mark.long
 def test_robust_noise_has_unknown_parameters_too():
     model = LatentGP(
         kernels.ExpSquared(1.0), StudentT,
@@ -528,6 +535,7 @@ def test_large_grids_have_maps_at_their_points():
     assert mean.collections[0].get_array().size == 40 * 40
 
 
+@pytest.mark.long
 def test_data_far_from_0_can_be_sampled():
     """Their squares have more digits than there are; what they differ by is what counts."""
     rng = np.random.default_rng(4)

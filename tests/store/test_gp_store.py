@@ -25,6 +25,9 @@ SHORT = {"draws": 20, "warmup": 5, "chains": 2, "seed": 3, "progress": False}
 PRIORS = {"scale": dist.LogNormal(0.0, 0.5), "dispersion": dist.LogNormal(1.0, 0.5)}
 
 
+pytestmark = pytest.mark.long  # each model with unknown hyperparameters compiles for ten seconds and more
+
+
 def unknown(priors=PRIORS, kernel=kernels.ExpSquared, mean=0.2):
     return LatentGP(lambda scale: kernel(scale), NegativeBinomial, mean=mean, parameters=priors)
 
@@ -79,7 +82,6 @@ print(write(model._problem(np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerpr
 """
 
 
-@pytest.mark.long
 def test_another_process_sees_the_same_model():
     """Whatever order it has its sets in."""
     found = set()
@@ -179,7 +181,6 @@ def test_a_path_that_is_taken_is_noticed_before_pilot_runs(made, monkeypatch):
         unknown().fit(X, Y, **SHORT | {"draws": 0})
 
 
-@pytest.mark.long
 def test_a_cox_process(tmp_path):
     events = es.data.coal_mining().years
     process = CoxProcess(kernels.ExpSquared(30.0), window=(1851, 1963), cells=20)
