@@ -139,7 +139,7 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
     assert "they are this exception's `tree`" in caught.value.__notes__[0]
     tree = caught.value.tree
     made = tree.posterior.sizes["draw"]
-    assert made > 10
+    assert made > 0
     alone = es.sample(bowl, PRIOR, **{**OPTIONS, "draws": made})
     np.testing.assert_array_equal(tree.posterior.f, alone.posterior.f)
 
