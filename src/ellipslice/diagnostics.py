@@ -47,7 +47,7 @@ def verdict(tree: xarray.DataTree) -> str:
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
     latents, statistics = (as_numbers(group) for group in parts_of(tree))
-    chains, draws = latents.sizes["chain"], latents.sizes["draw"]
+    chains, draws = statistics.sizes["chain"], statistics.sizes["draw"]
     attrs = tree.attrs
     cost = attrs["evaluations"] / attrs["updates"]
     many = "chain" if chains == 1 else "chains"

@@ -180,7 +180,8 @@ def _log_determinant(rows: np.ndarray, pivots: np.ndarray) -> np.ndarray:
     if not rows.any():
         return np.asarray(-np.log(2 * np.pi))  # a point mass: the one row counts for nothing
     triangular = rows[:, pivots] if len(pivots) == rows.shape[1] else np.asarray(np.linalg.qr(rows.T, mode="r"))
-    return np.asarray(2 * np.sum(np.log(np.abs(triangular.diagonal()))))
+    with np.errstate(divide="ignore"):  # scales 1e300 apart underflow in a factor's product: minus infinity
+        return np.asarray(2 * np.sum(np.log(np.abs(triangular.diagonal()))))
 
 
 def as_factor(factor: Any) -> np.ndarray:
