@@ -9,11 +9,10 @@ find settings for moves that have some; priors are here, and the rest in `es.lik
 `es.testing` and `es.data`.
 """
 
-import importlib.metadata
-
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
 from ellipslice.engines.workers import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
+from ellipslice.machine import version as _version
 from ellipslice.marginal import evidence
 from ellipslice.moves import step
 from ellipslice.priors import (
@@ -34,10 +33,7 @@ from ellipslice.references import approximate_evidence
 from ellipslice.sampling import Until, join, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 
-try:
-    __version__ = importlib.metadata.version("ellipslice")
-except importlib.metadata.PackageNotFoundError:
-    __version__ = "not installed as a package"  # run from a checkout
+__version__ = _version("ellipslice")
 
 __all__ = [
     "Dense",

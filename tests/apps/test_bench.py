@@ -193,8 +193,7 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))  # processes have our path
     result = CliRunner().invoke(app, ["bench", "--problems", "R01", "--chains", "1"])
     assert result.exit_code == 2
-    assert result.output.strip().splitlines()[-1] == "error: No module named 'blackjax'"
-    assert "Traceback" not in result.output
+    assert result.output.strip() == "error: No module named 'blackjax'"
     assert not multiprocessing.active_children()
 
 

@@ -2,7 +2,7 @@
 
     python tests/proof/run.py                          # every proof in full, as `make proof` does
     python tests/proof/run.py evidence_coverage        # one of them
-    python tests/proof/run.py --short --out /tmp/proof # the short forms that `make long` runs
+    python tests/proof/run.py --short                  # the short forms that `make long` runs
 
 A proof is a module of this folder with
 

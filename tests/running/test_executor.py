@@ -133,13 +133,13 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
     with processes(1) as pool:
         es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
         (worker,) = pool._processes.values()
-        threading.Timer(3.0, worker.kill).start()
+        threading.Timer(6.0, worker.kill).start()  # late enough for some draws on a busy machine
         with pytest.raises(es.WorkersLostError, match=r"executor=lambda: ProcessPool") as caught:
             es.sample(slow_bowl, PRIOR, executor=pool, **{**OPTIONS, "draws": 10**5})
     assert "they are this exception's `tree`" in caught.value.__notes__[0]
     tree = caught.value.tree
     made = tree.posterior.sizes["draw"]
-    assert made > 0
+    assert made > 10
     alone = es.sample(bowl, PRIOR, **{**OPTIONS, "draws": made})
     np.testing.assert_array_equal(tree.posterior.f, alone.posterior.f)
 
@@ -227,10 +227,8 @@ def test_a_hanging_likelihood_ends_with_an_error():
     log_likelihood = partial(hangs_now_and_then, os.getpid())
     options = {**OPTIONS, "engine": "host", "initial": np.full(8, 3.0)}
     began = time.perf_counter()
-    with pytest.raises(
-        TimeoutError, match=r"no worker has answered for \d s, and timeout=4.*(chain \d from update|an evaluation at)"
-    ):
-        es.sample(log_likelihood, PRIOR, executor=processes, timeout=4, **options)
+    with pytest.raises(TimeoutError, match=r"no worker has answered for \d s, and timeout=9.*chain \d from update"):
+        es.sample(log_likelihood, PRIOR, executor=processes, timeout=9, **options)  # workers take seconds to start
     assert time.perf_counter() - began < 30
 
 

@@ -76,19 +76,20 @@ def run(
     if precision not in ("double", "single") or (precision == "single" and not gpu):
         raise ValueError(f'precision must be "double", or "single" on a GPU, but it is {precision!r}.')
     arguments = {"problems": list(problems), "chains": list(chains), "seconds": seconds, "rounds": rounds}
-    arguments |= {"precision": precision, "nuts": nuts}
+    origin = {"commit": commit(), "arguments": arguments | {"precision": precision, "nuts": nuts}}
     console, results, load = Console(width=WIDTH), [], os.getloadavg()
-    console.print(_internals())
     for name in problems:
         start = _burned_in(problem(name))
         for count in chains:
             with _contestants(name, start, count, precision, nuts) as made:
                 most = sys.maxsize if gpu else max(1, STORED // (count * len(start)))  # on a GPU nobody stores states
                 rows = _time(made, count, most, seconds, rounds)
+            if not results:  # after the first timing: a mistake is one line
+                console.print(_internals())
             results += [{"problem": name, "chains": count, "precision": precision, **row} for row in rows]
             console.print(_table(f"{name}, {count} {'chain' if count == 1 else 'chains'}, {precision}", rows))
             if out is not None:  # after each: a long run may be cut short
-                noted = {"commit": commit(), "arguments": arguments, "machine": _machine(load), "results": results}
+                noted = {**origin, "machine": _machine(load), "results": results}
                 out.write_text(json.dumps(noted, indent=1), encoding="utf8")
                 if can_draw():
                     draw(results, noted["machine"], out.with_suffix(".png"))
@@ -227,5 +228,5 @@ def _internals() -> str:
 
 def _machine(load: tuple[float, ...]) -> dict[str, Any]:
     flags = os.environ.get("XLA_FLAGS", "")
-    told = {"load": load, "load_after": os.getloadavg(), "xla_flags": flags, "degraded": degraded()}
-    return {**machine("blackjax"), **told}
+    conditions = {"load": load, "load_after": os.getloadavg(), "xla_flags": flags, "degraded": degraded()}
+    return {**machine("blackjax"), **conditions}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from ellipslice.machine import version
 from ellipslice.paper.protocol import Cell, Outcome, Protocol
 
 
@@ -22,7 +22,7 @@ class Folder:
 
     def __init__(self, path: Path, protocol: Protocol):
         self.path, self._runs = path, path / "runs"
-        settings = {**asdict(protocol), "ellipslice": importlib.metadata.version("ellipslice")}
+        settings = {**asdict(protocol), "ellipslice": version("ellipslice")}
         path.mkdir(parents=True, exist_ok=True)
         known = path / "settings.json"
         if known.exists():

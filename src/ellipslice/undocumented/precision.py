@@ -1,6 +1,6 @@
 """Constants of a program in the precision that JAX is set to.
 
-JAX (0.9 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it again
+JAX (0.10 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it again
 in the other precision: after a trace in double precision, a program in single precision has constants in double
 precision, and cannot be compiled. The same happens to a user's jitted function of NumPy data that was called by hand,
 in single precision, before a run in double precision. What JAX keeps is let go by `jax.clear_caches`.
