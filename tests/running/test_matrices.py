@@ -17,7 +17,7 @@ import pytest
 import ellipslice as es
 from catalogue_likelihoods import CATALOGUE
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.tracing import TracedLikelihood, compilable, over_axes, threads_for
+from ellipslice.engines.tracing import TracedLikelihood, compilable, look, over_axes
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
 from ellipslice.settings import jax_settings
@@ -280,18 +280,18 @@ def test_an_operation_that_nobody_knows_is_run_one_by_one_and_leaves_a_core(monk
             likelihood = compiled(function)
             assert isinstance(likelihood, TracedLikelihood)
             assert likelihood.program.one_by_one
-            assert threads_for(likelihood, 3) == 3
+            assert look(likelihood, 3).threads == 3
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_built_in_likelihoods_keep_their_fast_path(name):
     likelihood = CATALOGUE[name]()
     engine = CompiledEngine(Posterior(Diagonal(np.ones(likelihood.y.shape)), likelihood))
-    assert engine.operations
-    assert engine.operations <= ONE_FUNCTION
+    assert engine.look.operations
+    assert engine.look.operations <= ONE_FUNCTION
     assert not isinstance(engine._likelihood, TracedLikelihood)  # compiled code takes new data
     with jax_settings():
-        assert threads_for(engine._likelihood, likelihood.y.size) == es.engines.threads.cores()
+        assert look(engine._likelihood, likelihood.y.size).threads == es.engines.threads.cores()
 
 
 def test_a_function_of_points_is_batched_only_if_that_is_known_to_be_safe():

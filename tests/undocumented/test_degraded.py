@@ -107,7 +107,7 @@ def test_where_nothing_is_known_one_thread_evaluates_one_by_one(monkeypatch):
         likelihood = tracing.compilable(Posterior(PRIOR, own).log_likelihood, 8)
         assert isinstance(likelihood, tracing.UnreadLikelihood)
         for one in (likelihood, es.likelihoods.Poisson(Y)):
-            assert tracing.operations(one, 8) is None
-            assert tracing.threads_for(one, 8) == 1
+            assert tracing.look(one, 8).operations is None
+            assert tracing.look(one, 8).threads == 1
         values = tracing.over_many(likelihood)(jnp.asarray([Y, 0 * Y]))
         np.testing.assert_allclose(values, [own(Y), own(0 * Y)])

@@ -108,7 +108,7 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
             f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line}); "
             "written with jax.numpy it would be compiled"
         )
-    callbacks = sorted(name for name in compiled.operations or () if name.endswith("callback"))
+    callbacks = sorted(name for name in compiled.look.operations or () if name.endswith("callback"))
     if callbacks:
         return f"the log-likelihood calls back into Python ({callbacks[0]})"
     if not _agree(traced, value):

@@ -20,14 +20,13 @@ from ellipslice.engines.devices import on_a_cpu, on_one_device
 from ellipslice.engines.lanes import ITEM as LANES
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
-from ellipslice.engines.tracing import compilable, identity, largest_array, operations, threads_for
+from ellipslice.engines.tracing import Look, compilable, identity, look
 from ellipslice.engines.updaters import BoundedSearches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
 from ellipslice.moves.base import Lots
 from ellipslice.noise import block_length, draw_block
 from ellipslice.settings import on_cpu
-from ellipslice.undocumented.operations import ONE_FUNCTION, SMALL
 from ellipslice.undocumented.registry import first_line, note
 from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
 
@@ -66,10 +65,10 @@ class CompiledEngine(Engine):
             return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @cached_property
-    def operations(self) -> frozenset[str] | None:
-        """The names of the operations in the log-likelihood; None if they are not known."""
+    def look(self) -> Look:
+        """What is known of the log-likelihood from its program."""
         with on_cpu():
-            return operations(self._likelihood, self.posterior.prior.size)
+            return look(self._likelihood, self.posterior.prior.size)
 
     @property
     def identity(self) -> Hashable:
@@ -111,13 +110,7 @@ class CompiledEngine(Engine):
         with on_cpu():
             prior = self.posterior.prior
             together = on_one_device(self._likelihood)
-            fits = (
-                on_a_cpu()
-                and together
-                and self.operations is not None
-                and self.operations <= ONE_FUNCTION
-                and max(prior.size, largest_array(self._likelihood, prior.size)) <= SMALL
-            )
+            fits = on_a_cpu() and together and self.look.fits_one_function
             prepared = self.prepared(move)
             lots = move.lots(prior, prepared)
             longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
@@ -136,7 +129,7 @@ class CompiledEngine(Engine):
                     )
                 ],
                 # Programs that devices run together must reach all of them in the same order.
-                threads=threads_for(self._likelihood, prior.size) if together else 1,
+                threads=self.look.threads if together else 1,
             )
 
     def _bounded_searches(self, fits: bool, longest: int, move: Search, start: State) -> BoundedSearches | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented import jaxprs, matrices
-from ellipslice.undocumented.operations import COMPILED
+from ellipslice.undocumented.operations import COMPILED, ONE_FUNCTION, SMALL
 from ellipslice.undocumented.precision import as_array, clear_stale, in_precision, is_stale
 from ellipslice.undocumented.registry import first_line, note
 
@@ -135,29 +135,31 @@ def program_of(function: Callable[[Any], Any], point: Any) -> Any:
     return None if isinstance(function, UnreadLikelihood) else jaxprs.read(function, point)
 
 
-def operations(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> frozenset[str] | None:
-    """The names of the operations in a log-likelihood of so many values; None if they are not known."""
+class Look(NamedTuple):
+    """What one reading of a log-likelihood's program tells."""
+
+    operations: frozenset[str] | None
+    """The names of its operations; None if they are not known."""
+    largest: int
+    """The number of values in the largest array that it works with, as far as is known."""
+    threads: int
+    """How many threads may run it at a time. One for each core if no operation waits in XLA's threads; one less if that
+    is not known of some, so that there is a thread left to work; and one where nothing is known."""
+
+    @property
+    def fits_one_function(self) -> bool:
+        """Whether XLA's CPU backend can put it into one function with the loop around it."""
+        return self.operations is not None and self.operations <= ONE_FUNCTION and self.largest <= SMALL
+
+
+def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> Look:
+    """Read the program of a log-likelihood of so many values."""
     program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
-    return None if program is None else jaxprs.operations(program)
-
-
-def largest_array(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> int:
-    """The number of values in the largest array that a log-likelihood works with, as far as is known."""
-    program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
-    made = 0 if program is None else jaxprs.largest_result(program)
-    return max([made, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
-
-
-def threads_for(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> int:
-    """How many threads may run a log-likelihood at a time.
-
-    One for each core if no operation waits in XLA's threads; one less if that is not known of some, so that there is a
-    thread left to work; and one where nothing is known.
-    """
-    program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
+    largest = max(size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood)), 0)
     if program is None:
-        return 1
-    return cores() if matrices.never_waits(program) else max(1, cores() - 1)
+        return Look(None, largest, threads=1)
+    threads = cores() if matrices.never_waits(program) else max(1, cores() - 1)
+    return Look(jaxprs.operations(program), max(largest, jaxprs.largest_result(program)), threads)
 
 
 def over_many(likelihood: Callable[[Any], Any], axes: int = 1) -> Callable[[Any], Any]:

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.loops import CompiledTarget
-from ellipslice.engines.tracing import Program, TracedLikelihood, largest_array, operations
+from ellipslice.engines.tracing import Program, TracedLikelihood, look
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
 from ellipslice.undocumented import jaxprs, matrices, xla_loop
-from ellipslice.undocumented.operations import ONE_FUNCTION, SMALL
 
 _MOVE = EllipticalSlice()
 
@@ -101,11 +100,6 @@ def _in_turn(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
 
 
 def _fits_one_function(likelihood: TracedLikelihood, f: Any) -> bool:
-    known = operations(likelihood, f.size, f.dtype)
     return (
-        jax.default_backend() == "cpu"
-        and known is not None
-        and known <= ONE_FUNCTION
-        and max(f.size, largest_array(likelihood, f.size, f.dtype)) <= SMALL
-        and xla_loop.possible()
+        jax.default_backend() == "cpu" and look(likelihood, f.size, f.dtype).fits_one_function and xla_loop.possible()
     )

@@ -21,7 +21,7 @@ from ellipslice.engines.barrier_free import Wanted, barrier_free_block
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.loops import evaluate_together
-from ellipslice.engines.tracing import threads_for
+from ellipslice.engines.tracing import Look, look
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import draw_block
@@ -88,6 +88,7 @@ class DeviceMover(Mover):
     def __init__(self, likelihood: Any, source: Source, seed: int, count: int):
         self.count, self.done = count, 0
         self._likelihood, self._source = likelihood, source
+        self._look: Look | None = None
         gpu = jax.default_backend() == "gpu"
         self._ahead, group = (8, count) if gpu else (2, GROUP)
         self._groups = [np.arange(start, start + group) % count for start in range(0, count, group)]
@@ -100,9 +101,10 @@ class DeviceMover(Mover):
     def move(self, particles: Particles, powers: np.ndarray) -> Moved:
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)
         trace, totals = np.empty((len(powers), self.count)), np.zeros(3, np.int64)
-        with jax_settings():
-            threads = threads_for(self._likelihood, f.shape[1])
-        with ThreadPoolExecutor(min(len(self._groups), threads), "ellipslice-move") as pool:
+        if self._look is None:
+            with jax_settings():
+                self._look = look(self._likelihood, f.shape[1])
+        with ThreadPoolExecutor(min(len(self._groups), self._look.threads), "ellipslice-move") as pool:
             one = partial(self._move_group, particles, powers)
             for group, (state, rows, counts) in zip(self._groups, pool.map(one, range(len(self._groups))), strict=True):
                 f[group], log_likelihood[group], trace[:, group] = state.f, state.log_likelihood, rows
