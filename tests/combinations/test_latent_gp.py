@@ -1,7 +1,9 @@
 """Options of `LatentGP` in pairs: a combination runs and is right, or is refused with the message listed here."""
 
+import functools
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
@@ -12,6 +14,7 @@ from tinygp import kernels
 import ellipslice as es
 from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
 from ellipslice.gp import LatentGP
+from statistical.monte_carlo import compare
 
 N = 6
 X = np.linspace(0.0, 2.0, N)
@@ -55,13 +58,23 @@ REFUSALS = [
         lambda kernel, likelihood: kernel != "two" and likelihood == "two",
     ),
     Refusal(
+        "is a kernel for times, one number for each input",
+        lambda kernel, inputs: kernel == "quasisep" and inputs == "plane",
+    ),
+    Refusal(
         'reference="ep" needs a log-likelihood that is a sum',
         lambda kernel, likelihood, engine, reference: reference == "ep" and (engine == "host" or kernel == "two"),
+    ),
+    Refusal(  # the values are picked from those at sorted times
+        'reference="ep" needs a log-likelihood that is a sum.*gather',
+        lambda kernel, inputs, reference: (
+            kernel == "quasisep" and reference == "ep" and inputs in ("unsorted", "repeated")
+        ),
     ),
 ]
 
 
-def fitted(row, path):
+def fitted(row, path, draws=4):
     given = KERNELS[row["kernel"]]
     model = LatentGP(
         given,
@@ -69,7 +82,9 @@ def fitted(row, path):
         mean=0.5 if row["mean"] == "number" else lambda X: 0.1 * X.reshape(N, -1)[:, 0],
     )
     options = {key: row[key] for key in ("engine", "reference", "chains", "thin", "ways")}
-    return model.fit(INPUTS[row["inputs"]], Y, draws=4, warmup=2, seed=1, progress=False, store=path, **options)
+    return model.fit(
+        INPUTS[row["inputs"]], Y, draws=draws, warmup=draws // 2, seed=1, progress=False, store=path, **options
+    )
 
 
 @pytest.mark.parametrize("row", refused_rows(OPTIONS, REFUSALS), ids=lambda row: name(row, OPTIONS))
@@ -82,19 +97,47 @@ def test_refused(row):
 ROWS = all_pairs(OPTIONS, REFUSALS)
 
 
-def check(row, tmp_path):
+def latents_of(row):
+    given = KERNELS[row["kernel"]]
+    return given if isinstance(given, dict) else {"f": given}
+
+
+@functools.cache
+def reference(kernel, likelihood, mean, inputs):
+    """The posterior means of the latent functions by importance sampling from the prior, with their errors."""
+    rng, count = np.random.default_rng(0), 40_000
+    x, row = INPUTS[inputs], {"kernel": kernel}
+    centre = 0.5 if mean == "number" else 0.1 * x.reshape(N, -1)[:, 0]
+    draws = {}
+    for one, given in latents_of(row).items():
+        shaped = x.reshape(N, -1) if kernel == "sklearn" else x.reshape(N) if kernel == "quasisep" else x
+        with jax.enable_x64():
+            values, vectors = np.linalg.eigh(np.asarray(given(shaped, shaped), float))
+        noise = rng.standard_normal((count, N)) * np.sqrt(np.maximum(values, 0.0))
+        draws[one] = centre + noise @ vectors.T
+    log_likelihood = LIKELIHOODS[likelihood](Y)
+    with jax.enable_x64():
+        log_weights = np.asarray(jax.vmap(log_likelihood)(*map(jnp.asarray, draws.values())))
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    means = {one: weights @ f for one, f in draws.items()}
+    errors = {one: np.sqrt(weights**2 @ (f - means[one]) ** 2) for one, f in draws.items()}
+    return means, errors
+
+
+def check(row, tmp_path, draws=4):
     path = tmp_path / "run.zarr" if row["store"] else None
-    fit = fitted(row, path)
-    latents = list(KERNELS[row["kernel"]]) if isinstance(KERNELS[row["kernel"]], dict) else ["f"]
+    fit = fitted(row, path, draws)
     posterior = fit.tree.posterior
-    assert set(posterior.data_vars) == set(latents)
-    again = fitted(row, None)
-    for one in latents:
-        assert posterior[one].shape == (row["chains"], 4, N)
+    assert set(posterior.data_vars) == set(latents_of(row))
+    again = fitted(row, None, draws)
+    for one in latents_of(row):
+        assert posterior[one].shape == (row["chains"], draws, N)
         assert posterior[one].dtype == np.float64
         assert np.isfinite(posterior[one]).all()
         np.testing.assert_array_equal(posterior[one], again.tree.posterior[one])
     assert fit.hyperparameters == {}
+    return posterior
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r["engine"] == "host"][:4], ids=lambda row: name(row, OPTIONS))
@@ -102,7 +145,28 @@ def test_runs_on_the_host(row, tmp_path):
     check(row, tmp_path)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: name(row, OPTIONS))
+def test_runs_and_is_right(row, tmp_path):
+    posterior = check(row, tmp_path, draws=400)
+    means, errors = reference(*(row[key] for key in ("kernel", "likelihood", "mean", "inputs")))
+    for one, expected in means.items():
+        compare(posterior[one].values, expected, one, errors[one])
+
+
 PRIORS = {"reach": dist.LogNormal(0.0, 0.5)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ways", [None, "white", "sites", "surrogate", "fixed"])
+def test_each_way_with_a_store(ways, tmp_path):
+    model = LatentGP(lambda reach: kernels.Matern52(reach), L.Poisson, parameters=PRIORS)
+    options = {"draws": 4, "warmup": 2, "chains": 1, "seed": 1, "progress": False, "ways": ways}
+    stored = model.fit(X, Y, store=tmp_path / "run.zarr", **options).tree.posterior
+    plain = model.fit(X, Y, **options).tree.posterior
+    for one in ("reach", "f"):
+        np.testing.assert_array_equal(stored[one], plain[one])
+        assert np.isfinite(plain[one]).all()
 
 
 def test_what_unknown_parameters_refuse():

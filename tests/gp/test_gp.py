@@ -58,17 +58,44 @@ def grid(*counts):
         (kernels.ExpSquared(1.0), X, "dense, 12 values"),
         (sk.RBF(1.0), X, "dense, 12 values"),
         (quasisep.Matern32(1.0), X, "Markov in time, 12 times"),
+        (quasisep.Matern32(1.0), X[:, None], "Markov in time, 12 times"),
         (quasisep.Matern52(1.0), X[::-1], "Markov in time, 12 times"),
         (quasisep.Matern52(1.0), np.repeat(X, 2), "Markov in time, 12 times"),
         (kernels.Matern32(1.0), np.arange(1500.0), "stationary on a grid of 1500"),
         (kernels.ExpSquared(0.7), grid(40, 30), "stationary on a grid of 40 x 30"),
         (kernels.ExpSquared(0.7), grid(40, 30)[:-1], "dense, 1199 values"),
     ],
-    ids=["dense", "sklearn", "time", "time backwards", "times twice", "line", "plane", "plane with a hole"],
+    ids=[
+        "dense",
+        "sklearn",
+        "time",
+        "time, a column",
+        "time backwards",
+        "times twice",
+        "line",
+        "plane",
+        "plane with a hole",
+    ],
 )
 def test_structure_is_chosen_from_kernel_and_inputs(kernel, inputs, said):
     found = structured(kernel, inputs, 0.0)
     assert found.said == said
+
+
+TIMES = X[:5]
+
+
+def test_a_kernel_for_times_takes_a_column_like_a_row():
+    model = LatentGP(lambda scale: quasisep.Matern32(scale), Poisson, parameters={"scale": dist.LogNormal(0.0, 0.3)})
+    column, row = (model.joint.at(np.zeros(1), inputs)[0] for inputs in (TIMES[:, None], TIMES))
+    np.testing.assert_array_equal(column, row)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"scale": dist.LogNormal(0.0, 0.3)}], ids=["known", "unknown"])
+def test_a_kernel_for_times_takes_no_plane(parameters):
+    kernel = (lambda scale: quasisep.Matern32(scale)) if parameters else quasisep.Matern32(1.0)
+    with pytest.raises(ValueError, match=r"kernel for times.*\(5, 2\)\. In several dimensions use"):
+        LatentGP(kernel, Poisson, parameters=parameters).fit(np.stack([TIMES, TIMES], 1), np.arange(5.0), draws=3)
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

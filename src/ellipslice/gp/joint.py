@@ -143,7 +143,7 @@ class Joint:
         for i, name in enumerate(self.latents):
             ordered = inputs if pivots is None else inputs[pivots.order[i]]
             kernel = self.kernels[name](values)
-            parts.append(covariance_matrix(kernel, ordered) if xp is np else kernel(ordered, ordered))
+            parts.append(covariance_matrix(kernel, ordered) if xp is np else functions(kernel, xp)[0](ordered, ordered))
         lower = factorise(xp.stack(parts))
         if pivots is not None:
             lower = xp.take_along_axis(lower, pivots.place[:, :, None], axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
-from ellipslice.priors.kernels import comes_from, covariance_matrix
+from ellipslice.priors.kernels import comes_from, covariance_matrix, inputs_for, is_markov
 
 DENSE = 1000
 """Up to so many values a dense factor is quicker than anything else."""
@@ -73,13 +73,9 @@ def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
 
 def _times(kernel: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None] | None:
     """The times of a kernel that is Markov in time, and which of them each input is."""
-    try:
-        from tinygp.kernels.quasisep import Quasisep
-    except ImportError:
+    if not is_markov(kernel):
         return None
-    if not isinstance(kernel, Quasisep) or (inputs.ndim == 2 and inputs.shape[1] > 1):
-        return None
-    times = inputs.reshape(len(inputs))
+    times = inputs_for(kernel, inputs)
     unique, where = np.unique(times, return_inverse=True)
     return unique, None if np.array_equal(unique, times) else where
 

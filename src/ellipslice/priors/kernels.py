@@ -17,8 +17,7 @@ def covariance_function(kernel: Any) -> Callable[[np.ndarray, np.ndarray], np.nd
     evaluate = _compiled(kernel)
 
     def covariance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if comes_from(kernel, "sklearn"):
-            x, y = x.reshape(len(x), -1), y.reshape(len(y), -1)
+        x, y = inputs_for(kernel, x), inputs_for(kernel, y)
         with jax_settings():
             matrix = np.asarray(evaluate(x, y), dtype=np.float64)
         if matrix.shape != (len(x), len(y)):
@@ -40,8 +39,9 @@ def variance_function(kernel: Any) -> Callable[[np.ndarray], np.ndarray]:
     """The kernel's variance at each input: with the white noise that scikit-learn counts at equal inputs only."""
 
     def variance(x: np.ndarray) -> np.ndarray:
+        x = inputs_for(kernel, x)
         if comes_from(kernel, "sklearn"):
-            return _finite(np.asarray(kernel.diag(x.reshape(len(x), -1)), dtype=np.float64))
+            return _finite(np.asarray(kernel.diag(x), dtype=np.float64))
         if comes_from(kernel, "tinygp"):
             with jax_settings():
                 return _finite(np.asarray(kernel(x), dtype=np.float64))
@@ -63,7 +63,39 @@ def functions(kernel: Any, xp: Any) -> tuple[Callable[[Any, Any], Any], Callable
     """The kernel's covariances of two sets of inputs, and its variances: by NumPy, or as JAX traces them."""
     if xp is np:
         return covariance_function(kernel), variance_function(kernel)
-    return kernel, kernel if comes_from(kernel, "tinygp") else lambda x: kernel(x, x).diagonal()
+    if not comes_from(kernel, "tinygp"):
+        return kernel, lambda x: kernel(x, x).diagonal()
+
+    def covariance(x: Any, y: Any) -> Any:
+        return kernel(inputs_for(kernel, x), inputs_for(kernel, y))
+
+    def variance(x: Any) -> Any:
+        return kernel(inputs_for(kernel, x))
+
+    return covariance, variance
+
+
+def inputs_for(kernel: Any, x: Any) -> Any:
+    """Inputs (n,) or (n, axes) in the shape that the kernel takes.
+
+    scikit-learn's kernels take a matrix. Those of tinygp.kernels.quasisep take times, (n,), and nothing else.
+    """
+    if comes_from(kernel, "sklearn"):
+        return x.reshape(len(x), -1)
+    if not is_markov(kernel) or x.ndim == 1:
+        return x
+    if x.shape[1] > 1:
+        raise ValueError(
+            f"{type(kernel).__name__} of tinygp.kernels.quasisep is a kernel for times, one number for each input, but "
+            f"the inputs have shape {x.shape}. In several dimensions use a kernel of tinygp.kernels, such as "
+            "Matern32(scale, distance=tinygp.kernels.distance.L2Distance())."
+        )
+    return x.reshape(len(x))
+
+
+def is_markov(kernel: Any) -> bool:
+    """Whether it is a kernel of tinygp.kernels.quasisep, whose process is Markov in time."""
+    return any(cls.__module__ == "tinygp.kernels.quasisep" for cls in type(kernel).__mro__)
 
 
 def lag_function(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray]:
