@@ -33,7 +33,8 @@ def browser():
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items):
     for item in items:
-        if any(item.callspec.id in marker.args for marker in item.iter_markers("long_cases")):
+        long = any(item.callspec.id in marker.args for marker in item.iter_markers("long_cases"))
+        if long or any(item.callspec.id not in marker.args for marker in item.iter_markers("short_cases")):
             item.add_marker(pytest.mark.long)
         if CHROMIUM is None and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))

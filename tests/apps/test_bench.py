@@ -145,6 +145,7 @@ def test_a_timing_is_about_as_long_as_asked_for():
     assert _caption(rows) is None
 
 
+@pytest.mark.long
 def test_every_name_is_a_contestant():
     for name in names(1):
         if not name.endswith(FAST):
@@ -179,6 +180,7 @@ def test_an_error_in_a_process_is_the_error_here():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_is_an_error():
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
@@ -197,6 +199,7 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
 def test_an_interrupt_leaves_no_process_behind(tmp_path):
     """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""

@@ -75,6 +75,7 @@ def run(table, tmp_path_factory):
 # --- what it writes, and says -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_fit_writes_a_folder(run, table):
     names = {path.name for path in run.iterdir()}
     assert names == {"settings.json", "data.csv", "draws.zarr", "predictions.csv", "picture.png"}
@@ -123,6 +124,7 @@ def test_a_summary_for_the_eye_and_for_scripts(run):
     assert "chains" in " ".join(found["verdict"])
 
 
+@pytest.mark.short_cases("c.svg-<?xml")
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("b.pdf", b"%PDF"), ("c.svg", b"<?xml")])
 def test_plot(run, tmp_path, name, begins):
     out = tmp_path / "made" / name
@@ -130,6 +132,7 @@ def test_plot(run, tmp_path, name, begins):
     assert out.read_bytes().startswith(begins)
 
 
+@pytest.mark.long
 def test_the_report_is_one_page_with_everything(run, tmp_path):
     out = tmp_path / "report.html"
     ellipslice("report", run, "--out", out)
@@ -174,7 +177,7 @@ CASES = {
 }
 
 
-@pytest.mark.long_cases("gaussian", "student-t", "probit", "negative-binomial")
+@pytest.mark.short_cases("logistic")
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_every_likelihood(likelihood, table, tmp_path):
     out = tmp_path / "run"
@@ -305,6 +308,7 @@ def test_more_draws_are_those_of_a_longer_run(table, tmp_path):
     assert "50 draws of each chain already" in ellipslice("resume", tmp_path / "part", "--draws", 10, code=2).stderr
 
 
+@pytest.mark.long
 def test_goals(table, tmp_path):
     given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
     goals = ("--effective-size", 150, "--draws", 5000, "--json")

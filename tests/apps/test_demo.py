@@ -51,6 +51,7 @@ def test_says_how_it_went_and_what_was_learned(finished):
     assert str(out / "coal_posterior.nc") in words
 
 
+@pytest.mark.long
 def test_without_matplotlib_the_posterior_is_still_written(tmp_path, monkeypatch):
     found = builtins.__import__
 

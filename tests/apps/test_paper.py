@@ -260,7 +260,7 @@ def test_a_run_in_a_process_of_its_own_is_the_same(finished, with_controls, monk
     assert [timeless(one) for one in sorted(both, key=lambda one: one.run)] == [timeless(one) for one in theirs]
 
 
-@pytest.mark.long_cases("nuts-3-100")
+@pytest.mark.short_cases("recentred-1-3")
 @pytest.mark.parametrize(("method", "least", "most"), [("nuts", 3, 100), ("recentred", 1, 3)])
 def test_methods_beyond_the_paper_draw_from_the_same_posterior(method, least, most):
     """Runs of 100,000 elliptical updates have a mean of -44.27; these 1,000 are worth 300 and more, deviation 1.4."""
@@ -328,6 +328,7 @@ def test_traces_have_a_point_for_each_sweep(draw, name, sweep, slip):
     assert draw([one for one in made_up() if one.method != "elliptical"]) is None
 
 
+@pytest.mark.long
 def test_bars_are_ours_beside_the_paper_s():
     figure = figure6(summarise(made_up(), SHORT))
     for axes in figure.axes:
@@ -337,6 +338,7 @@ def test_bars_are_ours_beside_the_paper_s():
     assert figure6({}) is None
 
 
+@pytest.mark.long
 def test_nuts_has_bars_of_its_own_and_no_verdict():
     nuts = [replace(one, method="nuts") for one in made_up() if one.method == "neal"]
     results = summarise([*made_up(), *nuts], SHORT)

@@ -164,6 +164,7 @@ def is_long(row):
     return row["likelihood"] != "numpy" and not (row["likelihood"] == "batch" and row["engine"] == "host")
 
 
+@pytest.mark.long_cases("reference=ep, check=False, updates=3, islands=4")
 @pytest.mark.parametrize(
     "row",
     [

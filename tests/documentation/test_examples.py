@@ -64,6 +64,7 @@ SCRIPTS = {
 """Those that are read from the top down, with what makes them small."""
 
 
+@pytest.mark.long
 @pytest.mark.long_cases("engines", "regions", "time_series")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_draw_their_picture(name, tmp_path, monkeypatch, capsys):
@@ -90,6 +91,7 @@ def test_models_with_unknown_parameters(name, tmp_path, monkeypatch, capsys):
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "cox.png"
@@ -140,6 +142,7 @@ def test_an_offset_is_better_by_itself(tmp_path, monkeypatch, capsys):
     assert ratios[10.0] > 2
 
 
+@pytest.mark.long
 def test_a_reference_moves_where_plain_ellipses_hardly_do(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "strong.png"
@@ -151,6 +154,7 @@ def test_a_reference_moves_where_plain_ellipses_hardly_do(tmp_path, monkeypatch,
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_a_curve_that_rises(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "curve.png"
@@ -161,6 +165,7 @@ def test_a_curve_that_rises(tmp_path, capsys):
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "estimators.png"
@@ -172,6 +177,7 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_gibbs_loop_has_the_right_posterior(tmp_path, capsys):
     """One count: the posterior of f and r by quadrature."""
@@ -188,6 +194,7 @@ def test_a_gibbs_loop_has_the_right_posterior(tmp_path, capsys):
     assert (tmp_path / "gibbs.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_nested_sampling_along_ellipses_finds_the_evidence(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "nested.png"

@@ -43,6 +43,7 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
     assert set(tree.posterior.data_vars) == {"f", "b"}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:the budget is gone")
 def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -81,6 +81,7 @@ numbers = st.floats(-100, 100).map(lambda x: round(x, 3))
 slacks = st.floats(0, 100).map(lambda x: round(x, 3))
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @example([(0.0, -1.0, 0.0), (-89.0, 0.0, 1.0)])  # two gaps that touch: their positions once differed in the last bit
 @given(st.lists(st.tuples(numbers, numbers, slacks), min_size=1, max_size=8))

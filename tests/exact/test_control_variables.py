@@ -184,6 +184,7 @@ def test_what_has_no_control_variables_is_refused(make, error, says):
 # --- their inputs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases("kernel2-inputs2")
 @pytest.mark.parametrize(
     ("kernel", "inputs"), [(smooth, TIMES), (in_the_plane, PLANE), (kernels.ExpSquared(0.5), PLANE)]
 )
@@ -235,6 +236,7 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(days.points / 1e4, years.points, atol=1e-3)
 
 
+@pytest.mark.long
 def test_inputs_grow_until_little_is_left_or_there_are_no_more():
     few = ControlInputs(smooth, TIMES, np.random.default_rng(0))
     assert len(few.points) == 3
@@ -257,6 +259,7 @@ def test_chosen_inputs_spread_over_the_data():
 # --- adaptation -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_adaptation_ends_when_every_control_variable_moves():
     prior, log_likelihood = es.Dense(SMOOTH, mean=0.5), Gaussian(np.sin(5 * TIMES), 0.5)
     tuned = es.tune_controls(smooth, TIMES, log_likelihood, prior, seed=1)
@@ -272,6 +275,7 @@ def test_adaptation_ends_when_every_control_variable_moves():
     assert tree.sample_stats["angle"].mean() == pytest.approx(tuned.acceptance.mean(), abs=5 * np.sqrt(0.25 / 200))
 
 
+@pytest.mark.long
 def test_more_inputs_join_while_one_hardly_moves():
     """Counts so large that f given three control variables is nowhere near: the adaptation adds inputs."""
     counts = np.round(np.exp(8 + np.sin(5 * TIMES)))
@@ -296,6 +300,7 @@ def test_compiled_code_adapts_as_the_host_does():
     np.testing.assert_allclose(ours.initial, theirs.initial, atol=1e-9)
 
 
+@pytest.mark.short_cases("3-0.9-3 rounds were not enough")
 @pytest.mark.parametrize(
     ("rounds", "share", "says"), [(3, 0.9, "3 rounds were not enough"), (2, 1e-9, "there are no more inputs to add")]
 )

@@ -83,6 +83,7 @@ def test_agreement_needs_a_check_that_can_say():
     assert agreement((1.0, 0.0), (1.0 + 1e-12, 0.0), 100) is True
 
 
+@pytest.mark.long_cases("1-laplace")
 @pytest.mark.parametrize("way", ["laplace", "ep"])
 @pytest.mark.parametrize("dimensions", [1, 10])
 def test_both_approximations_are_exact_for_gaussian_regression(way, dimensions):
@@ -101,7 +102,7 @@ def likelihood_of_one(likelihood, i):
     return lambda f: math.exp(y * f - math.exp(f)) / math.factorial(int(y))
 
 
-@pytest.mark.long_cases("Probit(3 labels)")
+@pytest.mark.long_cases("Probit(3 labels)", "Logistic(3 labels)")
 @pytest.mark.parametrize(
     "likelihood", [Logistic([1.0, 1.0, -1.0]), Probit([1.0, -1.0, 1.0]), Poisson([3.0, 0.0, 1.0])], ids=repr
 )

@@ -65,7 +65,7 @@ RUNS = {
 }
 
 
-@pytest.mark.long_cases("reference", "goals", "planes")
+@pytest.mark.long_cases("reference", "goals", "planes", "compiled", "any move")
 @pytest.mark.filterwarnings("ignore:.*gave NaN")
 @pytest.mark.parametrize("name", RUNS)
 def test_the_same_bits(name):
@@ -76,7 +76,7 @@ def test_the_same_bits(name):
         same(alone, es.sample(log_likelihood, prior, executor=pool, **options))
 
 
-@pytest.mark.long_cases("planes", "compiled")
+@pytest.mark.long_cases("planes", "compiled", "truncated")
 @pytest.mark.parametrize("name", ["host", "compiled", "planes", "truncated"])
 def test_the_same_bits_through_pickle(name):
     log_likelihood, prior, options = RUNS[name]
@@ -86,6 +86,7 @@ def test_the_same_bits_through_pickle(name):
     assert pool.sent > 100
 
 
+@pytest.mark.long
 def test_a_job_is_sent_once():
     """A dense prior of 300 values is 720 kB, and a state 2.4 kB."""
     x = np.arange(300)
@@ -140,6 +141,7 @@ def test_one_slow_chain_uses_many_workers_unasked(monkeypatch):
     assert ahead.attrs["sampling_time"] < 0.6 * alone.attrs["sampling_time"]
 
 
+@pytest.mark.long_cases("None")
 @pytest.mark.parametrize("look_ahead", [None, 3])
 def test_lost_workers_cost_their_work_and_nothing_else(look_ahead):
     class KilledWorker(Exception):  # noqa: N818
@@ -172,7 +174,7 @@ def test_a_broken_executor_is_made_anew(look_ahead):
     assert len(made) > 5
 
 
-@pytest.mark.long_cases("planes")
+@pytest.mark.short_cases("host")
 @pytest.mark.parametrize("name", ["host", "planes"])
 def test_a_store_does_not_know_who_made_it(name, tmp_path):
     """Begun without workers and resumed with them, and the other way round."""

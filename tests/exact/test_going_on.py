@@ -46,6 +46,7 @@ def begin(engine, name="traced", move=None):
     return runner, move or EllipticalSlice(), State(start, runner.evaluate(start))
 
 
+@pytest.mark.long_cases("CompiledEngine-planes", "HostEngine-traced")
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 def test_a_run_begins_anywhere(engine, name):
@@ -71,6 +72,7 @@ def test_a_run_begins_anywhere(engine, name):
                 np.testing.assert_array_equal(got[0][0], expected[0][n])
 
 
+@pytest.mark.long_cases("HostEngine-traced")
 @pytest.mark.parametrize("name", ["traced", "planes"])
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 def test_a_run_goes_on(engine, name):
@@ -86,7 +88,7 @@ def test_a_run_goes_on(engine, name):
             np.testing.assert_array_equal(values, wanted)
 
 
-@pytest.mark.long_cases("CompiledEngine-local")
+@pytest.mark.long_cases("CompiledEngine-local", "HostEngine-line")
 @pytest.mark.parametrize(
     "move",
     [
@@ -113,6 +115,7 @@ def test_any_move_begins_anywhere(engine, move):
             np.testing.assert_array_equal(values, wanted[17:])
 
 
+@pytest.mark.long
 @pytest.mark.long_cases("True")
 @pytest.mark.parametrize("double", [True, False])
 def test_chains_together_go_on_from_the_start_of_a_block(double, monkeypatch):

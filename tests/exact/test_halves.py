@@ -77,6 +77,7 @@ def difference(nu: np.ndarray, exact: np.ndarray) -> float:
     return np.abs(np.linalg.eigvalsh((one @ one.T - other @ other.T) / len(nu))).max()
 
 
+@pytest.mark.long
 def test_nothing_is_cut_off_sums_of_whole_numbers():
     """It is where float16 is taken as it comes, and the covariance suffers: on an H200 it was off by 8.5e-5."""
     z = np.rint(128 * np.random.default_rng(0).normal(size=(1024, len(ROWS))))
@@ -91,6 +92,7 @@ def test_nothing_is_cut_off_sums_of_whole_numbers():
     assert off_by(high, (ROWS / unit - high).astype(np.float16).astype(np.float64), unit) > 5e-5
 
 
+@pytest.mark.long
 def test_products_on_this_device_are_as_exact():
     size, draws = len(ROWS), 4096
     with jax_settings(False):

@@ -48,6 +48,7 @@ def run(engine, posterior, move, seed, f, updates):
     return np.concatenate([piece.f for piece in pieces]), np.concatenate([p.info.evaluations for p in pieces])
 
 
+@pytest.mark.long_cases("observed-CompiledEngine-0", "summed-CompiledEngine-0")
 @EVERY_SEED
 @pytest.mark.parametrize("engine", [HostEngine, CompiledEngine])
 @pytest.mark.parametrize("rows", [None, np.tril(np.ones((12, 12))) / 6], ids=["observed", "summed"])

@@ -202,7 +202,9 @@ LINES = RNG.standard_normal((40, 4))
 LABELS = np.where(LINES @ np.array([2.0, -1.0, 0.0, 1.0]) > 0, 1.0, -1.0)
 
 
-@pytest.mark.long_cases("numpy-auto", "numpy-pilot")
+@pytest.mark.short_cases(
+    "ready-made-laplace", "ready-made-ep", "own-laplace", "own-ep", "numpy-ep", "numpy-laplace", "ready-made-way4"
+)
 @pytest.mark.long_cases("ready-made-pilot", "own-pilot", "linear-auto", "linear-pilot")
 @pytest.mark.parametrize("way", ["auto", "laplace", "ep", "pilot", es.Dense(0.5 * SIGMA, mean=[1.0, 0.0, 0.0, 0.5])])
 @pytest.mark.parametrize("kind", ["ready-made", "own", "linear", "numpy"])
@@ -274,6 +276,7 @@ def test_plain_updates_are_counted_in_whole_numbers(plain):
         Recentred(SITES, plain=plain)
 
 
+@pytest.mark.long
 def test_a_pilot_has_noise_of_its_own(monkeypatch):
     """Else a reference would know of the noise that the chains are about to use."""
     used, run = [], pilot_module._run
@@ -303,6 +306,7 @@ BATCHED = {
 }
 
 
+@pytest.mark.long_cases("last axis")
 @pytest.mark.parametrize("function", BATCHED.values(), ids=BATCHED)
 def test_the_terms_of_a_function_of_batches(function):
     """It was refused for its sum, which has a batch axis; "auto" made a pilot run without a word."""

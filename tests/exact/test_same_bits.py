@@ -102,6 +102,7 @@ ENGINES = pytest.mark.parametrize("engine", ["compiled", "host"])
 # --- through sample -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases("compiled-matrix product, 767")
 @pytest.mark.parametrize("name", PROBLEMS)
 @ENGINES
 def test_a_chain_has_the_same_bits_alone_and_among_others(engine, name):
@@ -162,7 +163,7 @@ def test_look_ahead_changes_no_bit_from_a_start_at_zero(engine):
     assert_same(alone, sample("matrix product", engine, look_ahead=8, initial=zero))
 
 
-@pytest.mark.long_cases("matrix product, 767-aheads1", "Poisson, 767-aheads2")
+@pytest.mark.short_cases("sharp-aheads4")
 @pytest.mark.parametrize(
     ("name", "aheads"),
     [
@@ -179,6 +180,9 @@ def test_look_ahead_changes_no_bit_in_compiled_code(name, aheads):
         assert_same(alone, sample(name, "compiled", look_ahead=look_ahead))
 
 
+@pytest.mark.long_cases(
+    "compiled-AuxiliaryEllipse", "compiled-EllipticalSlice, narrow, halve", "compiled-EllipticalSlice, narrow"
+)
 @pytest.mark.parametrize("name", ["AuxiliaryEllipse", "EllipticalSlice, narrow, halve", "EllipticalSlice, narrow"])
 @ENGINES
 def test_look_ahead_changes_no_bit_of_any_search(engine, name):
@@ -210,6 +214,7 @@ def test_the_same_seed_gives_the_same_bits_and_others_do_not(engine):
         assert not np.isin(other["f"][..., :5], one["f"]).any()
 
 
+@pytest.mark.long_cases("compiled")
 @ENGINES
 def test_a_cycle_has_the_same_bits_in_any_company(engine):
     move = MOVES["Cycle of three"]()
@@ -263,6 +268,7 @@ CONCAVE = {
 }
 
 
+@pytest.mark.short_cases("Gaussian-EllipticalSlice", "Poisson-EllipticalSlice", "one value-EllipticalSlice")
 @pytest.mark.parametrize(
     "move",
     [
@@ -300,6 +306,7 @@ class Misjudged(Poisson):
     bend_rate = 0.0
 
 
+@pytest.mark.long
 def test_a_bowl_spares_more_than_planes():
     """Of three evaluations of an update two, and of the chain no bit."""
     make, prior = CONCAVE["Poisson"]
@@ -309,6 +316,7 @@ def test_a_bowl_spares_more_than_planes():
     assert bowl.attrs["evaluations"] < 0.5 * planes.attrs["evaluations"]
 
 
+@pytest.mark.long
 def test_a_class_that_promises_too_much():
     make, prior = CONCAVE["Poisson"]
     with pytest.raises(ValueError, match="above a bound that follows from its class's bend_rate, 0"):
@@ -377,6 +385,12 @@ def run(
     return pieces, {key: np.stack([result[i][key] for i in result]) for key in FIELDS}
 
 
+@pytest.mark.short_cases(
+    "CompiledEngine-options0-sharp",
+    "HostEngine-options3-matrix product",
+    "HostEngine-options5-matrix product",
+    "HostEngine-options4-matrix product",
+)
 @pytest.mark.parametrize("name", ["matrix product", "sharp"])
 @pytest.mark.parametrize(
     ("engine", "options"),
@@ -404,6 +418,7 @@ def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatc
     assert len(numbers) > 1  # they were cut, and not all alike
 
 
+@pytest.mark.long_cases("tangent planes")
 @pytest.mark.parametrize(
     "options",
     [{}, {"concave": True}, {"move": MOVES["Cycle of two"]()}],
@@ -438,6 +453,7 @@ def test_a_turn_always_makes_progress(monkeypatch):
     assert slow["evaluations"].max() > 5
 
 
+@pytest.mark.long_cases("CompiledEngine-32")
 @pytest.mark.parametrize("look_ahead", [1, 7, 32])
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_ahead):

@@ -327,6 +327,7 @@ def changed(tree, path, value):
     return tree
 
 
+@pytest.mark.long
 @MANY
 @given(st.data())
 def test_settings_that_were_edited(place, data):

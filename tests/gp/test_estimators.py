@@ -20,6 +20,7 @@ import ellipslice as es
 SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 3, "rounds": 2, "random_state": 0}
 
 
+@pytest.mark.long
 @parametrize_with_checks(
     [
         es.gp.EllipticalGPClassifier(**SMALL),
@@ -140,6 +141,7 @@ def test_a_kernel_that_is_no_covariance_is_named():
         es.gp.EllipticalGPRegressor(Wrong(), **SMALL).fit(X, X[:, 0])
 
 
+@pytest.mark.long
 def test_scikit_learn_is_needed_only_for_them():
     script = """
 import sys

@@ -99,6 +99,7 @@ def test_a_kernel_for_times_takes_no_plane(parameters):
         LatentGP(kernel, Poisson, parameters=parameters).fit(np.stack([TIMES, TIMES], 1), np.arange(5.0), draws=3)
 
 
+@pytest.mark.long_cases("time-False")
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("case", ["time", "grid", "dense"])
 def test_whatever_the_structure_values_are_those_at_the_inputs(case, shuffled):
@@ -134,6 +135,7 @@ def test_a_known_kernel_gives_the_draws_of_sample():
     np.testing.assert_array_equal(fit.tree.posterior.point, X)
 
 
+@pytest.mark.long
 def test_unknown_parameters_are_named_in_the_result():
     model = LatentGP(
         amplitude_and_scale, NegativeBinomial, mean=lambda level: level,
@@ -217,6 +219,7 @@ def test_several_latent_functions():
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_points_by_themselves_have_the_same_means_and_spreads():
     """In groups, of which a point does not see the others."""
@@ -254,6 +257,7 @@ def test_values_at_new_points_given_old_ones():
     np.testing.assert_allclose([mean, old_mean[:3]], [0.3 * new, 0.3 * X[:3]])
 
 
+@pytest.mark.short_cases("dense")
 @pytest.mark.statistical
 @pytest.mark.parametrize("kernel", [kernels.Matern32(1.0), quasisep.Matern32(1.0)], ids=["dense", "time"])
 def test_predictions_have_the_exact_mean_and_variance(kernel):
@@ -314,6 +318,7 @@ def test_predictions_hold_what_is_not_known_of_the_parameters(with_unknown_param
     compare_near(*with_unknown_parameters)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("plant", [lambda v: np.roll(v, 5000), lambda v: np.full_like(v, np.median(v))])
 def test_parameters_of_another_draw_would_be_seen(with_unknown_parameters, monkeypatch, plant):
@@ -323,6 +328,7 @@ def test_parameters_of_another_draw_would_be_seen(with_unknown_parameters, monke
         compare_near(*with_unknown_parameters)
 
 
+@pytest.mark.long
 def test_predictions_are_compiled_once(unknown_fit):
     fit = Fit(UNKNOWN, X, Y, unknown_fit.tree)
     one, other = (fit.predict(new, draws=4).latent.values for new in (X[:3], X[:3] + 0.1))
@@ -351,6 +357,7 @@ def test_observations_that_differ_from_point_to_point():
 # --- Cox processes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_events_in_time():
     events = np.array([0.1, 0.2, 0.25, 0.9, 1.5])
     process = CoxProcess(kernels.ExpSquared(0.5), (0.0, 2.0), 4)
@@ -370,6 +377,7 @@ def test_a_fit_to_events_takes_the_options_of_sample():
     assert fit.tree.attrs["reference"] == "ep"
 
 
+@pytest.mark.long
 def test_points_in_a_window():
     points = np.random.default_rng(0).uniform([0, 0], [2, 1], (50, 2))
     process = CoxProcess(kernels.ExpSquared(0.5), [(0, 2), (0, 1)], [6, 3])
@@ -543,6 +551,7 @@ def test_a_kernel_with_noise_of_its_own_is_drawn_anew_at_the_data():
     assert 0.3 < apart.std() < 1.5  # sqrt(0.5), and what noise in the draws makes of it
 
 
+@pytest.mark.long
 def test_large_data_are_predicted_and_drawn_where_they_are():
     times = np.random.default_rng(1).uniform(0, 100, 5200)
     model = LatentGP(quasisep.Matern32(scale=20.0), Poisson)
@@ -555,6 +564,7 @@ def test_large_data_are_predicted_and_drawn_where_they_are():
         fit.predict([1.0])
 
 
+@pytest.mark.long
 def test_large_grids_have_maps_at_their_points():
     fit = LatentGP(kernels.Matern32(3.0, distance=EUCLID), Poisson).fit(
         grid(72, 73), np.ones(72 * 73), draws=2, warmup=1, chains=1, progress=False

@@ -103,6 +103,7 @@ def test_a_rate_without_events_is_below_its_prior_mean():
 # --- latent functions by name ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
     """`Likelihood.__call__() got an unexpected keyword argument 'g'` it was."""
     named, plain = (LatentGP(kernel, Poisson).fit(X, Y, **HOST) for kernel in ({"g": MATERN}, MATERN))

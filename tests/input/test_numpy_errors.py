@@ -51,6 +51,7 @@ def test_sites(likelihood, times):
     assert np.isfinite(near(times * K, likelihood, found).log_constant)
 
 
+@pytest.mark.long_cases("ep")
 @pytest.mark.parametrize("way", ["ep", "laplace"])
 def test_references(way):
     tree = es.sample(Probit(SIGNS), es.Dense(1e3 * K), reference=way, **SHORT)

@@ -48,6 +48,7 @@ def chains(algorithm, start, updates=3000, count=4, number=0):
 # --- known posteriors -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.short_cases("singular-covariance1")
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "covariance"), [("full rank", CORRELATED), ("singular", SINGULAR)])
 def test_known_posteriors(name, covariance):
@@ -72,6 +73,7 @@ def test_it_is_a_drop_in_for_theirs():
     compare(tried[0][:rows] - tried[1][:rows], 0.0, "evaluations")
 
 
+@pytest.mark.short_cases("False")
 @pytest.mark.statistical
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_a_covariance_that_is_traced(diagonal):
@@ -105,6 +107,7 @@ def test_our_priors_and_their_names():
 # --- exactly what an update is --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_old_state_is_on_the_ellipse():
     """Turned back by theta, the new state and the momentum give the old state: it is an ellipse about the mean."""
     algorithm = elliptical_slice(log_likelihood, mean=np.full(3, 0.5), cov=CORRELATED)
@@ -117,6 +120,7 @@ def test_the_old_state_is_on_the_ellipse():
         state = new
 
 
+@pytest.mark.long
 def test_pytrees_batches_and_loops_give_the_same_chain():
     flat = elliptical_slice(log_likelihood, mean=jnp.arange(3.0), cov=CORRELATED)
     tree = elliptical_slice(
@@ -138,6 +142,7 @@ def test_pytrees_batches_and_loops_give_the_same_chain():
     np.testing.assert_allclose(together, one_by_one, atol=1e-5)
 
 
+@pytest.mark.long
 def test_one_function_or_not_is_the_same_chain(monkeypatch):
     def run():
         algorithm = elliptical_slice(log_likelihood, cov=CORRELATED)
@@ -164,6 +169,7 @@ def test_double_precision_is_kept():
         assert state.position.dtype == state.logdensity.dtype == info.momentum.dtype == np.float64
 
 
+@pytest.mark.long
 def test_nans_are_rejected_and_counted():
     algorithm = elliptical_slice(lambda f: jnp.where(f[0] > 0.5, jnp.nan, log_likelihood(f)), cov=CORRELATED)
     draws, info = chains(algorithm, jnp.zeros(3), 500, number=5)
@@ -221,6 +227,7 @@ def tempered(logprior, number, runs=24, particles=400):
     return jax.jit(lambda keys: jax.lax.map(run, keys))(jax.random.split(jax.random.key(SEED + number), runs))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_inside_adaptive_tempered_smc():
     means, log_z = tempered(lambda f: 0.0, number=6)
@@ -232,6 +239,7 @@ def test_inside_adaptive_tempered_smc():
     assert abs(log_z.mean() - truth) < 5 * log_z.std() / np.sqrt(len(log_z)) + log_z.var()  # log of a mean is biased
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_prior_given_to_smc_as_well_is_caught():
     """Planted: what the page warns of."""
@@ -244,6 +252,7 @@ def test_the_prior_given_to_smc_as_well_is_caught():
 # --- planted mistakes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_counted_twice_is_caught():
     inverse = jnp.asarray(np.linalg.inv(CORRELATED))
@@ -256,6 +265,7 @@ def test_a_prior_counted_twice_is_caught():
         )
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_level_from_the_same_uniform_as_the_angle_is_caught(monkeypatch):
     monkeypatch.setattr(

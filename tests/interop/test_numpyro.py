@@ -24,7 +24,7 @@ from statistical.test_closed_form import posterior
 
 Y = np.array([-1.0, 0.5, 1.5])
 SIGMA = 0.5
-C = jnp.asarray(CORRELATED)
+C = np.asarray(CORRELATED, np.float32)
 
 
 def run(kernel, *args, draws=3000, warmup=200, chains=4, number=0, method="vectorized", fields=(), **options):
@@ -65,6 +65,7 @@ MODELS = {
 }
 
 
+@pytest.mark.short_cases("plate")
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Please use numpyro.util.is_prng_key")  # said by tinygp
 @pytest.mark.parametrize("name", MODELS)
@@ -86,6 +87,7 @@ def test_known_posteriors(name):
     np.testing.assert_allclose(fields["total_log_likelihood"], expected, atol=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_that_depends_on_another_site_of_ours():
     """b's mean is a: two ellipses in turn, and the joint posterior is Gaussian."""
@@ -153,6 +155,7 @@ def test_mean_covariance_and_likelihood_follow_another_site():
     np.testing.assert_allclose(value, right, atol=1e-3)  # not that of another scale
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # said by NUTS alone, under vmap, too
 @pytest.mark.statistical
 def test_as_the_function_of_hmc_gibbs_in_chains_by_vmap():
@@ -162,34 +165,41 @@ def test_as_the_function_of_hmc_gibbs_in_chains_by_vmap():
 
 # --- every Gaussian of NumPyro --------------------------------------------------------------------------------------
 
-GAUSSIANS = [
-    dist.Normal(jnp.arange(3.0), 2.0),
-    dist.Normal(1.0, 2.0).expand([2, 2]).to_event(1),
-    dist.MultivariateNormal(jnp.arange(3.0), covariance_matrix=C),
-    dist.MultivariateNormal(jnp.arange(3.0), precision_matrix=C),
-    dist.MultivariateNormal(jnp.arange(3.0), scale_tril=jnp.linalg.cholesky(C)),
-    dist.LowRankMultivariateNormal(jnp.arange(3.0), jnp.array([[1.0], [0.5], [-1.0]]), jnp.array([0.3, 0.2, 0.1])),
-    dist.MatrixNormal(jnp.ones((2, 3)), jnp.array([[1.0, 0.0], [0.5, 1.0]]), jnp.linalg.cholesky(C)),
-    dist.GaussianRandomWalk(0.7, 4),
-    dist.GaussianStateSpace(3, 0.5 * jnp.eye(1), covariance_matrix=jnp.eye(1)),
-    dist.CirculantNormal(jnp.arange(4.0), covariance_row=jnp.array([2.0, 0.5, 0.2, 0.5])),
-    dist.CAR(jnp.arange(3.0), 0.5, 2.0, jnp.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])),
-]
+GAUSSIANS = {
+    "Normal": lambda: dist.Normal(jnp.arange(3.0), 2.0),
+    "Normal, expanded": lambda: dist.Normal(1.0, 2.0).expand([2, 2]).to_event(1),
+    "MultivariateNormal, covariance": lambda: dist.MultivariateNormal(jnp.arange(3.0), covariance_matrix=C),
+    "MultivariateNormal, precision": lambda: dist.MultivariateNormal(jnp.arange(3.0), precision_matrix=C),
+    "MultivariateNormal, factor": lambda: dist.MultivariateNormal(jnp.arange(3.0), scale_tril=jnp.linalg.cholesky(C)),
+    "LowRankMultivariateNormal": lambda: dist.LowRankMultivariateNormal(
+        jnp.arange(3.0), jnp.array([[1.0], [0.5], [-1.0]]), jnp.array([0.3, 0.2, 0.1])
+    ),
+    "MatrixNormal": lambda: dist.MatrixNormal(
+        jnp.ones((2, 3)), jnp.array([[1.0, 0.0], [0.5, 1.0]]), jnp.linalg.cholesky(C)
+    ),
+    "GaussianRandomWalk": lambda: dist.GaussianRandomWalk(0.7, 4),
+    "GaussianStateSpace": lambda: dist.GaussianStateSpace(3, 0.5 * jnp.eye(1), covariance_matrix=jnp.eye(1)),
+    "CirculantNormal": lambda: dist.CirculantNormal(jnp.arange(4.0), covariance_row=jnp.array([2.0, 0.5, 0.2, 0.5])),
+    "CAR": lambda: dist.CAR(jnp.arange(3.0), 0.5, 2.0, jnp.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])),
+}
 
 
 def test_every_gaussian_is_looked_at():
     bases = set()
-    for prior in GAUSSIANS:
+    for make in GAUSSIANS.values():
+        prior = make()
         while isinstance(prior, dist.Independent | dist.ExpandedDistribution):
             prior = prior.base_dist
         bases.add(type(prior))
     assert bases == set(GAUSSIAN) - {dist.ZeroSumNormal}
 
 
+@pytest.mark.long_cases("MatrixNormal", "GaussianRandomWalk", "GaussianStateSpace")
 @pytest.mark.statistical
-@pytest.mark.parametrize("prior", GAUSSIANS, ids=lambda prior: type(prior).__name__)
-def test_its_mean_and_draws_are_those_of_its_density(prior):
+@pytest.mark.parametrize("name", GAUSSIANS)
+def test_its_mean_and_draws_are_those_of_its_density(name):
     """The density is a parabola about `mean`, and draws have the covariance it says."""
+    prior = GAUSSIANS[name]()
     size = int(np.prod(prior.shape()))
     mean = np.broadcast_to(prior.mean, prior.shape()).ravel()
     axes = np.eye(size)
@@ -227,6 +237,7 @@ def simple(y):
     numpyro.sample("y", dist.Normal(f, SIGMA), obs=y)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_chains_one_after_the_other_and_thinned():
     kernel = EllipticalSlice(simple, sites=["f"])
@@ -234,6 +245,7 @@ def test_chains_one_after_the_other_and_thinned():
     compare_gaussian(samples["f"][..., None], np.array([0.8]), np.array([[0.2]]), "sequential")
 
 
+@pytest.mark.long
 def test_several_updates_are_one_after_the_other():
     states = []
     for updates, times in ((1, 3), (3, 1)):
@@ -256,6 +268,7 @@ def test_a_start_of_ones_own_and_progress():
     assert "evaluations" in mcmc.sampler.get_diagnostics_str(mcmc.last_state)
 
 
+@pytest.mark.long
 def test_other_data_with_the_same_compiled_loop():
     """With jit_model_args nothing of the first run's data may stay behind."""
     mcmc = MCMC(EllipticalSlice(simple), num_warmup=50, num_samples=500, progress_bar=False, jit_model_args=True)
@@ -280,6 +293,7 @@ class KeepsItsFirstCovariance(EllipticalSlice):
         return super()._move(key, block, z, value, args, kwargs)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_counted_twice_is_caught():
     samples, _ = run(CountsThePriorTwice(simple), 1.0, number=6)
@@ -326,6 +340,7 @@ def impossible():
     numpyro.factor("never", jnp.where(numpyro.sample("f", dist.Normal(0.0, 1.0)) > -jnp.inf, -jnp.inf, 0.0))
 
 
+@pytest.mark.long_cases("<lambda>-ValueError-subsampled plates")
 @pytest.mark.parametrize(
     ("begin", "error", "says"),
     [

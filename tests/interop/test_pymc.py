@@ -76,7 +76,7 @@ MODELS = {
 }
 
 
-@pytest.mark.long_cases("process, whitened")
+@pytest.mark.short_cases("Normal")
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MODELS)
 def test_known_posteriors(name):
@@ -188,6 +188,7 @@ def by_turns(model, draws, number):
     return scale, 0.5 * scale[..., None] + np.sqrt(scale)[..., None] * white @ CHOLESKY.T
 
 
+@pytest.mark.long
 @pytest.mark.long_cases("True")
 @pytest.mark.statistical
 @pytest.mark.parametrize("whitened", [False, True])
@@ -279,6 +280,7 @@ def test_what_does_not_change_is_computed_once(monkeypatch):
 # --- planted mistakes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_counted_twice_is_caught(monkeypatch):
     monkeypatch.setattr(module, "_all_but_the_prior", lambda model, variables: model.logp())

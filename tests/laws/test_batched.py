@@ -83,6 +83,7 @@ def replay(name, move, updates):
     return made
 
 
+@pytest.mark.short_cases("ready-made-move6-8")
 @pytest.mark.parametrize(
     ("name", "move", "look_ahead"),
     [pytest.param(name, MOVES[0], 1, marks=pytest.mark.long) for name in LIKELIHOODS]
@@ -115,6 +116,7 @@ def test_these_searches_reach_every_branch():
         assert sum(info.nans for *_, info in replay("NaN", MOVES[0], LENGTH)) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "move", "look_ahead", "dtype"),
     [
@@ -161,6 +163,7 @@ def test_the_kernel_adds_up_the_terms_of_nu():
     np.testing.assert_array_equal(one[1].proposals, other[1].proposals)
 
 
+@pytest.mark.long_cases("logistic-float32-True")
 @pytest.mark.parametrize(
     ("name", "dtype", "halves"),
     [("logistic", "float32", True), ("ready-made", "float64", False)]
@@ -192,6 +195,7 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     assert "mosaic_gpu" in lowered.as_text()
 
 
+@pytest.mark.short_cases("EllipticalSlice(bracket_width=1.5, shrinking='halve')")
 @pytest.mark.parametrize("move", MOVES, ids=repr)
 def test_both_ways_to_make_angles_agree(move):
     with jax_settings():
@@ -206,6 +210,7 @@ def test_both_ways_to_make_angles_agree(move):
 # --- noise ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_noise_is_a_function_of_seed_chain_and_update():
     with jax_settings():
         source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), halves=False)
@@ -223,6 +228,7 @@ def test_noise_is_a_function_of_seed_chain_and_update():
     assert len({tuple(key) for key in np.concatenate([chain_keys(5, range(4)), other], axis=1).T}) == 8
 
 
+@pytest.mark.long_cases("float64", "float32")
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["float64", "float32", "whole"])
 def test_normals_are_normal_and_independent(kind):
@@ -256,6 +262,7 @@ def test_pairs_of_normals_are_turned_by_every_angle():
     assert scipy.stats.kstest(angle / (2 * np.pi) + 0.5, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_draws_by_products_of_halves_have_the_prior_s_covariance():
     with jax_settings(False):
         source = source_of(PRIOR, SIZE + -SIZE % 8, np.dtype("float32"), halves=True)
@@ -301,6 +308,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.long_cases("logaddexp-float64", "logaddexp-float32")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_over_sites_are_recognised(name, dtype):
@@ -326,6 +334,7 @@ def test_other_likelihoods_say_why_they_are_none(name):
 OPTIONS = {"engine": "batched", "seed": 3, "progress": False}
 
 
+@pytest.mark.long
 @pytest.mark.long_cases("double")
 @pytest.mark.statistical
 @pytest.mark.parametrize("precision", ["double", "single"])
@@ -389,6 +398,7 @@ def test_nothing_is_compiled_again_for_other_data_seeds_or_draws(caplog):
     assert not [record for record in caplog.records if "_run_block" in record.getMessage()]
 
 
+@pytest.mark.long
 def test_keep_runs_on_the_device_if_it_can():
     calls = []
 
@@ -455,6 +465,9 @@ def test_a_start_that_overflows_in_single_precision_is_refused():
         )
 
 
+@pytest.mark.long_cases(
+    "Diagonal(shape (3,))", "LowRank(3 values, rank 2)", "Stationary(shape (3,), embedded in (5,), exact to 2e-16)"
+)
 @pytest.mark.parametrize(
     "prior",
     [

@@ -36,6 +36,15 @@ def sums(n):
     }
 
 
+@pytest.mark.short_cases(
+    "Gaussian-11",
+    "Poisson-11",
+    "StudentT-11",
+    "own, power-11",
+    "own, several sums-11",
+    "own, in another shape-11",
+    "Gaussian-767",
+)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", list(sums(8)))
 def test_values_and_gradients_are_the_same(name, size):
@@ -101,6 +110,7 @@ def test_powers_in_the_kernel(exponent):
             np.testing.assert_allclose(a, f**exponent, rtol=1e-13)
 
 
+@pytest.mark.long
 def test_a_chain_runs_in_lanes_and_new_data_need_no_compiling():
     prior = es.Dense(np.exp(-0.5 * np.subtract.outer(np.linspace(0, 3, 20), np.linspace(0, 3, 20)) ** 2))
     options = {"draws": 50, "chains": 1, "seed": 1, "progress": False}

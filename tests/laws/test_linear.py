@@ -74,6 +74,7 @@ def test_any_kind_of_matrix_gives_the_same_chain():
     np.testing.assert_allclose(black_box.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long_cases("compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_chain_has_the_same_bits_in_any_company(engine):
     options = {**QUICK, "engine": engine}

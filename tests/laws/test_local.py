@@ -67,6 +67,7 @@ SWEEPS = {
 }
 
 
+@pytest.mark.long_cases("Markov")
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_sweep_keeps_the_prior_exactly(name):
     prior, covariance, moves = SWEEPS[name]
@@ -106,6 +107,7 @@ FLAT = {
 }
 
 
+@pytest.mark.short_cases("Dense", "Stack")
 @pytest.mark.parametrize("name", [name for name in SWEEPS if "k-means" not in name])
 def test_both_engines_make_the_same_sweeps(name):
     prior, _, moves = SWEEPS[name]
@@ -115,6 +117,7 @@ def test_both_engines_make_the_same_sweeps(name):
         np.testing.assert_array_equal(host[2], compiled[2])
 
 
+@pytest.mark.long_cases("random-CompiledEngine", "Cycle-CompiledEngine", "Local in Local-CompiledEngine")
 @pytest.mark.parametrize("engine", [HostEngine, CompiledEngine])
 @pytest.mark.parametrize(
     "move",
@@ -163,6 +166,7 @@ def test_random_blocks_differ_from_update_to_update():
     assert len(Local.random(12).prepare(prior)) == 1  # all values in one block: there is nothing to choose
 
 
+@pytest.mark.short_cases("Local('names')-compiled")
 @pytest.mark.statistical
 @pytest.mark.parametrize("engine", ["host", "compiled"])
 @pytest.mark.parametrize("move", [Local("names"), Local.contiguous(3), Local.random(3, partitions=2)], ids=repr)
@@ -182,6 +186,7 @@ def test_local_updates_draw_from_the_posterior(move, engine):
     compare_gaussian(whole, mean + gain @ (y - rows @ mean), covariance - gain @ rows @ covariance, repr(move))
 
 
+@pytest.mark.long
 def test_a_latent_that_stays_keeps_its_bits():
     # No point of any ellipse is acceptable, so nothing may move, not even by rounding.
     prior = es.Dense(ROUGH)
@@ -200,6 +205,7 @@ def test_a_latent_that_stays_keeps_its_bits():
             assert (piece.info.evaluations == 3000).all()
 
 
+@pytest.mark.long
 def test_a_whole_latent_of_a_stack_needs_no_ability():
     field = es.Stationary(lambda lag: np.exp(-np.abs(lag[..., 0])), 8, 1.0, mean=2.0)
     prior = es.Stack({"f": field, "m": es.Diagonal(9.0)})

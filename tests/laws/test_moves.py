@@ -36,6 +36,7 @@ def test_the_catalogue_has_every_move():
 VARIANT = ("Cycle with", "Cycle of three", "Cycle of a")
 
 
+@pytest.mark.short_cases("EllipticalSlice-0", "NealMetropolis-0", "Recentred-0")
 @EVERY_SEED
 @pytest.mark.parametrize(  # in the quick run one of each class: a check compiles for three to nine seconds
     "name",

@@ -195,6 +195,7 @@ def test_the_rank_of_a_conditional_is_not_raised_by_rounding():
             assert prior.condition(block).prior.rank == len(block) - 1
 
 
+@pytest.mark.long_cases("overlapping")
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "move",

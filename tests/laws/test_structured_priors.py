@@ -73,6 +73,7 @@ def test_conditionals_add_up_to_the_covariance(size, rank, taken, repeat, seed):
 # --- Stationary -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
@@ -119,7 +120,7 @@ def test_the_embedding_grows_until_it_is_positive():
     assert f"exact to {rough.error:.1g}" in repr(rough)
 
 
-@pytest.mark.long_cases("tinygp, quasi-separable")
+@pytest.mark.long_cases("tinygp, quasi-separable", "tinygp")
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -202,6 +203,7 @@ def test_a_wrong_large_grid_is_found(seed):
         check_large_field(Stationary(lambda lag: planar(lag[..., ::-1]), (300, 200), 1.0), planar, 1.0, [(3, 0)], seed)
 
 
+@pytest.mark.short_cases("0")
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_long_series_has_the_kernels_covariance(seed):
@@ -309,6 +311,7 @@ def test_any_times_have_the_kernels_covariance(size, kind, scale, sigma, seed):
     assert_same(covariance_of(Markov(make(scale=scale, sigma=sigma), times)), expected, 1e-12)
 
 
+@pytest.mark.long
 def test_many_irregular_times():
     times = np.sort(np.random.default_rng(0).uniform(0, 40, 600))
     times[300] = np.nextafter(times[299], np.inf)
@@ -316,6 +319,7 @@ def test_many_irregular_times():
     assert_same(covariance_of(prior), KERNELS["Matern52"][1](np.abs(times[:, None] - times) / 1.5), 1e-12)
 
 
+@pytest.mark.long
 def test_a_long_series_is_whitened():
     times = np.sort(np.random.default_rng(0).uniform(0, 5000, 50_000))  # gaps down to 1e-6
     prior = Markov(quasisep.Matern32(scale=1.0), times)
@@ -329,6 +333,7 @@ def test_a_long_series_is_whitened():
     assert np.abs(log_density - expected).max() < 6 * np.sqrt(50_000 / 2)
 
 
+@pytest.mark.long
 def test_a_stretch_of_a_long_series():
     # Far from the ends, a Matérn-1/2 process is determined by the two neighbours of the stretch.
     times = np.sort(np.random.default_rng(0).uniform(0, 3000, 30_000))
@@ -346,6 +351,7 @@ def test_a_stretch_of_a_long_series():
 # --- LowRank --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.long_cases("0.5-0", "1.5-0", "2.5-0")
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
@@ -362,6 +368,7 @@ def test_fourier_features_approximate_the_kernel(smoothness, seed):
     assert np.abs(got - kernel).max() < 6 * 2.0 / np.sqrt(2 * count)
 
 
+@pytest.mark.long_cases("tinygp")
 @pytest.mark.parametrize("kernel", ["function", "tinygp", "scikit-learn"])
 def test_inducing_points(kernel):
     kernels = {
@@ -426,6 +433,7 @@ def test_any_block_of_a_product(sizes, taken, sparse, seed):
     assert_conditionals_agree(prior.condition(block), regress(rows, np.sort(block), len(rows)), f)
 
 
+@pytest.mark.long
 def test_a_block_of_a_product_with_a_long_axis():
     # No matrix of that axis is made. Far from the ends, the two neighbours in time say all there is to know.
     times = np.sort(np.random.default_rng(0).uniform(0, 600, 6_000))
@@ -468,6 +476,7 @@ def test_what_a_prior_can_do():
     assert es.Stack({"f": Dense(CORRELATED), "g": Stationary(smooth, 3, 1.0)}).abilities == set()
 
 
+@pytest.mark.long_cases("Stationary", "SparsePrecision")
 @pytest.mark.parametrize(
     "prior",
     [
@@ -485,6 +494,7 @@ def test_priors_with_structure_run(prior):
     assert np.isfinite(tree.posterior.f).all()
 
 
+@pytest.mark.long
 def test_importing_takes_no_optional_package():
     code = (
         "import sys, numpy as np, ellipslice as es\n"

@@ -157,6 +157,7 @@ CONDITION = {
 }
 
 
+@pytest.mark.long_cases("deviations for variances-0")
 @EVERY_SEED
 @pytest.mark.parametrize("name", CONDITION)
 def test_a_wrong_conditional_is_caught(name, seed):

@@ -25,18 +25,21 @@ def caught(match, **options):
         check_calibrated(**options)
 
 
+@pytest.mark.long
 def test_weights_for_more_than_the_step_between_powers(monkeypatch):
     weigh = annealing.weigh
     monkeypatch.setattr(annealing, "weigh", lambda log_likelihood, step: weigh(log_likelihood, 1.5 * step))
     caught("Z is off")
 
 
+@pytest.mark.long
 def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
     update = movers.HostMover._update
     monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1.0))
     caught("Z is off")
 
 
+@pytest.mark.long
 def test_a_level_multiplied_by_the_power(monkeypatch):
     update = movers.HostMover._update
     monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1 / power))
@@ -61,6 +64,7 @@ def test_resampling_whatever_the_weights(monkeypatch):
     caught("Z is off")
 
 
+@pytest.mark.long
 def test_errors_that_forget_that_islands_are_few(monkeypatch):
     def too_sure(log_values):
         log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(len(log_values)))

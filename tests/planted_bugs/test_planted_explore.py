@@ -28,6 +28,7 @@ BUGS = {
 }
 
 
+@pytest.mark.long_cases("shrinks the wrong side", "accepts below the level", "level on the wrong side")
 @pytest.mark.parametrize("bug", BUGS)
 def test_caught(bug):
     right, wrong = BUGS[bug]

@@ -100,6 +100,7 @@ def test_wrong_draws_are_caught(mistake, seed):
         check_draws(mistake([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), PRIOR, ROUGH, seed)
 
 
+@pytest.mark.long_cases("StaleMean-0", "MarginalPrior-0")
 @EVERY_SEED
 @pytest.mark.parametrize(
     "mistake", [MeanNotSubtracted, MeanNotAddedBack, StaleMean, MarginalPrior], ids=lambda mistake: mistake.__name__

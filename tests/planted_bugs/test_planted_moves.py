@@ -144,6 +144,7 @@ def test_a_wrong_bracket_is_not_reversible(move, seed):
         check_move(move, seed=seed)
 
 
+@pytest.mark.long
 def test_moments_do_not_see_a_bracket_fixed_at_pi():
     # Why there is an exact test. The invalid algorithm passes every moment check: a hundred thousand draws ...
     assert long_run(FixedBracket(), seed=0) > 1e-3
@@ -273,6 +274,7 @@ def test_a_wrong_search_is_caught(name, seed, monkeypatch):
         check_move(EllipticalSlice(), seed=seed)
 
 
+@pytest.mark.long
 def test_the_copy_is_right_as_it_stands(monkeypatch):
     replace_host_search(monkeypatch, planted_search())
     check_move(EllipticalSlice())
@@ -349,6 +351,9 @@ def test_a_level_off_by_ten_percent_is_caught_by_a_long_run(factor, seed):
     assert long_run(WrongLevel(factor), seed) < 1e-6
 
 
+@pytest.mark.long_cases(
+    "CoordinateSlice-0", "CoordinateSlice, narrow-0", "Recentred, a Gaussian-0", "Local-0", "Local, along lines-0"
+)
 @EVERY_SEED
 @pytest.mark.statistical
 @pytest.mark.parametrize(
@@ -424,6 +429,7 @@ def test_a_spoilt_move_is_caught(spoil, says, seed):
         check_move(Whole(spoil), seed=seed)
 
 
+@pytest.mark.long
 def test_an_unspoilt_move_passes():
     check_move(Whole("nothing"))
 

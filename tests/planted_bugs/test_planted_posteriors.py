@@ -59,6 +59,7 @@ def observed_and_prior(f):
     return observed(f) - 0.5 * (f**2).sum()
 
 
+@pytest.mark.long_cases("host-0")
 @EVERY_SEED
 @pytest.mark.statistical
 @pytest.mark.parametrize("engine", ["compiled", "host"])
@@ -87,6 +88,7 @@ class DrawsAroundItsMean(Diagonal):
         return np.asarray(super().draw(rng, count)) + 3.0
 
 
+@pytest.mark.long_cases("host-0")
 @EVERY_SEED
 @pytest.mark.statistical
 @pytest.mark.parametrize("engine", ["compiled", "host"])

@@ -26,6 +26,7 @@ print(len(hits))
 """
 
 
+@pytest.mark.long
 def test_the_second_process_compiles_nothing_that_takes_time(tmp_path):
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore"}
     for engine in ("compiled", "batched"):

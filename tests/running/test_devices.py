@@ -95,6 +95,7 @@ def model():
     return namespace
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("engine", "chains"), [("compiled", 8), ("batched", 12)])
 def test_the_number_of_devices_does_not_matter(engine, chains, eight, model):
     """Chains that run together have the same draws to rounding, as in any company; others to the bit."""
@@ -131,6 +132,7 @@ TWO_PROCESSES = """
 """
 
 
+@pytest.mark.long
 def test_processes_share_the_chains(model, tmp_path):
     pytest.importorskip("zarr")
     with socket.socket() as free:

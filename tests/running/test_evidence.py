@@ -58,6 +58,7 @@ def test_the_same_seed_gives_the_same_estimate(function):
     assert one.log_z != other.log_z
 
 
+@pytest.mark.short_cases("device", "prior on the host")
 @pytest.mark.parametrize(
     ("prior", "options", "engine"),
     [
@@ -96,6 +97,7 @@ def test_a_function_that_takes_batches_is_called_with_them():
     assert abs(result.log_z - EXACT) < 6 * result.error
 
 
+@pytest.mark.long
 def test_concave_sums_start_at_expectation_propagation():
     result = small(Poisson([3.0, 1.0]), PRIOR)
     assert result.reference == "ep"
@@ -104,6 +106,7 @@ def test_concave_sums_start_at_expectation_propagation():
     assert small(Poisson([3.0, 1.0]), PRIOR, reference=None).reference == "prior"
 
 
+@pytest.mark.long
 def test_nans_count_as_zero_and_are_told():
     def half(f):
         return jnp.where(f[0] > 0, 0.0, jnp.nan)
@@ -114,6 +117,7 @@ def test_nans_count_as_zero_and_are_told():
     assert result.nan_evaluations > 0
 
 
+@pytest.mark.long
 def test_the_prior_inside_the_likelihood_is_noticed():
     with pytest.warns(UserWarning, match="log-density of the prior as well"):
         small(lambda f: -0.5 * jnp.sum(f**2 / jnp.array([1.0, 2.0])), PRIOR)

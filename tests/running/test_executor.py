@@ -128,6 +128,7 @@ def test_an_exception_that_cannot_travel_is_put_into_words(monkeypatch):
         es.sample(awkward, PRIOR, executor=Pickled(trouble), engine="host", **OPTIONS)
 
 
+@pytest.mark.long
 def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
     monkeypatch.setattr(farmed, "STRETCH", 0.2)
     with processes(1) as pool:
@@ -162,6 +163,7 @@ def test_a_broken_pool_leaves_a_store_to_go_on_with(tmp_path, monkeypatch):
     np.testing.assert_array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)
 
 
+@pytest.mark.long
 def test_a_pool_that_can_be_made_anew_goes_on(tmp_path):
     alone = es.sample(bowl, PRIOR, **OPTIONS)
     (tmp_path / "first").touch()
@@ -199,6 +201,7 @@ def test_workers_that_cannot_start_are_told_from_others_that_die():
         es.sample(bowl, PRIOR, executor=Pickled(breaks_down), **OPTIONS)
 
 
+@pytest.mark.long
 def test_a_script_without_its_guard(tmp_path):
     """A classic: workers import the script, and begin to run it."""
     script = tmp_path / "script.py"
@@ -260,6 +263,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("whom", "options"), [("us alone", {}), ("workers too", {"look_ahead": 3})])
 def test_ctrl_c(whom, options, tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))

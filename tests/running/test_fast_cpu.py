@@ -30,15 +30,18 @@ def run(code: str, flags: str = "") -> str:
 SHOW = "import os; print(os.environ.get('XLA_FLAGS', ''))"
 
 
+@pytest.mark.long
 def test_an_import_sets_nothing():
     assert run(f"import ellipslice; {SHOW}").strip() == ""
 
 
+@pytest.mark.long
 def test_in_time():
     output = run(f"import ellipslice as es; es.fast_cpu(); es.fast_cpu(); {SHOW}")
     assert output.strip() == "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000000"
 
 
+@pytest.mark.long
 def test_beside_other_settings():
     other = "--xla_cpu_enable_fast_math=false --xla_backend_extra_options=some_option=1"
     output = run(f"import ellipslice as es; es.fast_cpu(); {SHOW}", other)
@@ -59,6 +62,7 @@ def test_it_takes_effect_and_runs():
     assert "(4, 20, 3)" in output
 
 
+@pytest.mark.long
 def test_too_late():
     output = run(f"import jax; jax.numpy.ones(3); import ellipslice as es; es.fast_cpu(); {SHOW}")
     assert "fast_cpu() comes too late for XLA" in output
@@ -93,6 +97,7 @@ def has_mallopt() -> bool:
     return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt")
 
 
+@pytest.mark.short_cases("False")
 @pytest.mark.skipif(not has_mallopt(), reason="only glibc can be told")
 @pytest.mark.parametrize("late", [False, True])
 def test_memory_is_kept_in_time_or_late(late):
@@ -118,6 +123,7 @@ DRAWS_AGAIN = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not has_mallopt(), reason="only there is it kept")
 def test_memory_of_draws_that_were_let_go_is_used_again():
     """160 MB of them, which are 40,000 pages."""

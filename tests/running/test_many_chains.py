@@ -8,6 +8,7 @@ import threading
 
 import jax
 import numpy as np
+import pytest
 
 import ellipslice as es
 from ellipslice.engines import compiled, tracing
@@ -32,6 +33,7 @@ print(run(4), run(300))
 """
 
 
+@pytest.mark.long
 def test_chains_that_wait_hold_a_state_and_no_noise():
     """Each block of 512 updates has noise and a trace of 3 MB: of 300 chains, these would be 900 MB."""
     said = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=120, check=True)
@@ -62,6 +64,7 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     assert set(range(at_once, chains)) <= set(turns[at_once : 2 * at_once])
 
 
+@pytest.mark.long
 def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every_chain(monkeypatch):
     """Two chains that find out at the same time: the second must not take the first one's finding for its own trial."""
     both = threading.Barrier(2)

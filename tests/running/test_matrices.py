@@ -149,6 +149,7 @@ print(tree.posterior.sizes["draw"])
 """
 
 
+@pytest.mark.short_cases("cholesky")
 @pytest.mark.parametrize("what", ["cholesky", "one_at_a_time", "two", "two_functions"])
 def test_chains_beside_each_other_come_to_an_end(what):
     found = subprocess.run(
@@ -294,6 +295,7 @@ def test_built_in_likelihoods_keep_their_fast_path(name):
         assert look(engine._likelihood, likelihood.y.size).threads == es.engines.threads.cores()
 
 
+@pytest.mark.long
 def test_a_function_of_points_is_batched_only_if_that_is_known_to_be_safe():
     points = np.arange(12.0).reshape(2, 2, 3)
     with jax_settings():

@@ -114,6 +114,7 @@ def test_nan_is_shown_while_it_happens():
     assert re.search(r"[\d,]+ NaN", text)
 
 
+@pytest.mark.long
 def test_ctrl_c_in_a_terminal():
     shown = in_terminal(draws=100_000, interrupt_after=1.0)
     found = re.search(r"returned \(2, (\d+), 3\)", plain(shown))
@@ -129,10 +130,12 @@ def test_a_likelihood_that_prints_does_not_break_the_bar():
     assert "80/80" in text
 
 
+@pytest.mark.long
 def test_progress_false_is_silent_in_a_terminal():
     assert plain(in_terminal(options={"progress": False}, draws=50, warmup=0)).strip() == "returned (2, 50, 3)"
 
 
+@pytest.mark.long
 def test_nothing_is_printed_where_there_is_no_terminal():
     process = subprocess.run(program(draws=50, warmup=0), capture_output=True, text=True, timeout=90, check=True)
     assert process.stdout == "returned (2, 50, 3)\n"

@@ -411,6 +411,7 @@ def reference() -> np.ndarray:
     return sampled(engine="host").posterior["f"].to_numpy()
 
 
+@pytest.mark.long_cases("catches and gives up")
 @pytest.mark.parametrize("name", CALLABLES)
 def test_any_callable(name, reference):
     """They all compute the same function, so with the same seed they must all give the same chain."""
@@ -428,6 +429,7 @@ def test_an_engine_asked_for(name, reference):
     np.testing.assert_allclose(tree.posterior["f"], reference[:, :10], rtol=0, atol=1e-9)
 
 
+@pytest.mark.long_cases("compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_batches_of_named_latents(engine):
     """With vectorized=True every latent comes with a leading axis; the chain is the one without it."""
@@ -553,6 +555,7 @@ def test_new_data_of_the_same_shape_are_not_compiled_again(caplog, log_compiles)
     assert compiled(own(np.arange(3.0))) == 0  # the same program, with other data
 
 
+@pytest.mark.short_cases("scan", "cond", "gather", "float32")
 @pytest.mark.parametrize(
     "function",
     [

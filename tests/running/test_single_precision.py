@@ -93,6 +93,7 @@ KEEPS = {
 }
 
 
+@pytest.mark.long_cases("everything")
 @pytest.mark.parametrize("name", KEEPS)
 def test_what_is_kept_is_in_single_precision(name):
     keep, dtypes = KEEPS[name]

@@ -55,6 +55,7 @@ def warned(log_likelihood: Any, prior: Any = PRIOR, **options: Any) -> tuple[Any
 # --- NaN, -inf ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases("compiled-4")
 @pytest.mark.parametrize("look_ahead", [1, 4])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_nan_is_rejected_counted_and_said(engine, look_ahead):
@@ -150,6 +151,7 @@ def test_a_search_without_end_is_given_up():
     assert tree.attrs["stuck_updates"] == stuck.sum()
 
 
+@pytest.mark.long_cases("move1")
 @pytest.mark.parametrize("move", [AuxiliaryEllipse(), Cycle(EllipticalSlice(), EllipticalSlice(shrinking="halve"))])
 def test_every_move_gives_up(move):
     tree, text = warned(dies_during_a_run(), draws=10, chains=1, move=move)
@@ -195,6 +197,7 @@ def test_a_random_likelihood_that_jax_can_trace():
     assert tree.attrs["engine"] == "host"
 
 
+@pytest.mark.long
 def test_a_function_that_calls_back_into_python_runs_on_the_host():
     """Compiled code may do so in a thread that has other settings; and there is nothing to gain."""
 
@@ -252,6 +255,7 @@ OBSERVED = {
 }
 
 
+@pytest.mark.long_cases("Gaussian-jax", "Poisson-jax", "Logistic-jax")
 @pytest.mark.parametrize("by", ["jax", "scipy"])
 @pytest.mark.parametrize("name", OBSERVED)
 def test_a_prior_inside_is_noticed(name, by):
@@ -275,6 +279,7 @@ def test_a_prior_with_a_mean_inside_is_noticed():
         sampled(lambda f: Poisson(np.full(25, 20))(f) + inside(f), es.Dense(SMOOTH, mean=3.0), draws=2, engine="host")
 
 
+@pytest.mark.long
 def test_a_diagonal_prior_inside_is_noticed():
     """Weights of a regression with standard normal priors: the mistake of someone who comes from another library."""
     rng = np.random.default_rng(0)
@@ -372,6 +377,7 @@ def test_an_honest_likelihood_is_not_suspected(name, engine):
     sampled(own(log_likelihood), prior, draws=2, engine=engine)  # a warning is an error here
 
 
+@pytest.mark.long_cases("1")
 @pytest.mark.parametrize("size", [1, 5, 50])
 def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
     """The likelihood then has the prior's curvature exactly; only its place tells them apart, so y must not be 0."""

@@ -38,6 +38,7 @@ def noise(prior, rng):
 # --- the constraints ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases("singular")
 @pytest.mark.parametrize("prior", [SMOOTH, ROUGH], ids=["singular", "not"])
 def test_both_engines_make_the_same_chain_and_keep_to_the_constraints(prior):
     rising = Truncated(prior, RISING, 0.0)
@@ -155,6 +156,7 @@ def test_a_likelihood_is_only_asked_inside():
     assert batched.attrs["nan_evaluations"] == 0
 
 
+@pytest.mark.long
 def test_a_given_start_is_checked():
     box = Truncated.box(es.Diagonal(np.ones(2), mean=1.0), 0.5, [2.0, np.inf])
     tree = es.sample(None, box, initial=np.array([0.5, 0.9]), **{**QUICK, "draws": 1})
@@ -229,6 +231,7 @@ def test_moves_that_would_leave_the_constraints_are_refused(move):
         es.sample(Gaussian([1.0, 1.0], 1.0), Truncated.box(PLANE, 0.0), move=move, **QUICK)
 
 
+@pytest.mark.long
 def test_a_cycle_of_moves_that_keep_to_them_runs():
     tree = es.sample(
         Poisson([3, 0]), Truncated.box(PLANE, 0.0), move=Cycle(ConstrainedSlice(), ConstrainedSlice()), **QUICK

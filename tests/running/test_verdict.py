@@ -134,6 +134,7 @@ def test_infinite_values_are_said():
     assert "missing or infinite: part." in es.diagnostics.verdict(tree(part=infinite, f=mixed))
 
 
+@pytest.mark.long_cases("batched")
 @pytest.mark.parametrize("engine", ["host", "compiled", "batched"])
 def test_a_run_that_keeps_booleans_is_judged(engine):
     tree = es.sample(

@@ -165,6 +165,7 @@ def drawn(problem: Problem, **options: Any) -> np.ndarray:
     return f.reshape(*f.shape[:2], -1)
 
 
+@pytest.mark.short_cases("two points")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_compiled(name):
     problem = PROBLEMS[name]()
@@ -172,6 +173,7 @@ def test_compiled(name):
     compare_gaussian(draws, problem.mean, problem.covariance, name)
 
 
+@pytest.mark.short_cases("one point")
 @pytest.mark.parametrize("name", ["one point", "30 points, 1 input", "singular", "own routine", "own likelihood"])
 def test_host(name):
     problem = PROBLEMS[name]()
@@ -179,6 +181,7 @@ def test_host(name):
     compare_gaussian(draws, problem.mean, problem.covariance, name)
 
 
+@pytest.mark.short_cases("narrow-host", "Neal-compiled", "Figure 1-compiled", "line-compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize("name", list(MOVES)[1:])
 def test_moves(name, engine):
@@ -190,6 +193,7 @@ def test_moves(name, engine):
     compare_gaussian(f, problem.mean, problem.covariance, f"{name}, {engine}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_stack_with_an_offset(engine):
     """y = f + b: a process and a constant, drawn together and handed over by name."""
@@ -240,6 +244,7 @@ def compare_with_oracle(draws: np.ndarray, what: str) -> None:
         compare_distribution(draws, TWICE.cdf, what)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_double_prior_oracle(engine):
     tree = es.sample(
@@ -248,6 +253,7 @@ def test_double_prior_oracle(engine):
     compare_with_oracle(tree.posterior["f"].to_numpy()[..., 0], engine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [2 * math.pi, 1.5])
 def test_double_prior_oracle_by_single_steps(width):
     """`es.step` in a hand-written loop, several chains, on a latent of shape ()."""

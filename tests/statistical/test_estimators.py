@@ -60,6 +60,7 @@ def not_worse(gains):
     assert gains.mean() > -3 * gains.std() / np.sqrt(len(gains))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SEEN)
 def test_places_and_latent_values(name):
     check_places(SEEN[name]())
@@ -82,6 +83,7 @@ def test_evidence_is_exact_for_gaussian_noise():
         assert here.log_ratio(here.root @ eta) == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.long
 def test_unknown_parameters_beside_a_fine_grid():
     """Posterior means and deviations of the logarithms of amplitude, scale and noise."""
     rng = np.random.default_rng(SEED + 3)
@@ -113,6 +115,7 @@ def test_unknown_parameters_beside_a_fine_grid():
         compare((logs[..., None] - mean) ** 2, [deviation**2], f"{name}, variance")
 
 
+@pytest.mark.long
 def test_regression_with_gaussian_noise_is_scikit_learn_s():
     rng = np.random.default_rng(SEED + 5)
     X = rng.uniform(-3, 3, (60, 1))
@@ -127,6 +130,7 @@ def test_regression_with_gaussian_noise_is_scikit_learn_s():
     np.testing.assert_allclose(spread, deviation, rtol=5 / np.sqrt(2 * 2000))
 
 
+@pytest.mark.long
 def test_outliers_are_left_aside():
     rng = np.random.default_rng(SEED + 7)
     X = rng.uniform(-3, 3, (80, 1))
@@ -144,6 +148,7 @@ def test_outliers_are_left_aside():
     assert errors["student"] < errors["scikit-learn"] / 2
 
 
+@pytest.mark.long
 def test_counts():
     rng = np.random.default_rng(SEED + 9)
     X = rng.uniform(0, 6, (150, 1))
@@ -162,6 +167,7 @@ def test_counts():
     assert np.mean(np.abs(found - rate) < 2 * deviation) > 0.7
 
 
+@pytest.mark.long
 def test_held_out_digits_beside_scikit_learn_s_laplace():
     digits = es.data.usps_3v5()
     rng = np.random.default_rng(SEED + 11)
@@ -182,6 +188,7 @@ def test_held_out_digits_beside_scikit_learn_s_laplace():
     not_worse(scores(default) - scores(theirs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("link", ["logistic", "probit"])
 def test_classes_that_do_not_overlap(link):
     X = np.r_[np.linspace(-3, -1, 15), np.linspace(1, 3, 15)][:, None]

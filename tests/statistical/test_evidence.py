@@ -16,6 +16,7 @@ from statistical.monte_carlo import LIMIT, SEED
 pytestmark = pytest.mark.statistical
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance sampling gives")
 def test_estimates_have_no_bias_calibrated_errors_and_draws_from_the_posterior():
     runs = check_calibrated()
@@ -30,6 +31,7 @@ def test_estimates_have_no_bias_calibrated_errors_and_draws_from_the_posterior()
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dimensions", [1, 10])
 def test_gaussian_regression_from_a_reference_is_exact(dimensions):
     problem = synthetic(dimensions, 2)
@@ -39,6 +41,7 @@ def test_gaussian_regression_from_a_reference_is_exact(dimensions):
     assert result.log_z == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.long
 def test_gaussian_regression_from_the_prior():
     problem = synthetic(1, 2)
     exact = multivariate_normal(cov=problem.covariance + 0.09 * np.eye(200)).logpdf(problem.likelihood.y)
@@ -64,6 +67,7 @@ def test_labels_from_the_prior_and_from_two_references_agree():
     assert found["ep"].log_z == pytest.approx(es.approximate_evidence(likelihood, prior, "ep"), abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["host", "batched"])
 def test_a_likelihood_of_zero_on_most_draws(engine):
     """L is 1 beyond one deviation and 0 elsewhere: Z is a probability."""

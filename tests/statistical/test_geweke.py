@@ -76,6 +76,7 @@ def joint_test(build: Callable[[Any], es.likelihoods.Likelihood], update: Callab
         compare(function(fs, ys), alone.mean(axis=0), f"{what}: {name}", error)
 
 
+@pytest.mark.short_cases("Gaussian")
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_step(name):
     def update(f: np.ndarray, likelihood: Any, rng: np.random.Generator) -> np.ndarray:
@@ -84,6 +85,7 @@ def test_step(name):
     joint_test(LIKELIHOODS[name], update, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "move", [AuxiliaryEllipse(), EllipticalSlice(bracket_width=1.2), EllipticalSlice(shrinking="halve")], ids=repr
 )

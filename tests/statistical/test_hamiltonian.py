@@ -42,15 +42,18 @@ def draws_of(name, move, draws=6000, sigma=0.5):
 STEP = 0.15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_known_posteriors(name):
     compare_gaussian(*draws_of(name, Hamiltonian(STEP, 8)), f"Hamiltonian, {name}")
 
 
+@pytest.mark.long
 def test_nuts():
     compare_gaussian(*draws_of("singular", Hamiltonian(STEP), draws=3000), "NUTS")
 
 
+@pytest.mark.long
 def test_what_f_does_not_see_must_be_drawn(monkeypatch):
     """Planted: the normals beyond the span of f start every trajectory at 0, so that their energy can only grow."""
     name = "more normals than values"
@@ -81,6 +84,7 @@ class Restless(Hamiltonian):
         return super().trajectory(key, z, prior, twice)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("move", [Forgetful(0.3, 6), Restless(0.3, 6)], ids=lambda move: type(move).__name__)
 def test_planted_trajectories_are_caught(move):
     with pytest.raises(AssertionError, match=r"posterior|went where"):
@@ -90,6 +94,7 @@ def test_planted_trajectories_are_caught(move):
 # --- tuning ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_tuning_finds_the_scales():
     """Deviations of 0.1 and 1: the variances say so, and most trajectories are accepted."""
     prior, sigma = es.Diagonal(np.ones(4), mean=2.0), np.array([0.1, 0.1, 1e3, 1e3])
@@ -111,6 +116,7 @@ def test_tuning_finds_the_scales():
     compare_gaussian(tree.posterior["f"].to_numpy(), *posterior(np.eye(4), np.zeros(4), sigma, 2.0), "tuned")
 
 
+@pytest.mark.long
 def test_named_latents_are_tuned_too():
     prior = es.Stack({"f": es.Dense(CORRELATED), "b": es.Diagonal(4.0)})
     tuned = es.tune_hamiltonian(lambda f, b: -2 * jnp.sum((f - b) ** 2), prior, steps=2, updates=50)
@@ -166,6 +172,7 @@ def test_without_blackjax_it_says_what_to_install(monkeypatch):
         Hamiltonian(0.1)
 
 
+@pytest.mark.long
 def test_a_state_that_stays_keeps_its_bits():
     """A step so long that every trajectory is refused: f is not passed through z and back."""
     start = np.array([0.1, 0.2, 0.3])

@@ -111,12 +111,14 @@ def test_the_posterior_is_the_same(way):
     check(x)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_kernels_that_jax_cannot_trace():
     x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 500, 2, 100, engine="host")
     check(x)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_too_few_columns_would_be_seen(monkeypatch):
     monkeypatch.setattr("ellipslice.gp.triangular.NEGLIGIBLE", math.inf)
@@ -125,6 +127,7 @@ def test_too_few_columns_would_be_seen(monkeypatch):
         check(x)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [TINYGP, SKLEARN], ids=["tinygp", "scikit-learn"])
 @pytest.mark.parametrize(("scale", "width"), [(3.0, 7), (1.5, 9), (0.1, 14)])
 def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
@@ -141,6 +144,7 @@ def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
     np.testing.assert_allclose(joint.point(u, z, X, SPREAD).f, (whole @ z[0]), atol=1e-4)
 
 
+@pytest.mark.long
 def test_so_many_columns_as_cost_least():
     joint = TINYGP.joint
     x = np.linspace(0, 10, 300)
@@ -162,6 +166,7 @@ def long_fit():
     return TINYGP.fit(x, y, draws=2000, chains=2, seed=SEED, progress=False)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_from_data_to_draws(long_fit):
     """`fit` finds pivots, says so, and its posterior is exact; predictions too."""
@@ -171,6 +176,7 @@ def test_from_data_to_draws(long_fit):
     compare(values, exact(long_fit.X, long_fit.y), "logs of the parameters, from data to draws")
 
 
+@pytest.mark.long
 def test_predictions_are_the_same(long_fit, monkeypatch):
     fit = Fit(TINYGP, long_fit.X, long_fit.y, long_fit.tree.isel(chain=[0], draw=slice(0, 2000, 100)))
     new = np.array([-0.3, 0.011, 1.234, 4.1])

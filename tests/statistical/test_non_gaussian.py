@@ -81,6 +81,7 @@ def grid_of(name: str) -> Grid:
     return Grid(MODELS[name][1], MEAN, COVARIANCE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize("name", MODELS)
 def test_two_latents(name, engine):
@@ -108,6 +109,7 @@ def test_two_latents(name, engine):
     compare(log_l, grid.expect(lambda f: scipys(f).sum(-1)), f"{name}, log-likelihood")
 
 
+@pytest.mark.long
 def test_a_scipy_likelihood_on_the_host():
     """The same, from SciPy's own density: nothing of ours but the sampler."""
     grid = Grid(lambda f: stats.t.logpdf([2.0, -1.0], 3.0, loc=f, scale=0.4), MEAN, COVARIANCE)
@@ -135,6 +137,7 @@ def test_a_scipy_likelihood_on_the_host():
 # --- likelihoods that are zero somewhere, or have two modes ---------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize(("low", "high"), [(0.5, np.inf), (-0.2, 0.9), (2.0, 3.5)])
 def test_truncated_gaussian(low, high, engine):
@@ -170,6 +173,7 @@ def test_truncated_gaussian(low, high, engine):
     assert tree.attrs["nan_evaluations"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_bimodal(engine):
     """Two modes of unequal weight with a valley between: the share of each, and the whole mixture."""

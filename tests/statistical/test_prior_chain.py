@@ -34,6 +34,7 @@ def prior_chain(engine: str, **options: Any):
     return es.sample(constant, es.Dense(COVARIANCE, MEAN), engine=engine, seed=SEED + 1, progress=False, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("move", "each"),
@@ -52,6 +53,7 @@ def test_one_evaluation_per_update(move, each, engine):
     assert (tree.sample_stats["total_log_likelihood"] == -3.0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_paper_s_formula(engine):
     """Every state follows from the start, the recorded angles and the noise of (seed, chain, update)."""
@@ -79,6 +81,7 @@ def test_the_paper_s_formula(engine):
         np.testing.assert_allclose(tree.posterior["f"].sel(chain=chain)[steps - 1], unrolled + MEAN, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_autocorrelation(engine):
     draws = {"compiled": 60000, "host": 8000}[engine]

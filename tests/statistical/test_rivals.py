@@ -54,6 +54,7 @@ def poisson_process() -> tuple[Any, np.ndarray, np.ndarray]:
     return Poisson(rng.poisson(np.exp(1 + np.sin(x)))), np.full(20, 0.7), covariance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("problem", [logistic_process, poisson_process])
 def test_blackjax_agrees(problem):
     log_likelihood, mean, covariance = problem()
@@ -125,6 +126,7 @@ def test_nan_is_never_accepted_here():
     assert np.isfinite(tree.sample_stats["total_log_likelihood"]).all()
 
 
+@pytest.mark.long
 def test_blackjax_accepts_nan():
     """Its loop goes on while the value is below the level, which NaN never is. (Seen in BlackJAX 1.7.1.)"""
     with jax.enable_x64(True):

@@ -45,6 +45,7 @@ INTERVALS = {
 }
 
 
+@pytest.mark.short_cases("a slit")
 @pytest.mark.parametrize("name", INTERVALS)
 def test_one_value(name):
     mean, deviation, lower, upper = INTERVALS[name]
@@ -82,6 +83,7 @@ ORTHANTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ORTHANTS)
 def test_orthants(name):
     correlation = ORTHANTS[name]
@@ -103,6 +105,7 @@ def test_the_formulas_of_orthants():
         np.testing.assert_allclose(inside.mean(0), mean, atol=5 * inside.std() / math.sqrt(len(inside)))
 
 
+@pytest.mark.long
 def test_gaussian_observations_of_a_box():
     variance, mean, y, sigma = np.array([1.0, 4.0, 0.3]), np.array([0.0, 1.0, -1.0]), np.array([-1.0, 3.0, 0.0]), 0.5
     lower, upper = np.array([0.0, -np.inf, -0.9]), np.array([np.inf, 2.0, -0.2])
@@ -114,6 +117,7 @@ def test_gaussian_observations_of_a_box():
         compare_truncnorm(f[..., i], centre[i], precision[i] ** -0.5, lower[i], upper[i], f"observed value {i}")
 
 
+@pytest.mark.long
 def test_carried_predictors_and_constraints_together():
     prior = es.TruncatedGaussian.box(es.Diagonal([2.0], mean=0.5), lower=0.0)
     rows, y = np.array([[1.0], [2.0], [-1.0]]), np.array([-0.5, 0.4, 0.3])
@@ -152,11 +156,13 @@ def check_triangle(A=POLYTOPE, engine="compiled", **options):
     assert (f @ POLYTOPE.T <= LIMITS + 1e-12).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_triangle_with_two_humps(engine):
     check_triangle(engine=engine)
 
 
+@pytest.mark.long
 def test_rows_that_say_nothing_new():
     """Doubled rows, a row of zeros and an infinite bound change nothing."""
     rows = np.concatenate([POLYTOPE, POLYTOPE, np.zeros((1, 2)), [[1.0, 0.0]]])
@@ -181,6 +187,7 @@ def test_a_routine_that_samples():
     compare_truncnorm(f[..., 1], 0.0, 2.0, -np.inf, -3.0, "a routine")
 
 
+@pytest.mark.long
 def test_named_latents():
     stack = es.Stack({"a": es.Diagonal([1.0]), "b": es.Diagonal(np.ones((1, 2)), mean=2.0)})
     prior = es.TruncatedGaussian.box(stack, lower={"a": 0.3}, upper={"b": [[1.0, np.inf]]})
@@ -233,6 +240,7 @@ class ArcByArc(constrained.AlongArcs):
         return tau, tau - self.arcs.length, tau
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planted", [sees_half, only_the_first, no_gaps, adds_up])
 def test_wrong_arcs_are_caught(planted, monkeypatch):
     monkeypatch.setattr(constrained, "allowed_arcs", planted)
@@ -240,12 +248,14 @@ def test_wrong_arcs_are_caught(planted, monkeypatch):
         check_triangle(engine="host", draws=4000)
 
 
+@pytest.mark.long
 def test_a_wrong_search_is_caught(monkeypatch):
     monkeypatch.setattr(constrained, "AlongArcs", ArcByArc)
     with pytest.raises(AssertionError):
         check_triangle(engine="host")
 
 
+@pytest.mark.long
 def test_a_forgotten_mean_is_caught(monkeypatch):
     monkeypatch.setattr(es.TruncatedGaussian, "bounds", property(lambda self: self.b))
     with pytest.raises(AssertionError):

@@ -85,7 +85,7 @@ RUNS = {
 }
 
 
-@pytest.mark.long_cases("together", "single precision")
+@pytest.mark.long_cases("together", "single precision", "truncated")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_store_holds_what_memory_holds(name, tmp_path):
     log_likelihood, prior, options = RUNS[name]
@@ -215,7 +215,7 @@ class Half:
         self._file.close()
 
 
-@pytest.mark.long_cases("together")
+@pytest.mark.long_cases("together", "thinned")
 @pytest.mark.parametrize("name", ["host", "thinned", "together", "a function"])
 def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkeypatch):
     monkeypatch.setattr("ellipslice.engines.host.TURN", 1e-9)  # an update of each chain, and a look at the clock
@@ -353,6 +353,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert_same_stores(tmp_path / "whole.zarr", path)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no limits on files")
 def test_a_real_limit(tmp_path, monkeypatch):
     import resource
@@ -425,6 +426,7 @@ def test_a_warning_made_an_error_comes_after_the_end(tmp_path):
     Lock(tmp_path / "run.zarr/.ellipslice/lock").release()
 
 
+@pytest.mark.long
 def test_the_lock_of_a_dead_process_is_free(tmp_path):
     code = "import sys, os, signal; from pathlib import Path; from ellipslice.sampling.journal import Lock\n"
     code += "lock = Lock(Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"

@@ -29,6 +29,7 @@ def test_no_fallback_is_taken(item):
     assert ITEMS[item]() is None
 
 
+@pytest.mark.long
 def test_the_table_says_so():
     found = subprocess.run(
         [sys.executable, "-m", "ellipslice.undocumented"], capture_output=True, text=True, check=True

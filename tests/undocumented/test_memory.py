@@ -50,6 +50,7 @@ def test_memory_is_handed_back_unless_asked_for(monkeypatch):
     assert room._KEPT == []
 
 
+@pytest.mark.long
 def test_a_view_holds_its_memory(monkeypatch):
     keep(monkeypatch, 2**30)
     view = doubles().reshape(2, -1)[1, ::3].T.view(np.int64)[5:]
@@ -61,6 +62,7 @@ def test_a_view_holds_its_memory(monkeypatch):
     assert not room._KEPT
 
 
+@pytest.mark.short_cases("1048577-False")
 @pytest.mark.parametrize(("wanted", "used"), [(LENGTH // 2, True), (LENGTH // 2 - 1, False), (LENGTH + 1, False)])
 def test_memory_is_used_for_what_is_about_as_large(monkeypatch, wanted, used):
     keep(monkeypatch, 2**30)

@@ -72,6 +72,7 @@ def same(found, usual):
         )
 
 
+@pytest.mark.long
 def test_without_any_of_them(usual):
     assert not any(value[1] for name, value in usual.items() if name != "step")
     found = run(*INTERNALS)
@@ -91,6 +92,7 @@ def test_without_one_of_them(usual, name):
     assert said == {INTERNALS[name]} or (sys.platform != "linux" and name == "mmap")
 
 
+@pytest.mark.long
 def test_importing_the_library_imports_none_of_them():
     ours = ["jax.extend.core", "jax.experimental.xla_metadata", "scipy.linalg.cython_blas"]
     code = "import sys, jax, scipy.linalg; before = set(sys.modules); import ellipslice, ellipslice.engines.choose\n"
