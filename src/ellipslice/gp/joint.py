@@ -7,7 +7,7 @@ likelihood sees. z and f say the same; both are kept so that no update has to fi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -87,13 +87,10 @@ class Joint:
         some = inputs[np.linspace(0, len(inputs) - 1, min(20, len(inputs))).astype(int)]
         seen = []
         for u in (centre, centre + deviation):
-            values = self.parameters.constrained(u)
-            for name in self.latents:
-                with on_cpu():
-                    found = covariance_matrix(self.kernels[name](values), some), self._mean(name, values, some)
-                for x in map(np.asarray, found):
-                    largest = np.float64(f"{np.abs(x).max():.6g}")
-                    seen += [largest, np.round(x / (largest or 1.0), 6) + 0.0]  # and no -0
+            covariances, means = self._run(Joint._moments, u, some, None)
+            for one in (part for latent in zip(covariances, means, strict=True) for part in latent):
+                largest = np.float64(f"{np.abs(one).max():.6g}")
+                seen += [largest, np.round(one / (largest or 1.0), 6) + 0.0]  # and no -0
         return seen
 
     def at(self, u: Any, inputs: Any, pivots: Pivots | None = None) -> tuple[Any, Any]:
@@ -158,6 +155,15 @@ class Joint:
         lower, enough = factorise_narrow(xp.stack(across), xp.stack(variance), first)
         return lower, self._means(values, inputs, xp), enough
 
+    def _moments(self, values: Mapping[str, Any], inputs: Any, _: None, xp: Any) -> tuple[Any, Any]:
+        """The covariances, (latents, n, n), and the means."""
+        parts = []
+        for name in self.latents:
+            between, alone = functions(self.kernels[name](values), xp)
+            same = xp.eye(len(inputs), dtype=bool)
+            parts.append(xp.where(same, alone(inputs), between(inputs, inputs)))
+        return xp.stack(parts), self._means(values, inputs, xp)
+
     def _means(self, values: Mapping[str, Any], inputs: Any, xp: Any) -> Any:
         return xp.stack([xp.asarray(self._mean(name, values, inputs)) for name in self.latents])
 
@@ -212,7 +218,11 @@ class JointPrior(Prior):
 
     def stored(self) -> list[Any]:
         """What a store keeps of it, to notice another one."""
-        return [self.inputs, *self.joint.parameters.stored(), *self.joint.looks(self.inputs)]
+        return [self.inputs, *self.joint.parameters.stored(), *self._looks]
+
+    @cached_property
+    def _looks(self) -> list[np.ndarray]:
+        return self.joint.looks(self.inputs)
 
     def __repr__(self) -> str:
         names = ", ".join(self.joint.parameters.priors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -120,6 +121,10 @@ class Parameters:
 
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the standard deviations of a Gaussian near the prior of u."""
+        return self._gaussian
+
+    @cached_property
+    def _gaussian(self) -> tuple[np.ndarray, np.ndarray]:
         u = self.draw(np.random.default_rng(0), DRAWS)
         with np.errstate(invalid="ignore"):  # infinite draws are refused below, in words
             low, middle, high = np.quantile(u, [0.1587, 0.5, 0.8413], axis=0)
@@ -133,6 +138,7 @@ class Parameters:
                 )
             if not (deviation[span] > 0).all():
                 raise ValueError(constant(name))
+        middle.flags.writeable = deviation.flags.writeable = False  # they are handed out again and again
         return middle, deviation
 
 
