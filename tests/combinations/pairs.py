@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -65,18 +65,19 @@ def all_pairs(
     begin: Sequence[Row] = (),
     cost: Callable[[Row], float] | None = None,
     seed: int = 0,
+    among: Collection[str] | None = None,
 ) -> list[Row]:
     """Return rows that no refusal covers, with every pair of values that such a row can contain.
 
     Greedy: a row begins with a pair that is still missing, and takes for each other option the value that adds most
     missing pairs; among equals the cheapest, if `cost` tells what a row takes as far as it is known; among these one at
     random. `begin` are the first rows of the table: with the rows of an older table, only what a new value needs is
-    added after them.
+    added after them. `among`: only pairs of these options are asked for, and the values of others come at random.
     """
     rules, rows, rng = _Rules(options, refusals), list(begin), random.Random(seed)
     missing: dict[Item, dict[Item, None]] = {item: {} for item in _items(options)}
     for one, two in combinations(missing, 2):
-        if one[0] != two[0]:
+        if one[0] != two[0] and (among is None or {one[0], two[0]} <= set(among)):
             missing[one][two] = missing[two][one] = None
 
     def cover(row: Row) -> None:

@@ -268,18 +268,18 @@ CONCAVE = {
 }
 
 
+WITH_PLANES = [
+    *((name, "EllipticalSlice") for name in CONCAVE),
+    *(
+        (name, move)
+        for name in ("Poisson", "a function", "sharp", "a matrix product", "named latents")
+        for move in ("AuxiliaryEllipse", "EllipticalSlice, narrow, halve")
+    ),
+]
+
+
 @pytest.mark.short_cases("Gaussian-EllipticalSlice", "Poisson-EllipticalSlice", "one value-EllipticalSlice")
-@pytest.mark.parametrize(
-    "move",
-    [
-        "EllipticalSlice",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("AuxiliaryEllipse", "EllipticalSlice, narrow, halve")
-        ),
-    ],
-)
-@pytest.mark.parametrize("name", CONCAVE)
+@pytest.mark.parametrize(("name", "move"), WITH_PLANES)
 def test_tangent_planes_change_no_bit(name, move):
     """They only spare evaluations."""
     make, prior = CONCAVE[name]
