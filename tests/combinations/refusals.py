@@ -108,6 +108,12 @@ REFUSALS = [
         "a sum over the values of f",
         lambda reference, likelihood: reference in ("laplace", "ep") and likelihood == "jax with -inf",
     ),
+    Refusal(  # which are parts of one vector
+        "a sum over the values of f.*slice",
+        lambda reference, prior, likelihood: (
+            reference in ("laplace", "ep") and prior == "Stack" and likelihood != "Linear"
+        ),
+    ),
     # Look-ahead.
     Refusal("not a single search", lambda look_ahead, move: look_ahead == "4" and move not in SEARCHES),
     Refusal("not a single search", lambda look_ahead, prior: look_ahead == "4" and prior == "TruncatedGaussian"),
@@ -127,5 +133,11 @@ REFUSALS = [
     Refusal("not concave", lambda concave, likelihood: concave == "yes" and not LIKELIHOODS[likelihood].concave),
     # What is kept, and how much.
     Refusal("compares chains, but there is one", lambda until, chains: until == "R-hat" and chains == "one"),
+    Refusal(
+        "nothing to measure it on",
+        lambda until, keep, likelihood: (
+            until in ("effective size", "R-hat") and keep == "none" and likelihood == "none"
+        ),
+    ),
     Refusal("dims names '.*keep=False", lambda dims, keep: dims != "none" and keep == "none"),
 ]

@@ -209,3 +209,10 @@ def test_a_missing_value_before_a_pause_is_said_too(tmp_path):
     es.sample(log_likelihood, PRIOR, keep=keep, draws=30, seed=1, progress=False, store=path)
     with pytest.warns(UserWarning, match="Not judged, because values are missing or infinite: f"):
         es.resume(path, log_likelihood, keep=keep, until=Until(effective_size=1), progress=False)
+
+
+@pytest.mark.parametrize("until", [es.Until(rhat=1.1), es.Until(effective_size=10)])
+def test_goals_without_anything_to_measure_are_refused(until):
+    prior = es.TruncatedGaussian.box(es.Diagonal(np.ones(2)), lower=0.0)
+    with pytest.raises(ValueError, match="nothing to measure it on"):
+        es.sample(None, prior, until=until, keep=False, progress=False)

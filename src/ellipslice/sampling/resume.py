@@ -26,7 +26,7 @@ from ellipslice.sampling.sample import make_posterior
 from ellipslice.sampling.session import Session
 from ellipslice.sampling.setup import Setup, read_setup
 from ellipslice.sampling.store import Store
-from ellipslice.sampling.until import Judge, Until, check_chains
+from ellipslice.sampling.until import Judge, Until, check_goals
 from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
 
@@ -103,7 +103,7 @@ def resume(
     with contextlib.ExitStack() as stack:
         try:
             setup = read_setup(opened, prior, move, seed, keep)
-            check_chains(until, len(setup.chains))
+            check_goals(until, len(setup.chains), log_likelihood, setup.keep)
             workers = stack.enter_context(hired(executor, timeout))
             session = _session(opened, log_likelihood, draws, until, setup, began, workers)
         except BaseException:

@@ -36,7 +36,7 @@ from ellipslice.sampling.setup import Setup
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
 from ellipslice.sampling.store import check_free, create
 from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
-from ellipslice.sampling.until import Judge, Until, check_chains
+from ellipslice.sampling.until import Judge, Until, check_goals
 from ellipslice.settings import jax_settings
 from ellipslice.truncated_posterior import TruncatedPosterior
 
@@ -176,7 +176,7 @@ def sample(
         check_free(path)
     look_ahead = None if look_ahead is None else count("look_ahead", look_ahead, 1)
     numbers = chain_numbers(chains)
-    check_chains(until, len(numbers))
+    check_goals(until, len(numbers), log_likelihood, keep)
     seed = secrets.randbits(32) if seed is None else count("seed", seed, 0)
     given_move = move
     if move is None:

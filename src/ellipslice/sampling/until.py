@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -87,10 +88,17 @@ class Until:
         return self.effective_size is not None or self.rhat is not None
 
 
-def check_chains(until: Until | None, chains: int) -> None:
-    """Raise if there are too few chains for a goal."""
-    if until is not None and until.rhat is not None and chains < 2:
+def check_goals(until: Until | None, chains: int, log_likelihood: Any, keep: Any) -> None:
+    """Raise if a goal cannot be reached by a run of these arguments."""
+    if until is None or not until.has_goals:
+        return
+    if until.rhat is not None and chains < 2:
         raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
+    if log_likelihood is None and keep is False:
+        raise ValueError(
+            "until has a goal for the draws, but there is nothing to measure it on: keep=False keeps no draws, and "
+            "without a log-likelihood its values are all 0. Keep something, such as keep=lambda f: f[0]."
+        )
 
 
 def reached(until: Until, found: Found) -> bool:
@@ -111,7 +119,6 @@ class Judge:
     """
 
     def __init__(self, until: Until, example: Kept, chains: int):
-        check_chains(until, chains)
         self.until, self.found = until, Found()
         self.missing: set[str] = set()
         """Names of what is kept that has had a value which is not finite."""
