@@ -285,6 +285,7 @@ def test_more_inputs_join_while_one_hardly_moves():
     assert tuned.rounds > 2
 
 
+@pytest.mark.long
 def test_compiled_code_adapts_as_the_host_does():
     """In compiled code control variables that never move make up a multiple of eight; they change nothing."""
     counts = np.round(np.exp(8 + np.sin(5 * TIMES)))

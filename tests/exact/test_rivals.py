@@ -83,6 +83,9 @@ def test_all_that_have_a_density_are_looked_at():
     assert {name for name in WITHOUT_MEAN if "log_density" not in PRIORS[name]().abilities} == WITHOUT_DENSITY
 
 
+@pytest.mark.short_cases(
+    "Dense", "Dense, singular", "Diagonal", "LowRank", "SparsePrecision", "Markov, walk", "Stack of one"
+)
 @pytest.mark.parametrize("name", DENSITIES)
 def test_the_prior_along_a_line_is_that_of_its_covariance(name):
     prior, rng = PRIORS[name](), np.random.default_rng(0)

@@ -102,7 +102,9 @@ ENGINES = pytest.mark.parametrize("engine", ["compiled", "host"])
 # --- through sample -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long_cases("compiled-matrix product, 767")
+@pytest.mark.short_cases(
+    "compiled-sharp", "compiled-matrix product", "host-sharp", "host-named latents", "host-matrix product", "host-holes"
+)
 @pytest.mark.parametrize("name", PROBLEMS)
 @ENGINES
 def test_a_chain_has_the_same_bits_alone_and_among_others(engine, name):

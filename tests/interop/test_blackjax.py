@@ -73,7 +73,7 @@ def test_it_is_a_drop_in_for_theirs():
     compare(tried[0][:rows] - tried[1][:rows], 0.0, "evaluations")
 
 
-@pytest.mark.short_cases("False")
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_a_covariance_that_is_traced(diagonal):

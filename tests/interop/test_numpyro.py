@@ -65,7 +65,7 @@ MODELS = {
 }
 
 
-@pytest.mark.short_cases("plate")
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Please use numpyro.util.is_prng_key")  # said by tinygp
 @pytest.mark.parametrize("name", MODELS)
@@ -184,6 +184,7 @@ GAUSSIANS = {
 }
 
 
+@pytest.mark.long
 def test_every_gaussian_is_looked_at():
     bases = set()
     for make in GAUSSIANS.values():

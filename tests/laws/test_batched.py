@@ -83,7 +83,7 @@ def replay(name, move, updates):
     return made
 
 
-@pytest.mark.short_cases("ready-made-move6-8")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "move", "look_ahead"),
     [pytest.param(name, MOVES[0], 1, marks=pytest.mark.long) for name in LIKELIHOODS]
@@ -108,6 +108,7 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
     assert int(counts.stuck.sum()) == sum(info.stuck for *_, info in made)
 
 
+@pytest.mark.long
 def test_these_searches_reach_every_branch():
     with jax_settings():
         for name, most in {"beyond the table": 33, "never": 1000}.items():
@@ -195,7 +196,7 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     assert "mosaic_gpu" in lowered.as_text()
 
 
-@pytest.mark.short_cases("EllipticalSlice(bracket_width=1.5, shrinking='halve')")
+@pytest.mark.long
 @pytest.mark.parametrize("move", MOVES, ids=repr)
 def test_both_ways_to_make_angles_agree(move):
     with jax_settings():
@@ -228,7 +229,7 @@ def test_noise_is_a_function_of_seed_chain_and_update():
     assert len({tuple(key) for key in np.concatenate([chain_keys(5, range(4)), other], axis=1).T}) == 8
 
 
-@pytest.mark.long_cases("float64", "float32")
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["float64", "float32", "whole"])
 def test_normals_are_normal_and_independent(kind):
@@ -308,8 +309,8 @@ OTHERS = {
 }
 
 
-@pytest.mark.long_cases("logaddexp-float64", "logaddexp-float32")
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.long_cases("logaddexp-float32", "softplus-float32")
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_over_sites_are_recognised(name, dtype):
     with jax_settings(dtype == "float64"):
@@ -465,9 +466,7 @@ def test_a_start_that_overflows_in_single_precision_is_refused():
         )
 
 
-@pytest.mark.long_cases(
-    "Diagonal(shape (3,))", "LowRank(3 values, rank 2)", "Stationary(shape (3,), embedded in (5,), exact to 2e-16)"
-)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "prior",
     [

@@ -288,6 +288,7 @@ def test_kmeans_puts_neighbours_together_even_if_inputs_repeat():
     assert np.array_equal(np.sort(np.concatenate(fewer)), np.arange(8))
 
 
+@pytest.mark.long
 def test_every_prior_that_can_condition_can_be_swept():
     # In two halves, unless one determines the other.
     for name, make in PRIORS.items():

@@ -57,18 +57,13 @@ def test_the_catalogue_has_every_prior():
 
 @pytest.mark.short_cases(
     "Dense-0",
-    "Dense, singular-0",
     "Diagonal-0",
-    "LowRank-0",
     "LowRank plus a diagonal-0",
     "FromDraws-0",
     "Stationary-0",
-    "Kronecker-0",
-    "SparsePrecision-0",
     "SparsePrecision, intrinsic-0",
     "Markov, walk-0",
     "Sum-0",
-    "Stack-0",
 )
 @pytest.mark.parametrize("seed", SEEDS)
 @EVERY

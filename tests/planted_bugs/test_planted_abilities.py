@@ -157,6 +157,7 @@ CONDITION = {
 }
 
 
+@pytest.mark.short_cases("the sign of the mean-0", "the marginal covariance-0")
 @pytest.mark.long_cases("deviations for variances-0")
 @EVERY_SEED
 @pytest.mark.parametrize("name", CONDITION)

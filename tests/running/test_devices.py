@@ -103,11 +103,13 @@ def test_the_number_of_devices_does_not_matter(engine, chains, eight, model):
     np.testing.assert_allclose(eight[engine], alone, rtol=0, atol=0 if engine == "compiled" else 1e-9)
 
 
+@pytest.mark.long
 def test_devices_have_equal_parts_of_the_chains(eight):
     """Twelve chains on eight devices: two each on six of them."""
     assert eight["devices"].tolist() == [6]
 
 
+@pytest.mark.long
 def test_data_over_all_devices(eight):
     """An evaluation sends one number; each device has its thousand rows and no more."""
     assert eight["sent"].tolist() == ["f64[]"]

@@ -145,6 +145,7 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
     np.testing.assert_array_equal(tree.posterior.f, alone.posterior.f)
 
 
+@pytest.mark.long
 def test_a_broken_pool_leaves_a_store_to_go_on_with(tmp_path, monkeypatch):
     pytest.importorskip("zarr")
     monkeypatch.setattr(farmed, "STRETCH", 0.0)
@@ -226,6 +227,7 @@ def environment():
     return {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": f"{root / 'src'}:{root / 'tests'}"}
 
 
+@pytest.mark.long
 def test_a_hanging_likelihood_ends_with_an_error():
     log_likelihood = partial(hangs_now_and_then, os.getpid())
     options = {**OPTIONS, "engine": "host", "initial": np.full(8, 3.0)}

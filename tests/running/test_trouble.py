@@ -370,8 +370,8 @@ def own(log_likelihood: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *latents, **named: log_likelihood(*latents, **named)
 
 
-@pytest.mark.parametrize("engine", ["host", None])
 @pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("engine", ["host", pytest.param(None, marks=pytest.mark.long)])
 def test_an_honest_likelihood_is_not_suspected(name, engine):
     log_likelihood, prior = HONEST[name]()
     sampled(own(log_likelihood), prior, draws=2, engine=engine)  # a warning is an error here

@@ -56,6 +56,7 @@ def posterior_on_a_grid():
     return (weights[..., None] * functions(*np.broadcast_arrays(a[:, None], b))).sum((0, 1)) / weights.sum()
 
 
+@pytest.mark.long
 def test_the_sum_of_two_functions():
     fit = MODEL.fit(X, Y, draws=1500, seed=SEED, progress=False)
     drawn = functions(*(np.log(fit.tree["posterior"][name].values) for name in "ab"))
@@ -97,6 +98,7 @@ def sites_of(function):
     return several(*joint.at(u, X), likelihood, u)
 
 
+@pytest.mark.long
 def test_gaussian_noise_of_each_is_its_own_site():
     sites, f = sites_of(lambda y: lambda one, two: -0.5 * ((y - one) ** 2 / 0.3 + (two - 2) ** 2 / 0.1).sum())
     np.testing.assert_allclose(sites.precision, np.repeat([[1 / 0.3], [10.0]], len(X), 1), rtol=1e-9)
@@ -106,6 +108,7 @@ def test_gaussian_noise_of_each_is_its_own_site():
     np.testing.assert_allclose(f[0], exact, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.long
 def test_counts_of_each_are_those_of_each_alone():
     """Functions that have nothing to do with each other: what one is like does not change the other's sites."""
     both, _ = sites_of(lambda y: lambda one, two: (one - jnp.exp(one)).sum() + (2 * two - jnp.exp(two)).sum())
@@ -113,6 +116,7 @@ def test_counts_of_each_are_those_of_each_alone():
     np.testing.assert_allclose(both.precision[0], other.precision[0], rtol=0.02)
 
 
+@pytest.mark.long
 def test_what_is_no_sum_over_the_inputs():
     assert sites_of(lambda y: lambda one, two: -((one.sum() - two.sum()) ** 2)) == "it is no sum over the inputs"
     assert "trace" in str(sites_of(lambda y: lambda one, two: float(np.sum(np.asarray(one)))))

@@ -54,6 +54,7 @@ def posterior_on_a_grid():
     return (weights[..., None] * functions(*where)).sum((0, 1)) / weights.sum()
 
 
+@pytest.mark.long
 def test_chains_change_modes():
     model = es.gp.LatentGP(
         lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale), es.likelihoods.Gaussian, parameters=PRIORS
