@@ -134,6 +134,7 @@ def test_each_way_alone(way, poor):
     check(run(KNOWN_NOISE, known_sweep(((number, 0), (number, 1)), poor)), exact_means())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("poor", [False, True])
 def test_sites_that_follow_the_noise(poor):
     move = following_sweep(UNKNOWN_NOISE, poor=poor)
@@ -153,6 +154,7 @@ def test_sites_that_were_exact_once_stay_so():
         np.testing.assert_allclose(now.linear, (Y * np.exp(-2 * log_sigma))[None], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_all_ways_in_turn(engine):
     turns = tuple((way, around) for way in range(4) for around in range(4))  # with each parameter by itself
@@ -183,6 +185,7 @@ def test_white_noise_and_f_belong_together():
         np.testing.assert_allclose(again.f, point.f, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
     """The whole of `fit`, the pilot runs included."""
     fit = UNKNOWN_NOISE.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
@@ -222,6 +225,7 @@ def without_ratio_of_sites(monkeypatch):
     monkeypatch.setattr(Sites, "log_value", lambda self, f: 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("plant", "way"),
     [
