@@ -195,7 +195,7 @@ def test_every_gaussian_is_looked_at():
     assert bases == set(GAUSSIAN) - {dist.ZeroSumNormal}
 
 
-@pytest.mark.long_cases("MatrixNormal", "GaussianRandomWalk", "GaussianStateSpace")
+@pytest.mark.short_cases("Normal", "MultivariateNormal, covariance", "CAR")
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", GAUSSIANS)
 def test_its_mean_and_draws_are_those_of_its_density(name):

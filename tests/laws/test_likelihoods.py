@@ -30,6 +30,9 @@ from ellipslice.likelihoods import (
 )
 
 EVERY = pytest.mark.parametrize("name", CATALOGUE)
+COMPILED = pytest.mark.parametrize(  # in the quick run one of each class
+    "name", [pytest.param(name, marks=pytest.mark.long) if "," in name else name for name in CATALOGUE]
+)
 WIDE = np.concatenate([np.linspace(-1e3, 1e3, 401), np.linspace(-30, 30, 241)])
 
 
@@ -83,7 +86,7 @@ def test_a_long_batch_has_the_bits_of_its_members(size):
     np.testing.assert_array_equal(item(f), [item(point) for point in f])
 
 
-@EVERY
+@COMPILED
 def test_numpy_equals_jax(name):
     item = CATALOGUE[name]()
     close = {"rtol": 1e-12, "atol": 1e-300}  # XLA flushes the smallest numbers, below 2e-308, to zero
@@ -144,7 +147,7 @@ def test_any_finite_f_gives_a_number_within_bounds(name, data):
     assert (terms <= item.bounds() + 1e-12).all()  # false for NaN
 
 
-@EVERY
+@COMPILED
 def test_nan_gives_nan(name):
     item = CATALOGUE[name]()
     f = latents(item)
@@ -161,14 +164,14 @@ def slopes(item, f):
     return compiled(jax.grad(lambda f: item.terms(f).sum()), f)
 
 
-@EVERY
+@COMPILED
 def test_gradients_are_finite_wherever_the_value_is(name):
     item = CATALOGUE[name]()
     f = everywhere(item)
     assert np.isfinite(slopes(item, f))[np.isfinite(item.terms(f))].all()
 
 
-@EVERY
+@COMPILED
 def test_derivatives_are_those_of_the_value(name):
     item = CATALOGUE[name]()
     f = everywhere(item, np.array([-3.0, -0.5, 0.0, 0.5, 3.0]))
@@ -181,7 +184,7 @@ def test_derivatives_are_those_of_the_value(name):
     np.testing.assert_allclose(curvature, (high - 2 * middle + low) / h**2, rtol=0, atol=1e-4)
 
 
-@EVERY
+@COMPILED
 def test_claims_of_log_concavity(name):
     item = CATALOGUE[name]()
     f = everywhere(item, np.arange(-30, 30, 0.25))
@@ -192,7 +195,7 @@ def test_claims_of_log_concavity(name):
     assert (bend <= rounding).all() == item.log_concave
 
 
-@EVERY
+@COMPILED
 def test_claims_of_how_fast_they_bend(name):
     """Third derivatives are at most the rate times second ones, and somewhere as much: no smaller rate would do."""
     item = CATALOGUE[name]()

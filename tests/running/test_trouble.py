@@ -744,7 +744,7 @@ def survives(log_likelihood: Callable[[Any], Any], **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("options", [{}, {"thin": 3}, {"vectorized": True}, {"warmup": 20}, {"chains": 3}], ids=repr)
-@pytest.mark.parametrize("at", [500, 777])
+@pytest.mark.parametrize("at", [777, pytest.param(500, marks=pytest.mark.long)])
 def test_ctrl_c_from_inside_the_likelihood(at, options):
     options = {"draws": 3000, "engine": "host", **options}
     whole = sampled(bowls, **options)
