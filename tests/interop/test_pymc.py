@@ -38,7 +38,7 @@ def in_python():
 
 def chain(step, names, draws=5000, number=0, point=None):
     """Draws (1, draw, ...) of each of some variables, by the step method alone; and its statistics."""
-    step.set_rng(np.random.default_rng(SEED + number))
+    step.rng = np.random.default_rng(SEED + number)
     point = step_model(step).initial_point() if point is None else point
     kept, stats_of = {name: [] for name in names}, []
     for _ in range(draws):
@@ -168,7 +168,7 @@ def by_turns(model, draws, number):
     """`scale` by a Metropolis step of the test's own, f by ours."""
     with model:
         step = EllipticalSlice(["f" if "f" in model.initial_point() else "f_white"])
-    step.set_rng(np.random.default_rng(SEED + number))
+    step.rng = np.random.default_rng(SEED + number)
     rng = np.random.default_rng(SEED + number + 1)
     log_p, point, rows = model.compile_logp(), model.initial_point(), []
     here = log_p(point)
@@ -253,7 +253,7 @@ def test_several_updates_are_one_after_the_other():
 
 def test_it_is_never_chosen_unasked():
     assert EllipticalSlice.competence(None, True) == 0
-    assert EllipticalSlice not in pm.STEP_METHODS
+    assert EllipticalSlice not in pm.step_methods.STEP_METHODS
 
 
 def test_what_does_not_change_is_computed_once(monkeypatch):
