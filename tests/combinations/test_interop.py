@@ -182,7 +182,6 @@ def in_blackjax(row, updates=2000):
     return draws if row["chains"] == "vmap" else draws[None]
 
 
-@pytest.mark.short_cases("prior=traced, mean=array, position=dict")
 @pytest.mark.parametrize(
     "row", params(all_pairs(BLACKJAX, [*BLACKJAX_REFUSALS, *BLACKJAX_NOT_TRIED]), BLACKJAX, short=(5,))
 )

@@ -33,15 +33,9 @@ def test_the_catalogue_has_every_move():
     assert {type(make()) for make in MOVES.values()} == concrete
 
 
-VARIANT = ("Cycle with", "Cycle of three", "Cycle of a")
-
-
 @pytest.mark.short_cases("EllipticalSlice-0", "NealMetropolis-0", "Recentred-0")
 @EVERY_SEED
-@pytest.mark.parametrize(  # in the quick run one of each class: a check compiles for three to nine seconds
-    "name",
-    [pytest.param(x, marks=pytest.mark.long) if "," in x or x.startswith(VARIANT) else x for x in MOVES],
-)
+@EVERY
 def test_the_laws_of_moves(name, seed):
     check_move(MOVES[name](), seed=seed)
 

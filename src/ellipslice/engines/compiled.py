@@ -66,7 +66,7 @@ class CompiledEngine(Engine):
 
     @cached_property
     def look(self) -> Look:
-        """What is known of the log-likelihood from its program."""
+        """Properties of the log-likelihood's program."""
         with on_cpu():
             return look(self._likelihood, self.posterior.prior.size)
 

@@ -136,7 +136,7 @@ def program_of(function: Callable[[Any], Any], point: Any) -> Any:
 
 
 class Look(NamedTuple):
-    """What one reading of a log-likelihood's program tells."""
+    """Properties of a log-likelihood, read from its traced program."""
 
     operations: frozenset[str] | None
     """The names of its operations; None if they are not known."""
@@ -148,14 +148,14 @@ class Look(NamedTuple):
 
     @property
     def fits_one_function(self) -> bool:
-        """Whether XLA's CPU backend can put it into one function with the loop around it."""
+        """True if XLA's CPU backend can compile it and the loop around it into one function."""
         return self.operations is not None and self.operations <= ONE_FUNCTION and self.largest <= SMALL
 
 
 def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> Look:
-    """Read the program of a log-likelihood of so many values."""
+    """Trace a log-likelihood of `size` values and return the properties of its program."""
     program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
-    largest = max(size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood)), 0)
+    largest = max([size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
     if program is None:
         return Look(None, largest, threads=1)
     threads = cores() if matrices.never_waits(program) else max(1, cores() - 1)

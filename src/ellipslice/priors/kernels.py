@@ -94,7 +94,7 @@ def inputs_for(kernel: Any, x: Any) -> Any:
 
 
 def is_markov(kernel: Any) -> bool:
-    """Whether it is a kernel of tinygp.kernels.quasisep, whose process is Markov in time."""
+    """Return True for a kernel of tinygp.kernels.quasisep: a process that is Markov in time."""
     return any(cls.__module__ == "tinygp.kernels.quasisep" for cls in type(kernel).__mro__)
 
 
