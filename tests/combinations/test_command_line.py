@@ -111,8 +111,11 @@ SHORT = DEFAULTS | {
     "output": "json", "then": "resume",
 }  # fmt: skip
 UNKNOWNS = [
-    {"likelihood": likelihood, "inputs": inputs}
-    for likelihood, inputs in (("gaussian", "two"), ("negative-binomial", "dates"), ("poisson", "events"))
+    {"likelihood": likelihood, "inputs": inputs, "column": "trials" if likelihood == "binomial" else "none"}
+    for likelihood, inputs in (
+        *zip(LIKELIHOODS, ("time", "dates", "two", "time", "dates", "two", "time"), strict=True),
+        ("poisson", "events"),
+    )
 ]
 
 
