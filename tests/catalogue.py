@@ -383,7 +383,11 @@ MOVES: dict[str, Callable[[], Move]] = {
         Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=5, independent=True
     ),
     "Recentred, too narrow": lambda: Recentred(Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), plain=2),
+    "Cycle with Recentred": lambda: Cycle(
+        Recentred(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=3), EllipticalSlice()
+    ),
     "Local": lambda: Local([[1], [0]]),
+    "Local, Recentred inside": lambda: Local([[0], [1]], Recentred(Sites(np.array([2.5]), np.array([3.0])), plain=3)),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
     "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),

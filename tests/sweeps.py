@@ -8,23 +8,39 @@ import numpy as np
 
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Local, State
-from ellipslice.noise import Noise
+from ellipslice.moves.local_groups import LocalDraws, find_places
+from ellipslice.noise import UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.testing.search import noise_of_an_update
 
 
-def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray, np.ndarray, Noise]:
+def stack_draws(nu: np.ndarray, partition: list[np.ndarray], choice: Any = None) -> LocalDraws:
+    """Return flat vectors, shape (..., size), as the draws of a sweep by `EllipticalSlice`: (..., blocks, 1, block)."""
+    stacks: dict[int, list[np.ndarray]] = {}
+    for block, place in zip(partition, find_places([len(block) for block in partition]), strict=True):
+        stacks.setdefault(place.stack, []).append(nu[..., None, block])
+    return LocalDraws(choice, tuple(np.stack(stack, axis=-3) for stack in stacks.values()))
+
+
+def flat_draws(draws: LocalDraws, partition: list[np.ndarray], size: int) -> np.ndarray:
+    """Return the draws of many sweeps as flat vectors, shape (sweeps, size): the reverse of `stack_draws`."""
+    nu = np.zeros((len(draws.stacks[0]), size))
+    for block, place in zip(partition, find_places([len(block) for block in partition]), strict=True):
+        nu[:, block] = draws.stacks[place.stack][:, place.row, 0]
+    return nu
+
+
+def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray, np.ndarray, UpdateNoise]:
     """f' = A f + B nu: what a sweep does where the data say nothing, so that each search takes its first angle."""
     prepared = move.prepare_part(prior)  # a sweep that keeps a combination of values keeps the prior as well
     noise = noise_of_an_update(move, prior, np.random.default_rng(seed), prepared)
     target = HostTarget(lambda f: 0.0, prepared)
-    rows = 1 if len(prepared) == 1 else len(noise.nu) - 1  # the last row says which partition
+    choice = noise.drawn.choice
+    partition = move.blocks.partitions(prior)[int(choice or 0)]
 
     def end(f: Any, nu: Any) -> np.ndarray:
-        draws = np.zeros_like(noise.nu)
-        draws[rows:] = noise.nu[rows:]
-        draws[:rows] = nu
-        return np.asarray(move.step(noise._replace(nu=draws), State(f, 0.0), target)[0].f)
+        draws = stack_draws(nu, partition, choice)
+        return np.asarray(move.step(noise._replace(drawn=draws), State(f, 0.0), target)[0].f)
 
     units, nothing = np.eye(prior.size), np.zeros(prior.size)
     from_state = np.stack([end(unit, nothing) for unit in units], axis=1)
@@ -47,7 +63,7 @@ def check_sweep(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0
     """The prior is left as it is: A Sigma A' + B D B' = Sigma, with D what the draws should be, block by block."""
     partitions = move.blocks.partitions(prior)
     from_state, from_draw, noise = sweep_as_matrices(move, prior, seed)
-    partition = partitions[int(noise.nu[-1, 0]) if len(partitions) > 1 else 0]
+    partition = partitions[int(noise.drawn.choice or 0)]
     drawn = np.zeros_like(covariance)
     for block in partition:
         drawn[np.ix_(block, block)] = conditional_covariance(covariance, block)
@@ -60,12 +76,12 @@ def check_sweep(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0
 def check_draws(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0, count: int = 20_000) -> None:
     """The draws of a sweep are those of the conditional priors, independent of each other: five standard errors."""
     prepared = move.prepare(prior)
-    source, draws, _ = move.lots(prior, prepared)
-    nu = np.asarray(source.draw(np.random.default_rng(seed), count * draws)).reshape(count, draws, -1)
+    partition = move.blocks.partitions(prior)[0]
+    nu = flat_draws(move.noise_spec(prior, prepared).draw(np.random.default_rng(seed), count), partition, prior.size)
     expected = np.zeros_like(covariance)
-    for block in move.blocks.partitions(prior)[0]:
+    for block in partition:
         expected[np.ix_(block, block)] = conditional_covariance(covariance, block)
     deviation = np.sqrt(np.maximum(expected.diagonal(), 0.0))
-    products = nu[:, 0].T @ nu[:, 0] / count
+    products = nu.T @ nu / count
     error = np.sqrt(np.outer(deviation, deviation) ** 2 + expected**2) / np.sqrt(count)
     assert (np.abs(products - expected) <= 5.5 * error + 1e-9 * deviation.max() ** 2).all(), "wrong draws for a block"

@@ -1,13 +1,15 @@
 """Everything random, as a pure function of (seed, chain, update).
 
-The noise of an update is drawn before its first likelihood evaluation, in blocks of `block_length` updates: the draw nu
-from the prior, the exponential that sets the level, and uniforms, any number of them. Block b of chain c depends on
-(seed, c, b) alone, so a chain has the same bits alone or among a thousand, run in one piece or in many.
+The random numbers of an update are drawn before its first likelihood evaluation, in blocks of `block_length` updates:
+what the move asks for (`NoiseSpec`, by default a draw nu from the prior), the exponential that sets the slice level,
+and uniforms, any number of them. Block b of chain c depends on (seed, c, b) alone. A chain is therefore bit-identical
+alone or among a thousand, run at once or with interruptions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -23,21 +25,74 @@ _PARITY = 0x1BD11BDA
 
 
 class Noise(NamedTuple):
-    """What one update consumes. A block of updates has the same fields with more leading axes.
-
-    A move that needs several independent lots (`Cycle`) asks for several `parts`: one more leading axis.
-    """
+    """The random numbers of one slice search."""
 
     nu: Any
     """A draw from N(0, Sigma), flat: step 1 of Figure 2."""
     level: Any
     """A standard exponential: log y = log L(f) - level, step 2."""
     uniforms: Any
-    """`uniforms(k)` is the k-th uniform of this update."""
+    """`uniforms(k)` is the k-th uniform of this search."""
 
-    def at(self, index: Any) -> Noise:
-        """That of one update of a block, or of one part of an update."""
-        return Noise(*(field[index] for field in self))
+
+class UpdateNoise(NamedTuple):
+    """The random numbers of one update of a move. For a block of updates every field has one more leading axis."""
+
+    drawn: Any
+    """What the move's `NoiseSpec.draw` returned: an array, or the move's own named tuple."""
+    level: Any
+    """Standard exponentials, one for each search: shape (searches,)."""
+    uniforms: Any
+    """`Uniforms`, one set for each search: shape (searches,)."""
+
+    @property
+    def nu(self) -> Any:
+        """Draws from N(0, Sigma), shape (searches, size), for a move that draws nothing else."""
+        return self.drawn
+
+    def search(self, nu: Any, number: int = 0) -> Noise:
+        """Return the random numbers of search number `number`, along the curve that `nu` chooses."""
+        return Noise(nu, self.level[number], self.uniforms[number])
+
+    def share(self, drawn: Any, searches: Any) -> UpdateNoise:
+        """Return the random numbers of a move inside this one, which makes the searches of the slice `searches`."""
+        return UpdateNoise(drawn, self.level[searches], self.uniforms[searches])
+
+    def at(self, update: Any) -> UpdateNoise:
+        """Return the random numbers of one update of a block."""
+        return UpdateNoise(take(self.drawn, update), self.level[update], self.uniforms[update])
+
+
+class NoiseSpec(NamedTuple):
+    """What is drawn for each update of a move."""
+
+    draw: Callable[[np.random.Generator, int], Any]
+    """(rng, updates) -> arrays with a leading axis of updates: one, or a named tuple of several. None: nothing."""
+    searches: int = 1
+    """Number of slice searches, or of other decisions by a slice level: each has a level and uniforms of its own."""
+    numbers: int = 0
+    """Random numbers of an update, about: `block_length` follows from it, and so it must never change for a move."""
+    of_prior: bool = False
+    """Whether `draw` returns draws from the prior and nothing else, shape (updates, searches, size)."""
+
+    @classmethod
+    def from_prior(cls, prior: Draws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:
+        """Return the specification of a move that takes one draw from the prior for each search."""
+
+        def draw(rng: np.random.Generator, updates: int) -> np.ndarray:
+            return np.asarray(prior.draw(rng, updates * searches)).reshape(updates, searches, -1)
+
+        return cls(draw, searches, searches * size, of_prior)
+
+
+def take(drawn: Any, index: Any) -> Any:
+    """Return one entry, along the leading axis, of every array in nested tuples. None stays None."""
+    if drawn is None:
+        return None
+    if not isinstance(drawn, tuple):
+        return drawn[index]
+    entries = [take(part, index) for part in drawn]
+    return type(drawn)(*entries) if hasattr(drawn, "_fields") else tuple(entries)
 
 
 @pytree
@@ -97,20 +152,17 @@ def block_length(size: int) -> int:
     return length
 
 
-def draw_block(
-    prior: Draws, seed: int, chain: int, block: int, length: int, parts: int = 1, draws: int | None = None
-) -> Noise:
-    """The noise of `length` updates of one chain, fields shaped (length, parts, ...).
+def draw_block(spec: NoiseSpec, seed: int, chain: int, block: int, length: int) -> UpdateNoise:
+    """Return the random numbers of `length` updates of one chain.
 
-    nu is shaped (length, draws, ...), if a move says that it needs more or fewer of these than levels and uniforms.
+    The order of the four draws is part of what a seed means: a change of it gives every user other draws.
     """
     rng = generator(seed, chain, 1 + block)
-    draws = parts if draws is None else draws
-    nu = np.asarray(prior.draw(rng, length * draws))
-    level = rng.standard_exponential(out=aligned_empty((length, parts)))
-    first = rng.random(out=aligned_empty((length, parts, FIRST)))
-    key = rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32)
-    return Noise(nu.reshape(length, draws, -1), level, Uniforms(first, key))
+    drawn = spec.draw(rng, length)
+    level = rng.standard_exponential(out=aligned_empty((length, spec.searches)))
+    first = rng.random(out=aligned_empty((length, spec.searches, FIRST)))
+    key = rng.integers(0, 2**32, (length, spec.searches, 2), dtype=np.uint32)
+    return UpdateNoise(drawn, level, Uniforms(first, key))
 
 
 def aligned_empty(shape: tuple[int, ...]) -> np.ndarray:

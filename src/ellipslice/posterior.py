@@ -6,7 +6,7 @@ import contextlib
 import copy
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from ellipslice.likelihoods.linear import times
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.carried import Carried
-from ellipslice.pytree import pytree, set_fields, static
+from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 
 @pytree
@@ -111,16 +111,17 @@ class CarriedLikelihood(CentredLikelihood):
     size: int = static()
     """Number of latent values, which come first."""
 
-    spans: ClassVar[list[tuple[Any, slice]]]  # not a field: products are made on the host, before the run
+    columns: HostOnly
+    """Matrices with the parts of f that they multiply: products are made on the host, before the run."""
 
     def __init__(self, linear: Linear, prior: Prior, *, batches_only: bool = False):
         super().__init__(linear.g, prior, batches_only=batches_only)
-        set_fields(self, spans=linear.columns(prior.layout))
+        set_fields(self, columns=HostOnly(linear.columns(prior.layout)))
         set_fields(self, shift=None if prior.mean is None else self.product(prior.mean), size=prior.size)
 
     def product(self, f: Any) -> Any:
         """A times each of a batch of flat vectors."""
-        return sum(times(matrix, f[..., span]) for matrix, span in self.spans)
+        return sum(times(matrix, f[..., span]) for matrix, span in self.columns.value)
 
     def __call__(self, f: Any) -> Any:
         return self.batch(f.reshape(1, -1))[0] if self.batches_only else self.batch(f)

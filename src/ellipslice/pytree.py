@@ -48,3 +48,30 @@ def set_fields(item: Any, **values: Any) -> None:
     """Set the fields of a frozen dataclass from inside its own `__init__`."""
     for name, value in values.items():
         object.__setattr__(item, name, value)
+
+
+class HostOnly:
+    """A value inside a pytree that compiled code must not see: it has no leaves, and its structure is always the same.
+
+    So a new value neither compiles code anew nor is kept alive by JAX's caches. (A static field would do both: it is
+    compared.) An instance that JAX has rebuilt is empty, and raises when it is asked for its value.
+    """
+
+    def __init__(self, value: Any):
+        self._value: tuple[Any, ...] = (value,)
+
+    @property
+    def value(self) -> Any:
+        """The value, outside compiled code."""
+        if not self._value:
+            raise RuntimeError("a value for the host alone was asked for where JAX has rebuilt the object around it.")
+        return self._value[0]
+
+
+def _without_value(structure: None, leaves: Any) -> HostOnly:
+    item = object.__new__(HostOnly)
+    item._value = ()
+    return item
+
+
+jax.tree_util.register_pytree_node(HostOnly, lambda item: ((), None), _without_value)

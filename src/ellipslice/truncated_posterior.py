@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ellipslice.moves.arcs import allowed_arcs
 from ellipslice.moves.arithmetic import cos_sin
+from ellipslice.moves.constrained_arcs import allowed_arcs
 from ellipslice.posterior import CentredLikelihood, Posterior
 from ellipslice.priors.base import unpack
 from ellipslice.priors.truncated import TruncatedGaussian, WithProducts
-from ellipslice.pytree import pytree, set_fields, static
+from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 STEPS = 10
 """Updates without a likelihood that lead from the point inside to one that a chain starts from."""
@@ -29,11 +29,17 @@ class TruncatedLikelihood(CentredLikelihood):
     size: int = static()
     """Number of values of the state, which come first."""
 
-    truncated: ClassVar[TruncatedGaussian]  # not a field: products are made on the host, before the run
+    host: HostOnly
+    """The `TruncatedGaussian`: products with A are made on the host, before the run."""
 
     def __init__(self, inner: CentredLikelihood, size: int, truncated: TruncatedGaussian):
         set_fields(self, mean=None, data=None, function=None, layout=inner.layout, batches_only=inner.batches_only)
-        set_fields(self, inner=inner, size=size, truncated=truncated)
+        set_fields(self, inner=inner, size=size, host=HostOnly(truncated))
+
+    @property
+    def truncated(self) -> TruncatedGaussian:
+        """The prior with its constraints, on the host."""
+        return self.host.value
 
     def __call__(self, f: Any) -> Any:
         return self.inner(f[..., : self.size])

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ellipslice.moves import arcs as arcs_module
-from ellipslice.moves.arcs import Arcs, allowed_arcs, excluded
+from ellipslice.moves import constrained_arcs as arcs_module
 from ellipslice.moves.constrained import AlongArcs
+from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, excluded
 from ellipslice.settings import jax_settings
 from ellipslice.testing import check_reversible
 
@@ -93,7 +93,7 @@ def test_any_constraints(given_rows):
 @pytest.mark.parametrize("few", [1, 3, 8])
 def test_few_gaps_and_many_by_both(few, monkeypatch):
     """Compiled code looks for gaps one by one, and sorts if there are many: both ways agree with NumPy's."""
-    monkeypatch.setattr("ellipslice.moves.arcs.FEW", few)
+    monkeypatch.setattr("ellipslice.moves.constrained_arcs.FEW", few)
     gaps = set()
     for seed in range(24):
         rng = np.random.default_rng(seed)
@@ -221,7 +221,7 @@ def clips(p, q, c):
 
 
 def test_careless_ends_are_caught(monkeypatch):
-    monkeypatch.setattr("ellipslice.moves.arcs.excluded", clips)
+    monkeypatch.setattr("ellipslice.moves.constrained_arcs.excluded", clips)
     caught = 0
     for q, c, beyond in itertools.product((0.7, -0.7), (2.0, 1e-3, -2.0), (0.0, 1e-16)):
         try:

@@ -15,10 +15,11 @@ from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR, SMOOTH, TIMES
 from ellipslice.engines.host import HostTarget
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ControlVariables, State
+from ellipslice.moves.control_conditionals import Conditionals
 from ellipslice.moves.control_inputs import ControlInputs, VarianceLeft
-from ellipslice.moves.control_variables import Prepared, sweep
-from ellipslice.noise import Noise
-from ellipslice.pytree import set_fields
+from ellipslice.moves.control_variables import ControlDraws, sweep
+from ellipslice.noise import UpdateNoise
+from ellipslice.pytree import HostOnly, set_fields
 from ellipslice.settings import jax_settings
 from ellipslice.testing.search import noise_of_an_update
 from judged import PRIOR, log_likelihood
@@ -61,21 +62,24 @@ def check_prior_is_kept(move, prior, prepared=None):
     prepared = move.prepare(prior) if prepared is None else prepared
     size, count = prior.size, len(prepared.deviations)
     factor = np.asarray(prior.color(np.eye(prior.noise_size)))
-    target, nothing = HostTarget(lambda f: 0.0, prepared), np.zeros((count + 2, size))
+    target = HostTarget(lambda f: 0.0, prepared)
+    nothing = ControlDraws(np.zeros((count, size)), np.zeros(count), np.zeros(count))
 
-    def end(f, nu):
-        return move.step(Noise(nu, [1.0] * count, None), State(f, 0.0), target)[0].f
+    def end(f, draws):
+        return move.step(UpdateNoise(draws, [1.0] * count, None), State(f, 0.0), target)[0].f
 
-    def of_row(row, unit):
-        nu = nothing.copy()
-        nu[row, : len(unit)] = unit
-        return end(np.zeros(size), nu)
+    def from_draws(**draws):
+        return end(np.zeros(size), nothing._replace(**draws))
 
     after = sum(np.outer(x, x) for x in (end(f, nothing) for f in factor))
-    drawn = dict.fromkeys(range(count), prepared.spread)
-    drawn |= {count: np.eye(count), count + 1: prepared.control_spread}
-    for row, spread in drawn.items():
-        after = after + sum(np.outer(x, x) for x in (of_row(row, unit) for unit in spread))
+    ends = [from_draws(normals=unit) for unit in np.eye(count)]
+    ends += [from_draws(controls=unit) for unit in prepared.spread.of_controls]
+    ends += [
+        from_draws(given_controls=np.where(np.arange(count)[:, None] == row, unit, 0.0))
+        for row in range(count)
+        for unit in prepared.spread.of_f
+    ]
+    after = after + sum(np.outer(x, x) for x in ends)
     off = np.abs(after - factor.T @ factor).max() / np.abs(factor.T @ factor).max()
     assert off < 1e-7, f"a sweep changes the prior by {off:.2g} of its variance"
 
@@ -100,7 +104,7 @@ def test_the_conditionals_are_those_of_the_process(name):
     mean = np.linalg.solve(k_cc, k_cf)
     deviations = np.linalg.inv(k_cc).diagonal() ** -0.5
     np.testing.assert_allclose(known.to_f, mean, atol=3e-4 * np.abs(mean).max())
-    np.testing.assert_allclose(known.spread.T @ known.spread, k_ff - k_cf.T @ mean, atol=3e-4 * variance)
+    np.testing.assert_allclose(known.spread.of_f.T @ known.spread.of_f, k_ff - k_cf.T @ mean, atol=3e-4 * variance)
     np.testing.assert_allclose(known.deviations, deviations, atol=3e-4 * np.sqrt(variance))
 
 
@@ -134,11 +138,11 @@ def test_proposals_go_one_control_variable_at_a_time():
     state, _, accepted = sweep(noise, start, HostTarget(values, prepared))
     np.testing.assert_array_equal(accepted, [True, False, True, False, True])
     np.testing.assert_array_equal(state.f, seen[-1])
-    f_c = start.f @ prepared.from_f + noise.nu[6, :5]
+    f_c = start.f @ prepared.from_f + noise.drawn.controls
     for i, (f, taken) in enumerate(zip(seen, accepted, strict=True)):
         moved = f_c.copy()
-        moved[i] = prepared.weights[i] @ f_c + prepared.deviations[i] * noise.nu[5, i]
-        np.testing.assert_allclose(f, moved @ prepared.to_f + noise.nu[i], atol=1e-9)
+        moved[i] = prepared.weights[i] @ f_c + prepared.deviations[i] * noise.drawn.normals[i]
+        np.testing.assert_allclose(f, moved @ prepared.to_f + noise.drawn.given_controls[i], atol=1e-9)
         f_c = moved if taken else f_c
     assert (np.abs(prepared.weights.diagonal()) < 1e-12).all()
 
@@ -147,8 +151,8 @@ def test_proposals_go_one_control_variable_at_a_time():
     ("spoil", "by"),
     [
         ("deviations", lambda x: 1.1 * x),
-        ("spread", lambda x: 0.9 * x),
-        ("control_spread", lambda x: 0 * x),
+        ("host", lambda x: HostOnly(x.value._replace(of_f=0.9 * x.value.of_f))),
+        ("host", lambda x: HostOnly(x.value._replace(of_controls=0 * x.value.of_controls))),
         ("weights", lambda x: 0.9 * x),
         ("to_f", lambda x: 0.95 * x),
         ("from_f", lambda x: 1.05 * x),
@@ -333,4 +337,4 @@ def test_prepared_is_a_pytree_without_what_the_host_alone_needs():
     move, prior = MOVES["values"]
     leaves = jax.tree.leaves(move.prepare(prior))
     assert [np.shape(leaf) for leaf in leaves] == [(2, 3), (3, 2), (2, 2), (2,)]
-    assert isinstance(move.prepare(prior), Prepared)
+    assert isinstance(move.prepare(prior), Conditionals)

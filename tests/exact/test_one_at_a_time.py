@@ -14,9 +14,9 @@ from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine, HostTarget
 from ellipslice.likelihoods import Gaussian
-from ellipslice.moves import CoordinateSlice, Gibbs, State, axis, coordinate_slice
-from ellipslice.moves.gibbs import ParabolaAlongAxis
-from ellipslice.moves.straight import PriorOnLine
+from ellipslice.moves import CoordinateSlice, Gibbs, State, one_at_a_time
+from ellipslice.moves.line import PriorOnLine
+from ellipslice.moves.one_at_a_time import CoordinateMove, ParabolaAlongAxis
 from ellipslice.noise import block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings
@@ -63,10 +63,11 @@ def test_gibbs_draws_from_the_exact_conditionals(engine, rows, seed):
     precision = np.linalg.inv(ROUGH) + matrix.T / SIGMA**2 @ matrix
     mean = np.linalg.solve(precision, matrix.T @ (Y / SIGMA**2))
     move, start, updates = Gibbs(), np.zeros(12), 20
-    source, draws, parts = move.lots(prior, move.prepare(prior))
-    noise = draw_block(source, seed, 0, 0, block_length(12), parts, draws)
+    noise = draw_block(move.noise_spec(prior, move.prepare(prior)), seed, 0, 0, block_length(12))
     got, evaluations = run(engine, posterior, move, seed, start, updates)
-    for f, expected in zip(got, exact_sweeps(precision, mean, noise.nu[:updates, 0], start), strict=True):
+    for f, expected in zip(
+        got, exact_sweeps(precision, mean, noise.drawn.stacks[0][:updates, :, 0], start), strict=True
+    ):
         np.testing.assert_allclose(f, expected, atol=1e-8)
     assert (evaluations == 48).all()
 
@@ -82,11 +83,12 @@ def test_gibbs_is_valid_where_the_parabola_does_not_fit(seed):
     low, middle, high = (odd(np.array([at * np.sqrt(2)])) for at in (-1, 0, 1))
     spread = 1 / np.sqrt(1 - (low - 2 * middle + high))
     q = stats.norm((high - low) / 2 * spread**2 * np.sqrt(2), spread * np.sqrt(2))
-    target, accepted = HostTarget(odd), 0
+    prepared = move.prepare(prior)
+    target, accepted = HostTarget(odd, prepared), 0
     for _ in range(300):
         f = rng.normal(0, 2, 1)
-        noise = noise_of_an_update(move, prior, rng)
-        new = q.mean() + q.std() * noise.nu[0, 0]
+        noise = noise_of_an_update(move, prior, rng, prepared)
+        new = q.mean() + q.std() * noise.drawn[0]
         ratio = odd(np.array([new])) - odd(f) + q.logpdf(f[0]) - q.logpdf(new) - (new**2 - f[0] ** 2) / 4
         for level, moves in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
             end, info = move.step(noise._replace(level=[level]), State(f, odd(f)), target)
@@ -148,20 +150,14 @@ def test_the_bracket_is_in_units_of_the_conditional_deviation():
     "wrong", [lambda slope, square: PriorOnLine(0.0, square), lambda slope, square: PriorOnLine(slope, 2.0)]
 )
 def test_a_wrong_prior_along_an_axis_is_caught(wrong, seed, monkeypatch):
-    monkeypatch.setattr(coordinate_slice, "PriorOnLine", wrong)
+    monkeypatch.setattr(one_at_a_time, "PriorOnLine", wrong)
     with pytest.raises(AssertionError):
         coordinate_search(CoordinateSlice(), seed)
 
 
 def test_a_marginal_deviation_instead_of_the_conditional_is_caught(monkeypatch):
-    right = axis._NormalAndDeviation.draw
-
-    def twice(self, rng, count):
-        rows = right(self, rng, count)
-        rows[1::2] *= 2
-        return rows
-
-    monkeypatch.setattr(axis._NormalAndDeviation, "draw", twice)
+    right = CoordinateMove.prepare
+    monkeypatch.setattr(CoordinateMove, "prepare", lambda self, prior: 2 * right(self, prior))
     with pytest.raises(AssertionError):
         coordinate_search(CoordinateSlice(), 0)
     with pytest.raises(AssertionError):

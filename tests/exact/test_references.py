@@ -17,7 +17,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostTarget
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
 from ellipslice.moves import Recentred, State
-from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.noise import UpdateNoise, block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.references import accepted, fit_reference
 from ellipslice.references.fit import read_terms
@@ -47,10 +47,10 @@ def gaussian_of(reference):
 @pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
 def test_a_reference_is_the_gaussian_it_says(reference):
     mean, covariance = gaussian_of(reference)
-    beside = reference.beside(PRIOR)
-    np.testing.assert_allclose(beside.centre, mean, atol=1e-12)
-    np.testing.assert_allclose(beside.rows.T @ beside.rows, covariance, atol=1e-12)
-    drawn = beside.draw(np.random.default_rng(0), 200_000)
+    relative = reference.relative_to(PRIOR)
+    np.testing.assert_allclose(relative.centre, mean, atol=1e-12)
+    np.testing.assert_allclose(relative.rows.T @ relative.rows, covariance, atol=1e-12)
+    drawn = relative.draw(np.random.default_rng(0), 200_000)
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=6 * np.abs(covariance).max() * np.sqrt(2 / 200_000))
 
 
@@ -65,7 +65,7 @@ def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
     mean, covariance = gaussian_of(reference)
     q, p = multivariate_normal(mean, covariance), multivariate_normal(np.zeros(4), SIGMA)
     x, nu = np.random.default_rng(1).standard_normal((2, 4))
-    ratio, angles = reference.beside(PRIOR).along(x, nu), np.linspace(0, 6, 20)
+    ratio, angles = reference.relative_to(PRIOR).along(x, nu), np.linspace(0, 6, 20)
     points = mean + np.outer(np.cos(angles), x) + np.outer(np.sin(angles), nu)
     differences = ratio(np.cos(angles), np.sin(angles)) - (q.logpdf(points) - p.logpdf(points))
     np.testing.assert_allclose(differences, differences[0], atol=1e-10)
@@ -75,20 +75,20 @@ def test_every_so_many_updates_are_the_prior_s_own():
     """Their draws have the prior's covariance, and such an update is that of EllipticalSlice to the last bit."""
     move = Recentred(SITES, plain=4)
     prepared = move.prepare(PRIOR)
-    source = move.lots(PRIOR, prepared).source
-    rows = source.draw(np.random.default_rng(0), 200_000)
-    assert rows[:8, -1].tolist() == [1, 1, 1, 0, 1, 1, 1, 0]
-    for plain, covariance in ((rows[:, -1] == 0, SIGMA), (rows[:, -1] == 1, gaussian_of(SITES)[1])):
+    spec = move.noise_spec(PRIOR, prepared)
+    nu, kind = spec.draw(np.random.default_rng(0), 200_000)
+    assert kind[:8].tolist() == [1, 1, 1, 0, 1, 1, 1, 0]
+    for plain, covariance in ((kind == 0, SIGMA), (kind == 1, gaussian_of(SITES)[1])):
         tolerance = 6 * np.abs(covariance).max() * np.sqrt(2 / plain.sum())
-        np.testing.assert_allclose(np.cov(rows[plain, :-1].T), covariance, atol=tolerance)
+        np.testing.assert_allclose(np.cov(nu[plain].T), covariance, atol=tolerance)
 
     likelihood = Poisson(COUNTS)
-    noise = draw_block(source, 0, 0, 0, 64, 1, 1)
+    noise = draw_block(spec, 0, 0, 0, 64)
     state = State(np.zeros(4), float(likelihood(np.zeros(4))))
     for t in range(3, 64, 4):
-        own = Noise(*(part[t] for part in noise))
+        own = noise.at(t)
         ours, info = move.step(own, state, HostTarget(likelihood, prepared))
-        plain = Noise(own.nu[:, :-1], own.level, own.uniforms)
+        plain = UpdateNoise(own.drawn.nu[None], own.level, own.uniforms)
         theirs, their_info = es.moves.EllipticalSlice().step(plain, state, HostTarget(likelihood))
         np.testing.assert_array_equal(ours.f, theirs.f)
         assert (ours.log_likelihood, info) == (theirs.log_likelihood, their_info)
@@ -97,16 +97,15 @@ def test_every_so_many_updates_are_the_prior_s_own():
 def test_independent_updates_take_a_draw_of_the_reference_or_stay():
     move = Recentred(SITES, plain=5, independent=True)
     prepared, likelihood = move.prepare(PRIOR), Poisson(COUNTS)
-    source = move.lots(PRIOR, prepared).source
-    noise = draw_block(source, 0, 0, 0, 200, 1, 1)
-    assert noise.nu[:10, 0, -1].tolist() == [2, 2, 1, 2, 0, 2, 2, 1, 2, 0]
+    noise = draw_block(move.noise_spec(PRIOR, prepared), 0, 0, 0, 200)
+    assert noise.drawn.kind[:10].tolist() == [2, 2, 1, 2, 0, 2, 2, 1, 2, 0]
     (mean, covariance), sigma = gaussian_of(SITES), multivariate_normal(np.zeros(4), SIGMA)
     q = multivariate_normal(mean, covariance)
     state, met = State(np.full(4, 0.3), float(likelihood(np.full(4, 0.3)))), set()
-    for t in np.flatnonzero(noise.nu[:, 0, -1] == 2):
-        own = Noise(*(part[t] for part in noise))
+    for t in np.flatnonzero(noise.drawn.kind == 2):
+        own = noise.at(t)
         new, info = move.step(own, state, HostTarget(likelihood, prepared))
-        tried = mean + own.nu[0, :-1]
+        tried = mean + own.drawn.nu
         weight = [float(likelihood(f)) + sigma.logpdf(f) - q.logpdf(f) for f in (state.f, tried)]
         accepted = weight[1] > weight[0] - own.level[0]
         np.testing.assert_allclose(new.f, tried if accepted else state.f, atol=1e-12)
@@ -120,14 +119,14 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
     """Beside a long run of such updates; and all of them, where the reference is the posterior."""
     runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
     fitted = fit_reference("ep", runner, lambda count: [], 0)
-    found = np.mean([accepted(fitted.reference.beside(PRIOR), runner, seed) for seed in range(20)])
+    found = np.mean([accepted(fitted.reference.relative_to(PRIOR), runner, seed) for seed in range(20)])
     tree = es.sample(Poisson(COUNTS), PRIOR, move=Recentred(fitted.reference, independent=True), draws=20_000, chains=1,
                      seed=3, progress=False)  # fmt: skip
     alone = np.isin(np.arange(20_000 + 500) % block_length(5) % 10, [0, 1, 2, 3, 5, 6, 7, 8])[500:]
     assert found == pytest.approx((tree.sample_stats.proposals.values[0][alone] == 1).mean(), abs=0.02)
     exact = CompiledEngine(Posterior(PRIOR, Gaussian(COUNTS * 1.0, 0.1)))
     itself = fit_reference("ep", exact, lambda count: [], 0).reference
-    assert accepted(itself.beside(PRIOR), exact, 0) > 0.999
+    assert accepted(itself.relative_to(PRIOR), exact, 0) > 0.999
 
 
 def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():
@@ -163,7 +162,7 @@ def test_laplace_is_at_the_mode():
         sites = laplace(as_rows(PRIOR), likelihood)
     precision = np.linalg.inv(SIGMA)
     mode = minimize(lambda f: 0.5 * f @ precision @ f - float(likelihood(f)), np.zeros(4), tol=1e-12).x
-    np.testing.assert_allclose(sites.beside(PRIOR).centre, mode, atol=1e-5)
+    np.testing.assert_allclose(sites.relative_to(PRIOR).centre, mode, atol=1e-5)
     np.testing.assert_allclose(sites.precision, np.exp(mode), rtol=1e-5)
 
 
@@ -178,8 +177,8 @@ def test_propagation_is_exact_where_values_are_independent(likelihood):
     prior = es.Diagonal(deviations**2)
     with on_cpu():
         sites = propagate(as_rows(prior), likelihood.terms, laplace(as_rows(prior), likelihood))
-    beside = sites.beside(prior)
-    variances = (beside.rows**2).sum(axis=0)
+    relative = sites.relative_to(prior)
+    variances = (relative.rows**2).sum(axis=0)
 
     def density(value, i):
         f = np.zeros(4)
@@ -194,7 +193,7 @@ def test_propagation_is_exact_where_values_are_independent(likelihood):
         mean = first / mass
         variance = second / mass - mean**2
         if variance < deviation**2:  # else its site has no precision, which is not allowed to be negative
-            assert beside.centre[i] == pytest.approx(mean, abs=0.01 * np.sqrt(variance))
+            assert relative.centre[i] == pytest.approx(mean, abs=0.01 * np.sqrt(variance))
             assert variances[i] == pytest.approx(variance, rel=0.02)
 
 

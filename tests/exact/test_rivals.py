@@ -11,9 +11,8 @@ from scipy import stats
 from catalogue import CORRELATED, COVARIANCES, PRIORS, SEEDS
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import LineSlice, NealMetropolis, RandomWalk, State
-from ellipslice.moves.line import Line
-from ellipslice.moves.straight import PriorOnLine, prior_on_line
-from ellipslice.noise import Noise
+from ellipslice.moves.line import Line, LineDraws, PriorOnLine, prior_on_line
+from ellipslice.noise import UpdateNoise
 from ellipslice.testing import check_reversible
 from ellipslice.testing.search import noise_of_an_update
 from judged import check_ratio, check_slice
@@ -50,12 +49,12 @@ def test_a_search_along_a_line_is_reversible(width, seed):
 
 
 def test_proposals_are_equations_3_and_15():
-    f, nu, noise = np.array([1.0, -2.0]), np.array([0.5, 4.0]), lambda nu: Noise(nu, [1e9], None)
+    f, nu, noise = np.array([1.0, -2.0]), np.array([0.5, 4.0]), lambda drawn: UpdateNoise(drawn, [1e9], None)
     target = HostTarget(lambda f: 0.0)
     ended, info = NealMetropolis(0.6).step(noise(nu[None]), State(f, 0.0), target)
     np.testing.assert_array_equal(ended.f, 0.8 * f + 0.6 * nu)
     assert (info.evaluations, info.nans, info.stuck, info.angle) == (1, 0, False, math.asin(0.6))
-    ended, info = RandomWalk(0.6).step(noise(np.array([nu, 0 * nu])), State(f, 0.0), target)
+    ended, info = RandomWalk(0.6).step(noise(LineDraws(nu, 0 * nu)), State(f, 0.0), target)
     np.testing.assert_array_equal(ended.f, f + 0.6 * nu)
     assert (info.evaluations, info.nans, info.stuck, info.angle) == (1, 0, False, 0.6)
 
@@ -90,8 +89,8 @@ def test_all_that_have_a_density_are_looked_at():
 def test_the_prior_along_a_line_is_that_of_its_covariance(name):
     prior, rng = PRIORS[name](), np.random.default_rng(0)
     f = np.asarray(prior.draw(rng, 1))[0]
-    (nu, _), *_ = noise = noise_of_an_update(LineSlice(), prior, rng)
-    on_line = prior_on_line(f, noise[0])
+    draws = noise_of_an_update(LineSlice(), prior, rng).drawn
+    nu, on_line = draws.nu, prior_on_line(f, draws)
     deviation = np.sqrt(COVARIANCES[name].diagonal())
     deviation[deviation == 0] = 1.0
     values, vectors = np.linalg.eigh(COVARIANCES[name] / deviation / deviation[:, None])

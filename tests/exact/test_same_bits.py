@@ -20,7 +20,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
-from ellipslice.noise import FIRST, block_length, draw_block, uniform
+from ellipslice.noise import FIRST, NoiseSpec, block_length, draw_block, uniform
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, LowRank, Stack
 from ellipslice.pytree import pytree
@@ -476,7 +476,7 @@ def test_a_run_is_the_paper_s_algorithm_on_the_noise_of_its_chain(name, vectoriz
     value = float(log_likelihood(f))
     for update in range(100):
         block, row = divmod(update, length)
-        noise = draw_block(prior, 3, 4, block, length)
+        noise = draw_block(NoiseSpec.from_prior(prior, prior.size), 3, 4, block, length)
         nu, level, uniforms = np.asarray(noise.nu)[row, 0], noise.level[row, 0], noise.uniforms[row, 0]
         numbers = (
             float(uniforms.first[k] if k < FIRST else uniform(uniforms.key[None], np.array([k], np.uint32))[0])

@@ -12,11 +12,13 @@ from ellipslice import noise
 from ellipslice.engines import device_noise, host
 
 PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round
+ONE, TWO = (noise.NoiseSpec.from_prior(PRIOR, 3, searches) for searches in (1, 2))
+THREE_DRAWS = noise.NoiseSpec(lambda rng, updates: PRIOR.draw(rng, 3 * updates).reshape(updates, 3, 3), searches=2)
 ASKED = {
-    "first block": {"seed": 5, "chain": 0, "block": 0, "length": 8},
-    "another block": {"seed": 5, "chain": 3, "block": 7, "length": 8},
-    "two parts": {"seed": 2**40, "chain": 1, "block": 0, "length": 8, "parts": 2},
-    "three draws for two parts": {"seed": 5, "chain": 0, "block": 1, "length": 8, "parts": 2, "draws": 3},
+    "first block": {"spec": ONE, "seed": 5, "chain": 0, "block": 0, "length": 8},
+    "another block": {"spec": ONE, "seed": 5, "chain": 3, "block": 7, "length": 8},
+    "two parts": {"spec": TWO, "seed": 2**40, "chain": 1, "block": 0, "length": 8},
+    "three draws for two parts": {"spec": THREE_DRAWS, "seed": 5, "chain": 0, "block": 1, "length": 8},
 }
 
 
@@ -26,7 +28,7 @@ def describe_noise() -> dict[str, Any]:
     return {
         "blocks": {name: _block(**asked) for name, asked in ASKED.items()},
         "start": noise.start_generator(5, 3).random(4).tolist(),
-        "uniforms beyond the first": noise.draw_block(PRIOR, **ASKED["first block"])
+        "uniforms beyond the first": noise.draw_block(**ASKED["first block"])
         .uniforms[0, 0]
         .beyond(np.arange(33, 37))
         .tolist(),
@@ -37,10 +39,10 @@ def describe_noise() -> dict[str, Any]:
     }
 
 
-def _block(**asked: int) -> dict[str, Any]:
-    drawn = noise.draw_block(PRIOR, **asked)
+def _block(**asked: Any) -> dict[str, Any]:
+    drawn = noise.draw_block(**asked)
     fields = {
-        "nu": np.asarray(drawn.nu, dtype="<f8"),
+        "nu": np.asarray(drawn.drawn, dtype="<f8"),
         "level": np.asarray(drawn.level, dtype="<f8"),
         "uniforms": np.asarray(drawn.uniforms.first, dtype="<f8"),
         "key": np.asarray(drawn.uniforms.key, dtype="<u4"),

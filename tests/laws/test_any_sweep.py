@@ -115,11 +115,12 @@ def check_any_sweep(prior, covariance, move):
     if np.linalg.matrix_rank(moved, 1e-8, hermitian=True) < prior.rank:
         with pytest.raises(ValueError, match="never change"):
             move.prepare(prior)
-    for sweep, blocks, expected in zip(move.prepare_part(prior), partitions, given_the_rest, strict=True):
-        for (indices, lots), block, own in zip(sweep.sources, blocks, expected, strict=True):
-            np.testing.assert_array_equal(indices, block)
+    for prepared, blocks, expected in zip(move.prepare_part(prior), partitions, given_the_rest, strict=True):
+        for found, block, own in zip(prepared.blocks, blocks, expected, strict=True):
+            np.testing.assert_array_equal(found.indices, block)
+            conditional = found.conditional.prior
             with jax.enable_x64(True):
-                rows = np.asarray(lots.source.color(np.eye(lots.source.noise_size))) / deviation[block]
+                rows = np.asarray(conditional.color(np.eye(conditional.noise_size))) / deviation[block]
             np.testing.assert_allclose(rows.T @ rows, own, rtol=0, atol=1e-8)
     check_sweep(move, prior, covariance)
 

@@ -491,7 +491,14 @@ def test_any_traceable_prior_draws_on_the_device(prior):
 
 
 def test_a_search_that_changes_the_prior_is_not_run_as_an_ellipse():
+    from ellipslice.moves import EllipticalSlice
     from ellipslice.moves.line import Line
 
+    class Tilted(EllipticalSlice):
+        def log_factor(self, theta):
+            return theta
+
     with pytest.raises(TypeError, match="changes the prior"):
+        es.sample(LIKELIHOODS["logistic"], PRIOR, move=Tilted())
+    with pytest.raises(TypeError, match="move must be one of"):  # a path is not a move
         es.sample(LIKELIHOODS["logistic"], PRIOR, move=Line(1.0, lambda theta: 0.0))

@@ -14,7 +14,7 @@ from catalogue import MOVES, SEEDS
 from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Cycle, Move, Search, State
-from ellipslice.noise import Noise, draw_block
+from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move
 from ellipslice.testing.search import check_curve, check_level, noise_of_an_update
@@ -110,14 +110,15 @@ def test_a_cycle_makes_its_moves_in_turn():
     rng = np.random.default_rng(0)
     one, two = MOVES["EllipticalSlice, narrow"](), MOVES["AuxiliaryEllipse"]()
     cycle = Cycle(one, Cycle(two, one))
-    assert cycle.parts == 3
-    target = HostTarget(lambda f: -8 * float((f - 1) @ (f - 1)))
+    assert cycle.searches == 3
+    prepared = cycle.prepare(NORMALS)
+    target = HostTarget(lambda f: -8 * float((f - 1) @ (f - 1)), prepared)
     state = State(np.zeros(2), -16.0)
     for _ in range(20):
-        noise = noise_of_an_update(cycle, NORMALS, rng)
+        noise = noise_of_an_update(cycle, NORMALS, rng, prepared)
         expected, evaluations, info = state, 0, None
         for i, move in enumerate((one, two, one)):
-            expected, info = move.step(Noise(*(field[i : i + 1] for field in noise)), expected, target)
+            expected, info = move.step(UpdateNoise(*(field[i : i + 1] for field in noise)), expected, target)
             evaluations += info.evaluations
         state, together = cycle.step(noise, state, target)
         np.testing.assert_array_equal(state.f, expected.f)
@@ -128,9 +129,10 @@ def test_a_cycle_makes_its_moves_in_turn():
 def test_a_cycle_is_stuck_if_one_of_its_moves_is():
     # The first move finds nothing, since the first thousand evaluations fail; the second finds a point at once.
     calls = iter(range(10**6))
-    target = HostTarget(lambda f: -math.inf if next(calls) < 1000 else 0.0)
     cycle = Cycle(MOVES["EllipticalSlice"](), MOVES["EllipticalSlice"]())
-    noise = noise_of_an_update(cycle, NORMALS, np.random.default_rng(0))
+    prepared = cycle.prepare(NORMALS)
+    target = HostTarget(lambda f: -math.inf if next(calls) < 1000 else 0.0, prepared)
+    noise = noise_of_an_update(cycle, NORMALS, np.random.default_rng(0), prepared)
     state, info = cycle.step(noise, State(np.ones(2), 0.0), target)
     assert (info.stuck, info.evaluations, info.nans) == (True, 1001, 0)
     assert info.angle != 0
@@ -159,7 +161,7 @@ def test_settings_that_make_no_move_are_refused(make, error, says):
 def test_tabled_angles_are_those_of_the_loop_however_many(name):
     """To the bit, and over several sheets: the bracket goes on where the last sheet left it."""
     move = MOVES[name]()
-    uniforms = draw_block(NORMALS, 3, 0, 0, 16).uniforms[:, 0]
+    uniforms = draw_block(NoiseSpec.from_prior(NORMALS, 2), 3, 0, 0, 16).uniforms[:, 0]
     table = AngleTable(move, uniforms)
     for update in range(16):
         u = uniforms[update]

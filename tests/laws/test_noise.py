@@ -102,7 +102,7 @@ def test_uniforms_are_uniform(kind, seed):
 
 
 def block(seed=0, chain=0, number=0, length=16, parts=1, prior=NORMALS):
-    return noise.draw_block(prior, seed, chain, number, length, parts)
+    return noise.draw_block(noise.NoiseSpec.from_prior(prior, 7, parts), seed, chain, number, length)
 
 
 def equal(one, two):

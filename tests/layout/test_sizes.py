@@ -54,7 +54,6 @@ MANY_PARAMETERS = {
     "engines/batched.py: BatchedEngine.run",
     "engines/batched.py: _run_own",
     "engines/compiled.py: CompiledEngine.run",
-    "engines/compiled.py: _Chain.__init__",
     "engines/farmed.py: FarmedEngine.run",
     "engines/fused.py: fused_block",
     "engines/host.py: HostChain.__init__",

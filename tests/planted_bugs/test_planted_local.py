@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ellipslice as es
 from catalogue import ROUGH, SEEDS
 from ellipslice.moves import EllipticalSlice, Local, State
-from ellipslice.moves import local as module
+from ellipslice.moves import local_groups as module
 from ellipslice.moves.arithmetic import put
-from ellipslice.moves.base import Lots
 from ellipslice.testing import check_move
-from sweeps import check_draws, check_sweep
+from sweeps import check_draws, check_sweep, stack_draws
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 PRIOR = es.Dense(ROUGH)
@@ -23,8 +23,7 @@ class MeanNotSubtracted(Local):
     def update(self, block, noise, state, target):
         indices, f = block.conditional.block, state.f
         inside = target.within(lambda g: target.log_likelihood(put(f, indices, g)), block.inner)
-        nu = noise.nu[:, indices]
-        new, info = self.move.step(noise._replace(nu=nu), State(f[indices], state.log_likelihood), inside)
+        new, info = self.move.step(noise, State(f[indices], state.log_likelihood), inside)
         return State(put(f, indices, new.f), new.log_likelihood), info
 
 
@@ -48,8 +47,7 @@ class StaleMean(Local):
         mean = block.conditional.mean(self.before)
         indices, f = block.conditional.block, state.f
         inside = target.within(lambda g: target.log_likelihood(put(f, indices, g + mean)), block.inner)
-        nu, g = noise.nu[:, indices], f[indices] - mean
-        new, info = self.move.step(noise._replace(nu=nu), State(g, state.log_likelihood), inside)
+        new, info = self.move.step(noise, State(f[indices] - mean, state.log_likelihood), inside)
         return State(put(f, indices, new.f + mean), new.log_likelihood), info
 
 
@@ -66,20 +64,29 @@ class WrongAssembly(Local):
 class SameDrawForAll(Local):
     """Every block takes its draw from the whole prior's one: nu[block] - mean(nu), which are not independent."""
 
-    def lots(self, prior, prepared):
-        return Lots(prior, 1, super().lots(prior, prepared).parts)
+    def noise_spec(self, prior, prepared):
+        blocks = prepared[0].blocks
 
-    def update(self, block, noise, state, target):
-        nu = put(noise.nu[0], block.conditional.block, noise.nu[0][block.conditional.block])
-        nu[block.conditional.block] -= block.conditional.mean(noise.nu[0])
-        return super().update(block, noise._replace(nu=nu[None]), state, target)
+        def draw(rng, updates):
+            nu = np.asarray(prior.draw(rng, updates))
+            less_mean = nu.copy()
+            for block in blocks:
+                less_mean[:, block.indices] -= np.stack([block.conditional.mean(row) for row in nu])
+            return stack_draws(less_mean, [block.indices for block in blocks])
+
+        return super().noise_spec(prior, prepared)._replace(draw=draw)
 
 
 class MarginalPrior(Local):
     """Blocks are drawn from the prior as it is, not from the conditional one."""
 
-    def lots(self, prior, prepared):
-        return Lots(prior, 1, super().lots(prior, prepared).parts)
+    def noise_spec(self, prior, prepared):
+        partition = [block.indices for block in prepared[0].blocks]
+        return (
+            super()
+            .noise_spec(prior, prepared)
+            ._replace(draw=lambda rng, updates: stack_draws(np.asarray(prior.draw(rng, updates)), partition))
+        )
 
 
 MISTAKES = [MeanNotSubtracted, MeanNotAddedBack, StaleMean, WrongAssembly]
@@ -113,7 +120,7 @@ def test_check_move_sees_it_too(mistake, seed):
 
 def test_stacked_conditionals_are_not_mixed_up(monkeypatch):
     # Every block gets the arrays of the first.
-    monkeypatch.setattr(module.Group, "blocks", property(lambda g: [g.block([x[0] for x in g.stacked])] * g.count))
+    monkeypatch.setattr(module.BlockGroup, "blocks", property(lambda g: [g.block([x[0] for x in g.stacked])] * g.count))
     with pytest.raises(AssertionError, match="changes the prior"):
         check_sweep(Local.contiguous(4), PRIOR, ROUGH)
 

@@ -11,7 +11,7 @@ import pytest
 from ellipslice import noise
 from ellipslice.engines import device_noise
 from ellipslice.moves import Cycle
-from ellipslice.noise import FIRST, Noise, Uniforms
+from ellipslice.noise import FIRST, Uniforms, UpdateNoise
 from golden.check import check_noise, check_run
 from golden.runs import run
 from seams import replace_draw_block
@@ -20,16 +20,16 @@ from seams import replace_draw_block
 def drawn_in_order(order):
     """`draw_block`, with its four fields drawn in another order."""
 
-    def draw_block(prior, seed, chain, block, length, parts=1, draws=None):
-        rng, count = noise.generator(seed, chain, 1 + block), parts if draws is None else draws
+    def draw_block(spec, seed, chain, block, length):
+        rng, shape = noise.generator(seed, chain, 1 + block), (length, spec.searches)
         drawing = {
-            "nu": lambda: np.asarray(prior.draw(rng, length * count)).reshape(length, count, -1),
-            "level": lambda: rng.standard_exponential((length, parts)),
-            "first": lambda: rng.random((length, parts, FIRST)),
-            "key": lambda: rng.integers(0, 2**32, (length, parts, 2), dtype=np.uint32),
+            "nu": lambda: spec.draw(rng, length),
+            "level": lambda: rng.standard_exponential(shape),
+            "first": lambda: rng.random((*shape, FIRST)),
+            "key": lambda: rng.integers(0, 2**32, (*shape, 2), dtype=np.uint32),
         }
         drawn = {name: drawing[name]() for name in order}
-        return Noise(drawn["nu"], drawn["level"], Uniforms(drawn["first"], drawn["key"]))
+        return UpdateNoise(drawn["nu"], drawn["level"], Uniforms(drawn["first"], drawn["key"]))
 
     return draw_block
 
@@ -82,7 +82,7 @@ def test_parts_of_an_update_that_change_places_are_seen(monkeypatch):
     original = Cycle.step
 
     def step(self, noise, state, target):
-        return original(self, Noise(*(field[::-1] for field in noise)), state, target)
+        return original(self, UpdateNoise(*(field[::-1] for field in noise)), state, target)
 
     monkeypatch.setattr(Cycle, "step", step)
     with pytest.raises(AssertionError, match="other numbers"):

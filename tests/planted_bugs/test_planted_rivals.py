@@ -13,9 +13,7 @@ from ellipslice.engines.host import HostTarget
 from ellipslice.moves import LineSlice, NealMetropolis, RandomWalk, State
 from ellipslice.moves import line as line_module
 from ellipslice.moves import metropolis as metropolis_module
-from ellipslice.moves import random_walk as walk_module
-from ellipslice.moves.line import Line
-from ellipslice.moves.straight import PriorOnLine
+from ellipslice.moves.line import Line, LineDraws, PriorOnLine
 from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move, check_reversible
 from ellipslice.testing.search import noise_of_an_update
@@ -97,13 +95,13 @@ JUDGES = {
 @pytest.mark.parametrize("name", JUDGES)
 def test_a_wrong_judgement_is_caught(name, seed, monkeypatch):
     wrong, says = JUDGES[name]
-    monkeypatch.setattr(walk_module, "metropolis", wrong)
+    monkeypatch.setattr(metropolis_module, "metropolis", wrong)
     with pytest.raises(AssertionError, match=says):
         check_move(RandomWalk(0.8), seed=seed)
 
 
 def test_the_copy_is_right_as_it_stands(monkeypatch):
-    monkeypatch.setattr(walk_module, "metropolis", judge())
+    monkeypatch.setattr(metropolis_module, "metropolis", judge())
     check_ratio(RandomWalk(0.8), gaussian(1.0, 0.64), seed=0)
 
 
@@ -120,8 +118,8 @@ ON_LINES = {
 @EVERY_SEED
 @pytest.mark.parametrize("name", ON_LINES)
 def test_a_wrong_prior_on_a_line_is_caught(name, seed, monkeypatch):
-    right = walk_module.prior_on_line
-    for module in (walk_module, line_module):
+    right = metropolis_module.prior_on_line
+    for module in (metropolis_module, line_module):
         monkeypatch.setattr(module, "prior_on_line", lambda f, nu: ON_LINES[name](*right(f, nu)))
     with pytest.raises(AssertionError, match="right probability"):
         check_ratio(RandomWalk(0.3), gaussian(1.0, 0.09), seed)
@@ -172,22 +170,17 @@ def test_products_with_another_draw_are_caught(seed, monkeypatch):
     """S nu of the update before: the right distribution, and the wrong number."""
 
     class Shifted(LineSlice):
-        def lots(self, prior, prepared):
-            lots = super().lots(prior, prepared)
-            return lots._replace(source=_Rolled(lots.source))
+        def noise_spec(self, prior, prepared):
+            right = super().noise_spec(prior, prepared)
+
+            def draw(rng, updates):
+                nu, precision_nu = right.draw(rng, updates + 1)
+                return LineDraws(nu[:-1], precision_nu[1:])
+
+            return right._replace(draw=draw)
 
     with pytest.raises(AssertionError, match="level was"):
         check_slice(Shifted(), seed)
-
-
-class _Rolled:
-    def __init__(self, source):
-        self.source = source
-
-    def draw(self, rng, count):
-        rows = np.array(self.source.draw(rng, count + 2))
-        rows[1:-1:2] = rows[3::2]
-        return rows[:count]
 
 
 def test_a_likelihood_that_is_nan_everywhere_else_keeps_the_state():

@@ -17,7 +17,7 @@ import ellipslice as es
 from ellipslice.engines.host import HostTarget
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
-from ellipslice.noise import Noise
+from ellipslice.noise import UpdateNoise
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -91,7 +91,8 @@ def test_step(name):
 )
 def test_moves(move):
     def update(f: np.ndarray, likelihood: Any, rng: np.random.Generator) -> np.ndarray:
-        noise = Noise((FACTOR @ rng.standard_normal(3))[None], [rng.standard_exponential()], [lambda k: rng.random()])
+        nu = (FACTOR @ rng.standard_normal(3))[None]
+        noise = UpdateNoise(nu, [rng.standard_exponential()], [lambda k: rng.random()])
         return move.step(noise, State(f, likelihood(f)), HostTarget(likelihood))[0].f
 
     joint_test(LIKELIHOODS["Poisson"], update, repr(move))

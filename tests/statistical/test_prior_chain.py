@@ -16,7 +16,7 @@ from scipy import stats
 
 import ellipslice as es
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice
-from ellipslice.noise import block_length, draw_block, start_generator
+from ellipslice.noise import NoiseSpec, block_length, draw_block, start_generator
 from statistical.monte_carlo import P_LIMIT, SEED, compare, compare_gaussian
 
 pytestmark = pytest.mark.statistical
@@ -63,7 +63,8 @@ def test_the_paper_s_formula(engine):
     length = block_length(prior.size)
     assert draws > length
     for chain in (0, 5):
-        blocks = [draw_block(prior, SEED + 1, chain, block, length) for block in range(1 + draws // length)]
+        spec = NoiseSpec.from_prior(prior, prior.size)
+        blocks = [draw_block(spec, SEED + 1, chain, block, length) for block in range(1 + draws // length)]
         nu = np.concatenate([np.asarray(block.nu)[:, 0] for block in blocks])
         uniforms = np.concatenate([block.uniforms.first[:, 0] for block in blocks])
         theta = tree.sample_stats["angle"].sel(chain=chain).to_numpy()

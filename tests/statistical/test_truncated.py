@@ -12,7 +12,7 @@ from scipy import sparse, stats
 import ellipslice as es
 from ellipslice.likelihoods import Gaussian, Linear
 from ellipslice.moves import constrained
-from ellipslice.moves.arcs import Arcs, allowed_arcs, excluded
+from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, excluded
 from statistical.monte_carlo import SEED, compare, compare_distribution
 
 pytestmark = pytest.mark.statistical

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves.search import Search
+from ellipslice.moves.search import Path, next_angle
 from ellipslice.noise import FIRST, Uniforms
 
 WIDTH = FIRST - 1
@@ -23,7 +23,7 @@ class AngleTable:
 
     Parameters
     ----------
-    move : Search
+    path : Path
     uniforms : Uniforms, shape (updates,)
 
     Attributes
@@ -34,9 +34,9 @@ class AngleTable:
         The first sheet of every update.
     """
 
-    def __init__(self, move: Search, uniforms: Uniforms):
-        self._move, self._uniforms = move, uniforms
-        self.here, self.theta, self._brackets = _first_sheets(move, uniforms.first)
+    def __init__(self, path: Path, uniforms: Uniforms):
+        self._path, self._uniforms = path, uniforms
+        self.here, self.theta, self._brackets = _first_sheets(path, uniforms.first)
         self._more: dict[int, list[np.ndarray]] = {}
 
     def sheet(self, update: int, number: int) -> np.ndarray:
@@ -55,42 +55,35 @@ class AngleTable:
     def _next_sheet(self, update: int, number: int, theta: float) -> np.ndarray:
         last, angles = (theta, *self._brackets[update].tolist()), []
         for u in self._uniforms[update].beyond(1 + number * WIDTH + np.arange(WIDTH)).tolist():
-            last = next_angle(self._move, float(self.here[update]), last, u)
+            last = next_angle(self._path, float(self.here[update]), last, u)
             angles.append(last[0])
         self._brackets[update] = last[1:]
         return np.array(angles)
 
 
-def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
+def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
     """Positions, first angles and the last one's brackets of many updates, from their uniforms (updates, FIRST)."""
     columns = np.ascontiguousarray(first.T)
-    here = np.broadcast_to(move.here(columns[0]), columns[0].shape)
-    last = np.broadcast_arrays(*move.begin(here, columns[0], columns[1]))
+    here = np.broadcast_to(path.here(columns[0]), columns[0].shape)
+    last = np.broadcast_arrays(*path.begin(here, columns[0], columns[1]))
     angles = [last[0]]
     for u in columns[2:]:
-        last = next_angle(move, here, last, u)
+        last = next_angle(path, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
 
 
-def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
     """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
 
     def spread(value: Any) -> Any:
         return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
 
     def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
-        last = next_angle(move, here, last, uniform(number))
+        last = next_angle(path, here, last, uniform(number))
         return last, last[0]
 
-    here = spread(move.here(place))
-    first = tuple(spread(part) for part in move.begin(here, place, uniform(0)))
+    here = spread(path.here(place))
+    first = tuple(spread(part) for part in path.begin(here, place, uniform(0)))
     (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
     return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)
-
-
-def next_angle(move: Search, here: Any, last: Any, u: Any) -> tuple[Any, Any, Any]:
-    """The angle after one that was rejected, and the bracket it was drawn from."""
-    theta, theta_min, theta_max = last
-    theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
-    return move.propose(theta_min, theta_max, u), theta_min, theta_max

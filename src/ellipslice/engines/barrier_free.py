@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.angles import WIDTH, next_angle
+from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.device_noise import DeviceNoise, angle_uniform
 from ellipslice.engines.tracing import over_many
-from ellipslice.moves import Search, State
-from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.moves import State
+from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
 
 AT_ONCE = 4
 """Passes that a GPU is told of at a time: their kernels are one graph, and a graph takes a while to launch."""
@@ -81,7 +81,7 @@ class _Pass(NamedTuple):
 
 
 def barrier_free_block(
-    move: Search,
+    path: Path,
     look_ahead: int,
     passes: int,
     likelihood: Any,
@@ -105,12 +105,12 @@ def barrier_free_block(
         (t, tried, nans, *counts), (log_l, highest, *late), f, draws = now
         row = jnp.minimum(t, length - 1), chain
         here, running, in_table = noise.here[row], t < stop, tried < WIDTH
-        late = _late_angle(move, noise, row, here, tried, late)
+        late = _late_angle(path, noise, row, here, tried, late)
         column = jnp.minimum(tried, WIDTH - look_ahead)[:, None] + ahead
         table = noise.theta[column, row[0][:, None], chain[:, None]]
         theta = jnp.where(in_table[:, None], table, late[0][:, None])  # beyond the table all are the same one
-        a, b = move.curve(f, noise.nu[row][:, :size], here[:, None])
-        w_a, w_b = move.weights(theta)
+        a, b = path.curve(f, noise.nu[row][:, :size], here[:, None])
+        w_a, w_b = path.weights(theta)
         values = evaluate(a[:, None] * w_a[..., None] + b[:, None] * w_b[..., None])
 
         log_y = log_l - noise.level[row]
@@ -180,9 +180,9 @@ def _count_ones(word: Any) -> Any:
     return lax.population_count(word).astype(jnp.int32)
 
 
-def _late_angle(move: Search, noise: DeviceNoise, row: Any, here: Any, tried: Any, late: Any) -> tuple[Any, Any, Any]:
+def _late_angle(path: Path, noise: DeviceNoise, row: Any, here: Any, tried: Any, late: Any) -> tuple[Any, Any, Any]:
     """The angle number `tried` and its bracket, for chains that are beyond their table of angles."""
     edge = noise.theta[(WIDTH - 1, *row)], noise.brackets[(0, *row)], noise.brackets[(1, *row)]
     last = tuple(jnp.where(tried == WIDTH, new, old) for new, old in zip(edge, late, strict=True))
     u = angle_uniform(noise.keys[(slice(None), *row)], tried.astype(jnp.uint32), here.dtype)
-    return next_angle(move, here, last, u)
+    return next_angle(path, here, last, u)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves import Info, Move, State
 from ellipslice.posterior import Posterior
 
 
@@ -96,11 +96,11 @@ class Engine(abc.ABC):
                 f"{move!r} needs gradients, which the host engine does not have. Write the log-likelihood with "
                 "jax.numpy so that it can be compiled, or use EllipticalSlice."
             )
-        move.lots(self.posterior.prior, self.prepared(move))
+        move.noise_spec(self.posterior.prior, self.prepared(move))
 
     def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
         """Refuse to look ahead where it would do nothing."""
-        if look_ahead is not None and look_ahead > 1 and not isinstance(move, Search):
+        if look_ahead is not None and look_ahead > 1 and move.path is None:
             raise ValueError(
                 f"look_ahead={look_ahead} was asked for, but {move!r} is not a single search. Leave it out."
             )

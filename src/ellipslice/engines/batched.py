@@ -25,7 +25,7 @@ from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise,
 from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.site_program import KERNEL
 from ellipslice.engines.tracing import compilable
-from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves import Info, Move, Path, State
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings, tracing_settings
 from ellipslice.undocumented.runtime import compute_capability, memory_limit
@@ -101,7 +101,7 @@ class BatchedEngine(Engine):
         thin: int = 1,
         done: Sequence[int] | None = None,
     ) -> BatchedRun:
-        assert isinstance(move, Search)  # noqa: S101  `why_not_batched` is asked first
+        assert move.path is not None  # noqa: S101  `why_not_batched` is asked first
         count = len(chains)
         length = self.block_length(count)
         with jax_settings(self.double):
@@ -116,7 +116,7 @@ class BatchedEngine(Engine):
         fixed = self.likelihood, self.source
         if mesh is not None:
             fixed = jax.device_put(fixed, NamedSharding(mesh, EVERYWHERE))
-        plan = _Plan(self.fused, move, ahead, length, slots, self.dtype, mesh)
+        plan = _Plan(self.fused, move.path, ahead, length, slots, self.dtype, mesh)
         return BatchedRun(
             plan, (*fixed, chain_keys(seed, chains)), state, done[0] if done else 0, updates, warmup, thin
         )
@@ -139,14 +139,14 @@ class FusedEngine(BatchedEngine):
 
 def why_not_batched(posterior: Posterior, move: Move) -> str | None:
     """Why the batched engine cannot run these chains; None if it can."""
-    if not isinstance(move, Search):
+    if move.path is None:
         return f"{move!r} is not a single search, and runs chain by chain"
     if not can_draw(posterior.prior):
         return f"{posterior.prior!r} draws on the host"
     return None
 
 
-def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
+def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
     """Why the fused kernel cannot run these chains; None if it can."""
     size = engine.posterior.prior.size
     if size > LARGEST:
@@ -157,7 +157,7 @@ def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
     try:
         with jax_settings(engine.double):
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
-            _try_to_lower(engine, move)
+            _try_to_lower(engine, path)
     except NotElementwise as reason:
         return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"
     except Exception as error:  # noqa: BLE001  whatever the GPU's compiler says
@@ -165,11 +165,11 @@ def why_not_fused(engine: BatchedEngine, move: Search) -> str | None:
     return None
 
 
-def _try_to_lower(engine: BatchedEngine, move: Search) -> None:
+def _try_to_lower(engine: BatchedEngine, path: Path) -> None:
     """Compile as far as needs no GPU time, for one chain and one update."""
     size, number = engine.posterior.prior.size, jax.ShapeDtypeStruct((), np.int32)
     state = State(jax.ShapeDtypeStruct((1, size), engine.dtype), jax.ShapeDtypeStruct((1,), engine.dtype))
-    plan, keys = _Plan(True, move, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
+    plan, keys = _Plan(True, path, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
     _run_block.lower(plan, engine.likelihood, engine.source, keys, np.uint32(0), state, number, number, number)
 
 
@@ -197,7 +197,7 @@ class _Plan(NamedTuple):
     """What compiled code depends on."""
 
     fused: bool
-    move: Search
+    path: Path
     look_ahead: int
     length: int
     slots: int
@@ -225,10 +225,10 @@ def _run_own(
     if plan.fused:
         from ellipslice.engines.fused import fused_angles, fused_block  # Pallas takes a second to import
 
-        angles, loop = fused_angles, partial(fused_block, plan.move, plan.look_ahead)
+        angles, loop = fused_angles, partial(fused_block, plan.path, plan.look_ahead)
     else:
-        angles, loop = first_angles, partial(barrier_free_block, plan.move, plan.look_ahead, plan.look_ahead)
-    noise = draw_noise(plan.move, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
+        angles, loop = first_angles, partial(barrier_free_block, plan.path, plan.look_ahead, plan.look_ahead)
+    noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
     state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
     proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
     totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))

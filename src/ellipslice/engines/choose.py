@@ -13,7 +13,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.farmed import FarmedEngine
 from ellipslice.engines.host import HostEngine
 from ellipslice.engines.workers import Workers
-from ellipslice.moves import Move, Search
+from ellipslice.moves import Move
 from ellipslice.posterior import Posterior
 
 ENGINES = ("compiled", "host", "batched", "fused")
@@ -90,8 +90,8 @@ def _choose_batched(
     if engine == "batched":
         return BatchedEngine(posterior, double=double), "asked for"
     fused = FusedEngine(posterior, double=double)
-    assert isinstance(move, Search)  # noqa: S101  or there had been a reason why not
-    why_not = why_not_fused(fused, move)
+    assert move.path is not None  # noqa: S101  or there had been a reason why not
+    why_not = why_not_fused(fused, move.path)
     if why_not is None:
         return fused, "asked for" if engine else "there is a GPU, and the log-likelihood is a sum over values of f"
     if engine == "fused":

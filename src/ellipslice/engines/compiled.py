@@ -23,9 +23,9 @@ from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import Look, compilable, identity, look
 from ellipslice.engines.updaters import BoundedSearches, Steps
 from ellipslice.likelihoods import Likelihood
-from ellipslice.moves import Move, Search, State
-from ellipslice.moves.base import Lots
-from ellipslice.noise import block_length, draw_block
+from ellipslice.moves import Move, State
+from ellipslice.moves.search import Path
+from ellipslice.noise import NoiseSpec, block_length, draw_block
 from ellipslice.settings import on_cpu
 from ellipslice.undocumented.registry import first_line, note
 from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
@@ -112,18 +112,18 @@ class CompiledEngine(Engine):
             together = on_one_device(self._likelihood)
             fits = on_a_cpu() and together and self.look.fits_one_function
             prepared = self.prepared(move)
-            lots = move.lots(prior, prepared)
-            longest = 1 if prior.size > LONG else block_length(prior.size * lots.draws)
+            spec = move.noise_spec(prior, prepared)
+            longest = 1 if prior.size > LONG else block_length(spec.numbers)
             updater = None
-            if isinstance(move, Search) and self.posterior.concave and look_ahead in (None, 1):
-                updater = self._bounded_searches(fits, longest, move, starts[0])
+            if move.path is not None and self.posterior.concave and look_ahead in (None, 1):
+                updater = self._bounded_searches(fits, longest, move.path, starts[0])
             if updater is None:
-                fits = fits and look_ahead in (None, 1) and (prepared is None or move.elementwise)
+                fits = fits and look_ahead in (None, 1) and (not jax.tree.leaves(prepared) or move.elementwise)
                 on_device = jax.tree.map(jnp.asarray, prepared)
                 updater = Steps(_way(fits), longest, move, look_ahead or 1, self._quick, on_device)
             return CompiledRun(
                 [
-                    _Chain(i, number, state, made, updates, prior.size, lots, updater, seed)
+                    _Chain(i, number, state, made, updates, spec, updater, seed)
                     for i, (number, state, made) in enumerate(
                         zip(chains, starts, done or [0] * len(chains), strict=True)
                     )
@@ -132,9 +132,9 @@ class CompiledEngine(Engine):
                 threads=self.look.threads if together else 1,
             )
 
-    def _bounded_searches(self, fits: bool, longest: int, move: Search, start: State) -> BoundedSearches | None:
+    def _bounded_searches(self, fits: bool, longest: int, path: Path, start: State) -> BoundedSearches | None:
         """Searches with tangent planes; None if there are no derivatives, for the chain is the same without them."""
-        updater = BoundedSearches(_way(fits), longest, move, self._quick, self._bend_rate)
+        updater = BoundedSearches(_way(fits), longest, path, self._quick, self._bend_rate)
         try:
             updater.begin(jax.tree.map(jnp.asarray, start))
         except Exception as error:  # noqa: BLE001  the log-likelihood has been compiled, only derivatives have not
@@ -226,13 +226,12 @@ class _Chain:
         state: State,
         done: int,
         updates: int,
-        size: int,
-        lots: Lots,
+        spec: NoiseSpec,
         updater: Any,
         seed: int,
     ):
-        self._position, self._number, self._lots, self._updater, self._seed = position, number, lots, updater, seed
-        self._length = block_length(size * lots.draws)
+        self._position, self._number, self._spec, self._updater, self._seed = position, number, spec, updater, seed
+        self._length = block_length(spec.numbers)
         self.updates, self._done, self._sent = updates, done, done
         self._chain = updater.begin(jax.tree.map(jnp.asarray, state))
         self._block, self._noise = -1, None
@@ -297,6 +296,5 @@ class _Chain:
                 self._coming[following] = drawers.submit(self._draw, following)
 
     def _draw(self, block: int) -> Any:
-        source, draws, parts = self._lots
         with on_cpu():
-            return draw_block(source, self._seed, self._number, block, self._length, parts, draws)
+            return draw_block(self._spec, self._seed, self._number, block, self._length)

@@ -22,9 +22,9 @@ from jax import lax
 
 from ellipslice.engines.lanes import dot, largest
 from ellipslice.engines.loops import Curve, Trace, either, run_block
-from ellipslice.moves import Info, Search, State
-from ellipslice.moves.search import MAX_EVALUATIONS
-from ellipslice.noise import Noise
+from ellipslice.moves import Info, State
+from ellipslice.moves.search import MAX_EVALUATIONS, Path
+from ellipslice.noise import Noise, UpdateNoise
 
 PLANES = 6
 """Planes remembered during a search; if there are more, the last is replaced."""
@@ -96,31 +96,31 @@ class Try(NamedTuple):
 
 
 def bounded_block(
-    rows: int, move: Search, bend_rate: float | None, likelihood: Any, start: Known, noise: Noise, span: Any
+    rows: int, path: Path, bend_rate: float | None, likelihood: Any, start: Known, noise: UpdateNoise, span: Any
 ) -> tuple[Trace, Known]:
     """Updates of a block, as `loops.step_block` makes them."""
 
-    def one(noise: Noise, known: Known) -> tuple[Known, State, Info, Any]:
-        known, info, proposals = bounded_search(move, bend_rate, likelihood, noise.at(0), known)
+    def one(noise: UpdateNoise, known: Known) -> tuple[Known, State, Info, Any]:
+        known, info, proposals = bounded_search(path, bend_rate, likelihood, noise.search(noise.nu[0]), known)
         return known, known.state, info, proposals
 
     return run_block(rows, one, start, start.state.f, noise, span)
 
 
 def bounded_search(
-    move: Search, bend_rate: float | None, likelihood: Any, noise: Noise, known: Known
+    path: Path, bend_rate: float | None, likelihood: Any, noise: Noise, known: Known
 ) -> tuple[Known, Info, Any]:
     """One update. Returns the number of angles tried, evaluated or not, beside its info."""
     state, here, above = known
-    curve = Curve(move, noise, state)
+    curve = Curve(path, noise, state)
     log_y, a, b = curve.log_y, curve.a, curve.b
     slots = 2 if bend_rate == 0 else PLANES  # where there is all to know in the first, one for good measure
     planes = Planes(*(jnp.full(slots, fill, a.dtype) for fill in (jnp.inf, 0.0, 0.0)))
-    c, s = (jnp.asarray(weight, a.dtype) for weight in move.weights(curve.here))
+    c, s = (jnp.asarray(weight, a.dtype) for weight in path.weights(curve.here))
     bowl = None if bend_rate is None else _bowl(bend_rate, here.bends, a, b, c, s)
 
     def is_hopeless(planes: Planes, theta: Any) -> Any:
-        bound, size = _bound(planes, bowl, *move.weights(theta))
+        bound, size = _bound(planes, bowl, *path.weights(theta))
         return bound < log_y - ROUNDING * (size + jnp.abs(log_y))
 
     def one_try(last: Try) -> Try:

@@ -15,7 +15,7 @@ import numpy as np
 from ellipslice.engines.angles import traced_angles
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_normals import positive
-from ellipslice.moves import Search
+from ellipslice.moves.search import Path
 from ellipslice.noise import threefry, uniform
 
 
@@ -53,7 +53,7 @@ def update_keys(keys: Any, first: Any, length: int) -> Any:
 
 
 def draw_noise(
-    move: Search,
+    path: Path,
     source: Source,
     keys: Any,
     first: Any,
@@ -72,7 +72,7 @@ def draw_noise(
     nu, unit = source.draw_terms(flat) if in_terms else (source.draw(flat), None)
     nu = nu.reshape(*keys.shape[1:], -1)
     level = -jnp.log(positive(threefry(keys[0], keys[1], jnp.uint32(0), jnp.uint32(0))[0], dtype))
-    here, theta, brackets = angles(move, keys, dtype)
+    here, theta, brackets = angles(path, keys, dtype)
     return DeviceNoise(nu, unit, level, here, theta, brackets, keys)
 
 
@@ -85,6 +85,6 @@ def angle_uniform(keys: Any, number: Any, dtype: Any) -> Any:
     return _uniform(keys, number + 2, dtype)
 
 
-def first_angles(move: Search, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
+def first_angles(path: Path, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Positions, angles and last brackets of many updates."""
-    return traced_angles(move, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
+    return traced_angles(path, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))

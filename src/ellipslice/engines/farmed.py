@@ -18,7 +18,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host import HostChain, HostEngine, HostRun
 from ellipslice.engines.job import Job
 from ellipslice.engines.workers import Errand, Workers
-from ellipslice.moves import Info, Move, Search, State
+from ellipslice.moves import Info, Move, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 
 STRETCH = 1.0
@@ -76,7 +76,7 @@ class FarmedEngine(Engine):
             self._job = Job(self._engine, move)
         made = done or [0] * len(chains)
         ahead = look_ahead or self._ahead(len(chains))
-        if isinstance(self._engine, HostEngine) and isinstance(move, Search) and ahead > 1:
+        if isinstance(self._engine, HostEngine) and move.path is not None and ahead > 1:
             return _Ahead(
                 self._engine.chains(move, seed, chains, starts, updates, made), self._workers, self._job, ahead
             )

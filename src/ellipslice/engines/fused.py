@@ -17,13 +17,13 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
-from ellipslice.engines.angles import WIDTH, next_angle
+from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.barrier_free import Counts, Draws, Wanted
 from ellipslice.engines.device_noise import DeviceNoise
 from ellipslice.engines.elementwise import LANES, elementwise, padded_size
 from ellipslice.engines.site_program import KERNEL, Elementwise
-from ellipslice.moves import Search, State
-from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.moves import State
+from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
 from ellipslice.noise import as_uniform, threefry
 
 FACTORS = 64
@@ -33,7 +33,7 @@ _LOAD_TAKES_INDEX = jax.__version_info__ < (0, 11)
 
 
 def fused_block(
-    move: Search,
+    path: Path,
     look_ahead: int,
     likelihood: Any,
     state: State,
@@ -49,7 +49,7 @@ def fused_block(
     program = elementwise(likelihood, size, dtype, KERNEL)
     data = [jnp.pad(part.astype(dtype), (0, padded - size), mode="edge") for part in program.data]
     scalars = [jnp.asarray(part, dtype) for part in (*program.scalars, program.constant)]
-    w_a, w_b = move.weights(noise.theta)
+    w_a, w_b = path.weights(noise.theta)
     inputs = {
         "f": jnp.pad(state.f, ((0, 0), (0, padded - size))),
         "log_likelihood": state.log_likelihood,
@@ -82,7 +82,7 @@ def fused_block(
         "counts.stuck": (counted, jnp.int32),
         "counts.highest": (counted, dtype),
     }
-    chain = _Chain(move, look_ahead, program, size, chains, dtype, interpret)
+    chain = _Chain(path, look_ahead, program, size, chains, dtype, interpret)
     out = _call(chain, inputs, outputs, chains, dtype, interpret)
     parts = [out[f"draws.{name}"] for name in Draws._fields]
     draws = Draws(*(part.reshape(slots, chains, *part.shape[1:]) for part in parts))
@@ -105,7 +105,7 @@ def _call(
     return dict(zip(outputs, call(*inputs.values()), strict=True))
 
 
-def fused_angles(move: Search, keys: Any, dtype: Any, interpret: bool = False) -> tuple[Any, Any, Any]:
+def fused_angles(path: Path, keys: Any, dtype: Any, interpret: bool = False) -> tuple[Any, Any, Any]:
     """As `device_noise.first_angles`, in one kernel: a thread for each update."""
     shape, count = keys.shape[1:], keys[0].size
     padded = padded_size(count)
@@ -123,13 +123,13 @@ def fused_angles(move: Search, keys: Any, dtype: Any, interpret: bool = False) -
             return jnp.broadcast_to(jnp.asarray(value, dtype), (LANES,))
 
         def following(number: Any, last: Any) -> Any:
-            last = next_angle(move, here, last, u((number + 2).astype(jnp.uint32)))
+            last = next_angle(path, here, last, u((number + 2).astype(jnp.uint32)))
             theta_out[number, rows] = last[0]
             return last
 
         place = u(jnp.uint32(1))
-        here = lanes(move.here(place))
-        first = tuple(lanes(part) for part in move.begin(here, place, u(jnp.uint32(2))))
+        here = lanes(path.here(place))
+        first = tuple(lanes(part) for part in path.begin(here, place, u(jnp.uint32(2))))
         here_out[rows] = here
         theta_out[0, rows] = first[0]
         _, brackets_out[0, rows], brackets_out[1, rows] = lax.fori_loop(1, WIDTH, following, first)
@@ -176,9 +176,9 @@ class _Chain:
     """The updates of one chain, as the kernel runs them: `inputs` and `outputs` are arrays in the GPU's memory."""
 
     def __init__(
-        self, move: Search, look_ahead: int, program: Elementwise, size: int, chains: int, dtype: Any, interpret: bool
+        self, path: Path, look_ahead: int, program: Elementwise, size: int, chains: int, dtype: Any, interpret: bool
     ):
-        self.move, self.look_ahead, self.program = move, look_ahead, program
+        self.path, self.look_ahead, self.program = path, look_ahead, program
         self.size, self.chains, self.dtype, self.interpret = size, chains, dtype.type, interpret
         self.pieces = padded_size(size) // LANES
 
@@ -239,8 +239,8 @@ class _Chain:
             last, angle = now
             key = self.inputs["keys"]
             words = threefry(key[0, row], key[1, row], (last.tried + 2).astype(jnp.uint32), jnp.uint32(0))
-            angle = next_angle(self.move, self.inputs["here"][row], angle, _uniform(words, self.dtype))
-            pair = self.move.weights(angle[0])
+            angle = next_angle(self.path, self.inputs["here"][row], angle, _uniform(words, self.dtype))
+            pair = self.path.weights(angle[0])
             return self._judge(last, [pair], self._values(a, b, [pair]), log_y), angle
 
         def goes_on(last: int) -> Any:
@@ -301,7 +301,7 @@ class _Chain:
 
     def _curve(self, f: Any, nu: Any, row: Any) -> tuple[Any, Any]:
         here = self.inputs["here"][row]
-        pieces = [self.move.curve(x, y, here) for x, y in zip(f, nu, strict=True)]
+        pieces = [self.path.curve(x, y, here) for x, y in zip(f, nu, strict=True)]
         return tuple(a for a, _ in pieces), tuple(b for _, b in pieces)
 
     def _nu(self, row: Any) -> tuple[Any, ...]:

@@ -12,10 +12,9 @@ from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.call import Call
 from ellipslice.engines.threads import blas_beside
-from ellipslice.moves import Info, Move, Search, State
-from ellipslice.moves.base import Lots
-from ellipslice.moves.search import MAX_EVALUATIONS, search
-from ellipslice.noise import Noise, block_length, draw_block
+from ellipslice.moves import Info, Move, State
+from ellipslice.moves.search import MAX_EVALUATIONS, Path, search
+from ellipslice.noise import Noise, NoiseSpec, UpdateNoise, block_length, draw_block, take
 from ellipslice.posterior import Posterior
 
 TURN = 0.05
@@ -56,7 +55,7 @@ class HostEngine(Engine):
         done: Sequence[int] | None = None,
     ) -> HostRun:
         under_way, call = self.chains(move, seed, chains, starts, updates, done or [0] * len(chains)), self.call
-        if not isinstance(move, Search):
+        if move.path is None:
             target = HostTarget(call.one, self.prepared(move))
             return _InTurns(under_way, lambda chain: move.step(chain.noise(), chain.state, target))
         if not self.posterior.vectorized:
@@ -76,9 +75,9 @@ class HostEngine(Engine):
     ) -> list[HostChain]:
         """The chains of a run, before their first update."""
         prior = self.posterior.prior
-        lots = move.lots(prior, self.prepared(move))
+        spec = move.noise_spec(prior, self.prepared(move))
         return [
-            HostChain(i, number, state, made, updates, prior.size, move, lots, seed)
+            HostChain(i, number, state, made, updates, prior.size, move.path, spec, seed)
             for i, (number, state, made) in enumerate(zip(numbers, starts, done, strict=True))
         ]
 
@@ -111,9 +110,9 @@ class HostTarget:
         """A proposal and its log-likelihood."""
         return State(f, self.log_likelihood(f))
 
-    def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
-        """Run a slice search along the move's curve."""
-        return search(move, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)
+    def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
+        """Run a slice search along a path."""
+        return search(path, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)
 
 
 class HostRun:
@@ -196,14 +195,14 @@ class HostChain:
         done: int,
         updates: int,
         size: int,
-        move: Any,
-        lots: Lots,
+        path: Path | None,
+        spec: NoiseSpec,
         seed: int,
     ):
         self.state = state
         self._position, self._number, self._seed = position, number, seed
-        self._move, self._lots = move, lots
-        self._length = block_length(size * lots.draws)
+        self._path, self._spec = path, spec
+        self._length = block_length(spec.numbers)
         self.group, self._vectors = group_size(size), np.empty((2, size))
         self.updates, self._done, self._taken = updates, done, done
         self._f: list[np.ndarray] = []
@@ -234,29 +233,29 @@ class HostChain:
         self._f, self._log_likelihood, self._info = [], [], []
         return Piece(self._position, first, f, log_likelihood, info, info.evaluations)
 
-    def noise(self) -> Noise:
-        """The noise of the next update."""
+    def noise(self) -> UpdateNoise:
+        """Return the random numbers of the next update."""
         row = self._enter_block()
-        return Noise(self._noise.nu[row], self._level[row], self._noise.uniforms[row])
+        return UpdateNoise(take(self._noise.drawn, row), self._level[row], self._noise.uniforms[row])
 
     def begin(self) -> _Curve:
         """The curve of the next update, if the move is a search."""
+        assert self._path is not None  # noqa: S101  the engine asks for it only then
         row = self._enter_block()
-        self._vectors[0], self._vectors[1] = self._move.curve(self.state.f, self._noise.nu[row, 0], self._here[row])
+        self._vectors[0], self._vectors[1] = self._path.curve(self.state.f, self._noise.nu[row, 0], self._here[row])
         log_y = self.state.log_likelihood - self._level[row][0]
-        return _Curve(self._move, self._vectors, self._angles, row, self._weights[row], self.group, log_y)
+        return _Curve(self._path, self._vectors, self._angles, row, self._weights[row], self.group, log_y)
 
     def _enter_block(self) -> int:
         block, row = divmod(self._done, self._length)
         if block != self._block:
-            source, draws, parts = self._lots
             with blas_beside(1):
-                noise = draw_block(source, self._seed, self._number, block, self._length, parts, draws)
-            self._noise = noise._replace(nu=np.asarray(noise.nu))
+                noise = draw_block(self._spec, self._seed, self._number, block, self._length)
+            self._noise = noise
             self._level = noise.level.tolist()
-            if isinstance(self._move, Search):
-                self._angles = AngleTable(self._move, noise.uniforms[:, 0])
-                self._weights = np.stack(self._move.weights(self._angles.theta), axis=-1)
+            if self._path is not None:
+                self._angles = AngleTable(self._path, noise.uniforms[:, 0])
+                self._weights = np.stack(self._path.weights(self._angles.theta), axis=-1)
                 self._here = self._angles.here.tolist()
             self._block = block
         return row
@@ -278,7 +277,7 @@ class _Curve:
 
     def __init__(
         self,
-        move: Search,
+        path: Path,
         vectors: np.ndarray,
         angles: AngleTable,
         update: int,
@@ -286,7 +285,7 @@ class _Curve:
         group: int,
         log_y: float,
     ):
-        self._move, self._vectors, self._angles, self._update = move, vectors, angles, update
+        self._path, self._vectors, self._angles, self._update = path, vectors, angles, update
         self._weights, self._group, self.log_y = weights, group, log_y
 
     def points(self, number: int) -> np.ndarray:
@@ -294,7 +293,7 @@ class _Curve:
         sheet, start = divmod(number * self._group, WIDTH)
         weights = self._weights
         if sheet:
-            weights = np.stack(self._move.weights(self._angles.sheet(self._update, sheet)), axis=-1)
+            weights = np.stack(self._path.weights(self._angles.sheet(self._update, sheet)), axis=-1)
         if self._group > 1:
             return np.dot(weights[start : start + self._group], self._vectors)
         return self._vectors[:1] * weights[start, 0] + self._vectors[1:] * weights[start, 1]

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ellipslice.engines.angles import next_angle
 from ellipslice.engines.tracing import over_many
-from ellipslice.moves import Info, Move, Search, State
-from ellipslice.moves.search import MAX_EVALUATIONS
-from ellipslice.noise import Noise
+from ellipslice.moves import Info, Move, State
+from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
+from ellipslice.noise import Noise, UpdateNoise
 
 
 class Trace(NamedTuple):
@@ -39,12 +38,12 @@ def evaluate_together(likelihood: Any, f: Any) -> Any:
 
 
 def step_block(
-    rows: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any, start: State, noise: Noise, span: Any
+    rows: int, move: Move, look_ahead: int, likelihood: Any, prepared: Any, start: State, noise: UpdateNoise, span: Any
 ) -> tuple[Trace, State]:
     """Updates of a block by any move; searches look so far ahead."""
     target = CompiledTarget(likelihood, prepared, look_ahead)
 
-    def one(noise: Noise, state: State) -> tuple[State, State, Info, Any]:
+    def one(noise: UpdateNoise, state: State) -> tuple[State, State, Info, Any]:
         state, info = move.step(noise, state, target)
         return state, state, info, info.evaluations
 
@@ -52,7 +51,12 @@ def step_block(
 
 
 def run_block(
-    rows: int, one: Callable[[Noise, Any], tuple[Any, State, Info, Any]], start: Any, f: Any, noise: Noise, span: Any
+    rows: int,
+    one: Callable[[UpdateNoise, Any], tuple[Any, State, Info, Any]],
+    start: Any,
+    f: Any,
+    noise: UpdateNoise,
+    span: Any,
 ) -> tuple[Trace, Any]:
     """Updates of a block, `span` says from where to where: their trace, and where they lead to from `start`.
 
@@ -98,9 +102,9 @@ class CompiledTarget:
         """A proposal and its log-likelihood, each computed once."""
         return State(*judged(self.log_likelihood, f))
 
-    def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
+    def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
         """`moves.search.search` as a compiled loop."""
-        curve = Curve(move, noise, state)
+        curve = Curve(path, noise, state)
 
         def is_found(new: State, now: Any) -> Any:
             return new.log_likelihood > curve.level(Numbers(*now).theta_of_new)
@@ -173,22 +177,22 @@ class Curve:
         The first angle: theta, theta_min, theta_max.
     """
 
-    def __init__(self, move: Search, noise: Noise, state: State):
+    def __init__(self, path: Path, noise: Noise, state: State):
         nu, level, self._uniforms = noise
         place = self._uniforms(0)
-        self._move, self.here = move, jnp.asarray(move.here(place), nu.dtype)
-        self.a, self.b = move.curve(state.f, nu, self.here)
+        self._path, self.here = path, jnp.asarray(path.here(place), nu.dtype)
+        self.a, self.b = path.curve(state.f, nu, self.here)
         self.log_y = state.log_likelihood - level
-        begin = move.begin(self.here, place, self._uniforms(1))
+        begin = path.begin(self.here, place, self._uniforms(1))
         self.begin = tuple(jnp.asarray(part, nu.dtype) for part in begin)
 
     def after(self, angle: Sequence[Any], tried: Any) -> tuple[Any, Any, Any]:
         """The angle to try if one is rejected before which `tried` were."""
-        return next_angle(self._move, self.here, angle, self._uniforms(tried.astype(jnp.int32) + 2))
+        return next_angle(self._path, self.here, angle, self._uniforms(tried.astype(jnp.int32) + 2))
 
     def weights(self, theta: Any) -> tuple[Any, Any]:
         """How much of each of the two vectors there is."""
-        return lax.optimization_barrier(self._move.weights(theta))  # once, not for each value
+        return lax.optimization_barrier(self._path.weights(theta))  # once, not for each value
 
     def point(self, w_a: Any, w_b: Any) -> Any:
         """The state with these weights."""
@@ -196,7 +200,7 @@ class Curve:
 
     def level(self, theta: Any) -> Any:
         """What a log-likelihood must exceed there."""
-        return self.log_y - self._move.log_factor(theta)
+        return self.log_y - self._path.log_factor(theta)
 
     def turned(self, found: Any, theta: Any) -> Any:
         """How far an update went."""

@@ -10,8 +10,9 @@ import numpy as np
 from ellipslice.engines import loops
 from ellipslice.engines.cutting_planes import Known, bounded_block, expand
 from ellipslice.engines.loops import Trace
-from ellipslice.moves import Info, Move, Search, State
-from ellipslice.noise import Noise
+from ellipslice.moves import Info, Move, State
+from ellipslice.moves.search import Path
+from ellipslice.noise import UpdateNoise
 from ellipslice.undocumented.xla_loop import run_loop
 
 
@@ -31,7 +32,7 @@ class Updater:
     def check(self, chain: Any) -> None:
         """Raise if something was found to be wrong on the way there."""
 
-    def run(self, chain: Any, noise: Noise, first: int, stop: int) -> tuple[Any, Any]:
+    def run(self, chain: Any, noise: UpdateNoise, first: int, stop: int) -> tuple[Any, Any]:
         """Updates `first` to `stop` of a block, at most `longest`: their trace, and the chain after them."""
         arguments = *self._arguments(chain, noise), np.array([first, stop], np.int32)
         # Chains share this object, and another may have found out in the meantime.
@@ -53,7 +54,7 @@ class Updater:
     _loop: Any
     _static: tuple[Any, ...]
 
-    def _arguments(self, chain: Any, noise: Noise) -> tuple[Any, ...]:
+    def _arguments(self, chain: Any, noise: UpdateNoise) -> tuple[Any, ...]:
         return self._likelihood, chain, noise
 
 
@@ -64,16 +65,16 @@ class Steps(Updater):
         super().__init__(way, longest, likelihood)
         self._loop, self._static, self._prepared = loops.step_block, (longest, move, look_ahead), prepared
 
-    def _arguments(self, chain: Any, noise: Noise) -> tuple[Any, ...]:
+    def _arguments(self, chain: Any, noise: UpdateNoise) -> tuple[Any, ...]:
         return self._likelihood, self._prepared, chain, noise
 
 
 class BoundedSearches(Updater):
     """A search on a concave log-likelihood, most of whose angles need no evaluation."""
 
-    def __init__(self, way: int, longest: int, move: Search, likelihood: Any, bend_rate: float | None):
+    def __init__(self, way: int, longest: int, path: Path, likelihood: Any, bend_rate: float | None):
         super().__init__(way, longest, likelihood)
-        self._loop, self._static, self._bend_rate = bounded_block, (longest, move, bend_rate), bend_rate
+        self._loop, self._static, self._bend_rate = bounded_block, (longest, path, bend_rate), bend_rate
 
     def begin(self, state: State) -> Known:
         _, slopes = expand(self._bend_rate, self._likelihood, state.f)

@@ -18,8 +18,8 @@ from ellipslice.gp.sites import Sites, StandIns
 from ellipslice.gp.triangular import log_determinant, multiply, solve
 from ellipslice.moves import EllipticalSlice, Info, Move, State
 from ellipslice.moves.arithmetic import fold, pick, put
-from ellipslice.moves.base import Lots, Target
-from ellipslice.noise import Noise, Uniforms
+from ellipslice.moves.base import Target
+from ellipslice.noise import Noise, NoiseSpec, Uniforms, UpdateNoise
 from ellipslice.priors import Prior
 
 WAYS = ("white", "sites", "surrogate", "fixed")
@@ -76,6 +76,23 @@ class _Prepared(NamedTuple):
     sites: StandIns | None
     free: Any = None
     """Which parameters an update moves."""
+
+
+class ParameterDraws(NamedTuple):
+    """What is drawn for one update of parameters and latent functions: standard normals, and what the update does."""
+
+    to_all: Any
+    """For all parameters, shape (parameters,)."""
+    to_likelihood: Any
+    """For the parameters that only the likelihood has."""
+    surrogate: Any
+    """For surrogate data, shape (latents, n)."""
+    latent: Any
+    """For the updates of the latent functions, shape (updates of these, latents, n)."""
+    way: Any
+    """The number of the way, in `Sweep.ways`."""
+    around: Any
+    """The number of the Gaussian, 0 or 1; 2 + i moves parameter i by itself, around the first."""
 
 
 @dataclass(frozen=True)
@@ -167,40 +184,53 @@ class Sweep(Move):
         around = own.together, own.likelihood
         return _Prepared(prior.inputs, own.pivots, fixed, *around, own.noise, own.sites)
 
-    def lots(self, prior: Prior, prepared: _Prepared) -> Lots:
-        size = prepared.noise.size
-        width = self.joint.parameters.size + len(self.of_likelihood) + (1 + self.latent) * size + 2
-        return Lots(_Rows(width, self.tuned.turns), 1, 2 + self.latent)
+    def noise_spec(self, prior: Prior, prepared: _Prepared) -> NoiseSpec:
+        parameters, likelihood, size = self.joint.parameters.size, len(self.of_likelihood), prepared.noise.size
+        ends = np.cumsum([parameters, likelihood, size, self.latent * size])
+        turns = np.array(self.tuned.turns)
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """All parameters, the latent functions, the parameters of the likelihood."""
+        def draw(rng: np.random.Generator, updates: int) -> ParameterDraws:
+            # Two columns more than are used: that many numbers have always been drawn, and a seed must mean the same.
+            normals = rng.standard_normal((updates, int(ends[-1]) + 2))
+            to_all, to_likelihood, surrogate, latent, _ = np.split(normals, ends, axis=1)
+            way, around = turns[np.arange(updates) % len(turns)].T
+            shape = prepared.noise.shape
+            return ParameterDraws(
+                to_all,
+                to_likelihood,
+                surrogate.reshape(updates, *shape),
+                latent.reshape(updates, self.latent, *shape),
+                way,
+                around,
+            )
+
+        return NoiseSpec(draw, searches=2 + self.latent, numbers=prior.size)
+
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Update all parameters, then the latent functions, then the parameters of the likelihood."""
         known: _Prepared = target.prepared
-        xp = np if isinstance(noise.nu, np.ndarray) else jnp
-        row, shape = noise.nu[0], known.noise.shape
-        way, number = row[-2], row[-1].astype(np.int32)
-        free = (number < 2) | (np.arange(self.joint.parameters.size) == number - 2)
-        which = xp.where(number < 2, number, 0)
+        draws: ParameterDraws = noise.drawn
+        xp = np if isinstance(state.f, np.ndarray) else jnp
+        free = (draws.around < 2) | (np.arange(self.joint.parameters.size) == draws.around - 2)
+        which = xp.where(draws.around < 2, draws.around, 0)
         known = known._replace(together=known.together[which], likelihood=known.likelihood[which], free=free)
         target = target.within(target.log_likelihood, known)
-        ends = np.cumsum([self.joint.parameters.size, len(self.of_likelihood), known.noise.size])
-        to_all, to_likelihood, surrogate, rest = xp.split(row[:-2], ends)
         total = Info(0, 0, False, 0.0)
         if self.of_kernel:
-            own = Noise(known.together.factor @ to_all, noise.level[0], noise.uniforms[0])
-            ways = [partial(_MOVES[way], self, target, own, surrogate.reshape(shape)) for way in self.ways]
-            point, total = pick(way, ways, state) if len(ways) > 1 else ways[0](state)
+            own = noise.search(known.together.factor @ draws.to_all, 0)
+            ways = [partial(_MOVES[way], self, target, own, draws.surrogate) for way in self.ways]
+            point, total = pick(draws.way, ways, state) if len(ways) > 1 else ways[0](state)
             state = target.at(point.flat)
         factorised = total.evaluations
-        lots = Noise(rest.reshape(self.latent, *shape), noise.level[1:-1], noise.uniforms[1:-1])
-        state, info = self._latents(target, lots, state)
+        state, info = self._latents(target, noise.share(draws.latent, slice(1, -1)), state)
         total = total.then(info)
         if self.of_likelihood:
-            own = Noise(known.likelihood.factor @ to_likelihood, noise.level[-1], noise.uniforms[-1])
+            own = noise.search(known.likelihood.factor @ draws.to_likelihood, -1)
             state, info = self._of_likelihood(target, own, state)
             total = total.then(info)
         return state, total._replace(angle=factorised * 1.0)
 
-    def _latents(self, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
+    def _latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
         """All updates of the latent functions. The last one does not depend on sites."""
         known: _Prepared = target.prepared
         u, _, _ = self.split(state.f, target)
@@ -211,8 +241,8 @@ class Sweep(Move):
             now, total = state, Info(0, 0, False, 0.0)
             for rows, sites in ((slice(0, around), found), (slice(around, self.latent), None)):
                 if rows.stop > rows.start:
-                    lots = Noise(noise.nu[rows], noise.level[rows], noise.uniforms[rows])
-                    now, info = self._latent(target, lots, now, Given(lower, mean, sites))
+                    own = noise.share(noise.drawn[rows], rows)
+                    now, info = self._latent(target, own, now, Given(lower, mean, sites))
                     total = total.then(info)
             return now, total
 
@@ -220,9 +250,9 @@ class Sweep(Move):
             return move(*known.fixed)
         return self.joint.with_factors(u, known.inputs, known.pivots, move)
 
-    def _latent(self, target: Target, noise: Noise, state: State, given: Given) -> tuple[State, Info]:
+    def _latent(self, target: Target, noise: UpdateNoise, state: State, given: Given) -> tuple[State, Info]:
         """Elliptical slice sampling of the latent functions, on ellipses of the prior or of the prior times sites."""
-        normals, centre, offset = given.spread(noise.nu), given.centre, given.offset
+        normals, centre, offset = given.spread(noise.drawn), given.centre, given.offset
         xp = np if isinstance(normals, np.ndarray) else jnp
         now = self.split(state.f, target)
 
@@ -376,15 +406,3 @@ class _Here:
 
 
 _MOVES = {"white": _white, "sites": _sites, "surrogate": _surrogate, "fixed": _fixed}
-
-
-class _Rows:
-    """What an update is drawn from: standard normals, and the numbers of the way and the Gaussian it takes."""
-
-    def __init__(self, width: int, turns: tuple[tuple[int, int], ...]):
-        self._width, self._turns = width, np.array(turns)
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        rows = rng.standard_normal((count, self._width))
-        rows[:, -2:] = self._turns[np.arange(count) % len(self._turns)]
-        return rows

@@ -24,7 +24,7 @@ from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.tracing import Look, look
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import MAX_EVALUATIONS
-from ellipslice.noise import draw_block
+from ellipslice.noise import NoiseSpec, draw_block
 from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
 
@@ -170,7 +170,8 @@ class HostMover(Mover):
 
     def _update(self, particles: Particles, power: float) -> tuple[Particles, int, int, int]:
         """One update of every particle. All that are still searching try their next angle together."""
-        noise = draw_block(self._prior, self._seed, 0, self.done, self.count)
+        spec = NoiseSpec.from_prior(self._prior, self._prior.size)
+        noise = draw_block(spec, self._seed, 0, self.done, self.count)
         table, nu = AngleTable(MOVE, noise.uniforms[:, 0]), noise.nu[:, 0]
         log_y = particles.log_likelihood - noise.level[:, 0] / power
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)

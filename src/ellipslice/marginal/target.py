@@ -57,14 +57,16 @@ def around_prior(posterior: Posterior, engine: Engine) -> Target:
 def around_reference(posterior: Posterior, sites: Sites) -> Target:
     """A Gaussian Q near the posterior, and prior times likelihood over Q: the same product, so the same Z."""
     rows, size = as_rows(posterior.prior), posterior.prior.size
-    beside = sites.beside(posterior.prior)
-    gaussian = Dense(factor=beside.rows.T)
+    relative = sites.relative_to(posterior.prior)
+    gaussian = Dense(factor=relative.rows.T)
     constant = log_normalizer(rows, sites)
     with jax_settings():
         inner = compilable(posterior.log_likelihood, size)
-        arrays = (jnp.asarray(part) for part in (beside.centre, sites.linear, sites.precision, constant))
+        arrays = (jnp.asarray(part) for part in (relative.centre, sites.linear, sites.precision, constant))
         likelihood, source = _OverReference(inner, *arrays), source_of(gaussian, size + -size % 8, DOUBLE)
-    return Target(gaussian, beside.centre, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
+    return Target(
+        gaussian, relative.centre, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched"
+    )
 
 
 @pytree

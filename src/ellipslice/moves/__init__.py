@@ -8,17 +8,15 @@ from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
 from ellipslice.moves.constrained import ConstrainedSlice
 from ellipslice.moves.control_variables import ControlVariables
-from ellipslice.moves.coordinate_slice import CoordinateSlice
 from ellipslice.moves.cycle import Cycle
 from ellipslice.moves.elliptical import EllipticalSlice
-from ellipslice.moves.gibbs import Gibbs
 from ellipslice.moves.hamiltonian import Hamiltonian
 from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
-from ellipslice.moves.neal import NealMetropolis
-from ellipslice.moves.random_walk import RandomWalk
+from ellipslice.moves.metropolis import NealMetropolis, RandomWalk
+from ellipslice.moves.one_at_a_time import CoordinateSlice, Gibbs
 from ellipslice.moves.recentred import Recentred
-from ellipslice.moves.search import Search
+from ellipslice.moves.search import Path, Search
 from ellipslice.moves.step import step
 
 __all__ = [
@@ -35,6 +33,7 @@ __all__ = [
     "Local",
     "Move",
     "NealMetropolis",
+    "Path",
     "RandomWalk",
     "Recentred",
     "Search",

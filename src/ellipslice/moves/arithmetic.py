@@ -53,8 +53,8 @@ def put(f: Any, block: Any, values: Any) -> Any:
 
 
 def pick(index: Any, functions: Sequence[Callable[..., Any]], *arguments: Any) -> Any:
-    """What function number `index`, given as a float, makes of the arguments."""
-    if isinstance(index, np.floating):
+    """Return what function number `index` makes of the arguments."""
+    if isinstance(index, np.number):
         return functions[int(index)](*arguments)
     return jax.lax.switch(index.astype(np.int32), functions, *arguments)
 

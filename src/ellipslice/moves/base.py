@@ -1,16 +1,17 @@
-"""What a move is.
+"""The interface of a move.
 
-Every move has one form, step(noise, state, target) -> (state, info). What they ask of it differs:
+Every move has one form, step(noise, state, target) -> (state, info). Moves differ in what they use of it:
 
-- A search along an ellipse (`Search`) says where it looks; the engine loops, and may table the angles of a block.
-- A search along a line is not valid with the likelihood alone, for the prior changes along it: `Search.log_factor`.
-- A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` judges. A rejection
-  is no failure, so `stuck` stays false; `angle` is then 0.
+- A search along an ellipse (`Search`) is one search along its own `path`. The engine loops, and may compute the angles
+  of a block of updates beforehand.
+- A search along a line is not valid with the likelihood alone, because the prior changes along it: `Path.log_factor`.
+- A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` accepts or rejects.
+  A rejection is not a failure, so `stuck` stays false; `angle` is then 0.
 - A move with auxiliary variables (`ControlVariables`) draws them anew, given f, at each update: the state is f alone.
 - A move of another library (`Hamiltonian`) takes its randomness from the update's key, `noise.uniforms.key`.
-- No move adapts while it runs. It is a value, with its settings in it; what tunes them (`tuning.py`) runs chains of its
-  own first and returns a move. So a chain is the same transition from its first update to its last, warm-up only
-  discards, and a run can be cut anywhere.
+- No move adapts while it runs. It is a value that holds its settings. `ellipslice.tuning` finds settings by separate
+  runs and returns a move. So a chain has the same transition from its first update to its last, warm-up only
+  discards, and a run can be interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ellipslice.moves.arithmetic import where
 from ellipslice.moves.reach import Reach
-from ellipslice.noise import Draws, Noise
+from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 
 if TYPE_CHECKING:
-    from ellipslice.moves.search import Search
+    from ellipslice.moves.search import Path
 
 
 class State(NamedTuple):
@@ -57,17 +58,6 @@ class Info(NamedTuple):
         )
 
 
-class Lots(NamedTuple):
-    """What is drawn for one update."""
-
-    source: Draws
-    """Where nu comes from: the prior, as a rule."""
-    draws: int
-    """How many draws nu has: the length of its leading axis."""
-    parts: int
-    """How many levels and lots of uniforms."""
-
-
 class Target(Protocol):
     """The posterior as an engine shows it to a move."""
 
@@ -82,8 +72,8 @@ class Target(Protocol):
         """A proposal and its log-likelihood, each computed once, so that they belong together to the last bit."""
         ...
 
-    def search(self, move: Search, noise: Noise, state: State) -> tuple[State, Info]:
-        """Run a slice search along the move's curve."""
+    def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
+        """Run a slice search along a path."""
         ...
 
     def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> Target:
@@ -98,8 +88,14 @@ class Move(abc.ABC):
     function, written with operators and `ellipslice.moves.arithmetic` so that both engines can run it.
     """
 
-    parts: int = 1
-    """How many independent lots of noise one update takes."""
+    searches: int = 1
+    """Number of slice searches, or of accept-reject decisions, in one update: each takes a draw from the prior, a level
+    and uniforms, unless `noise_spec` says otherwise."""
+
+    path: Path | None = None
+    """The path, if an update is exactly one search on a draw from the prior; else None.
+
+    With a path, engines can compute angles beforehand, look ahead, and run chains in a batch."""
 
     gradients: bool = False
     """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
@@ -128,10 +124,11 @@ class Move(abc.ABC):
         """Return the blocks that an update changes, each given the rest; None if it moves all values together."""
         return None
 
-    def lots(self, prior: Prior, prepared: Any) -> Lots:
-        """What is drawn for one update: `parts` draws of the prior, and as many levels and uniforms, unless it says."""
-        return Lots(prior, self.parts, self.parts)
+    def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
+        """Return what is drawn for each update. Default: one draw from the prior for each of `searches`."""
+        # A move that prepares something draws for itself inside a `Cycle`: that is part of what a seed means.
+        return NoiseSpec.from_prior(prior, prior.size, self.searches, of_prior=prepared is None)
 
     @abc.abstractmethod
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """The next state. The fields of `noise` have a leading axis, as long as `lots` says."""
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Return the next state and what the update reports. `noise.drawn` is what `noise_spec` draws."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.moves.arcs import Arcs, allowed_arcs
 from ellipslice.moves.arithmetic import cos_sin, rounded, where
 from ellipslice.moves.base import Info, Move, State, Target
-from ellipslice.moves.search import Search
-from ellipslice.noise import Noise
+from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs
+from ellipslice.moves.search import Path
+from ellipslice.noise import UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.priors.truncated import WithProducts
 
@@ -50,18 +50,18 @@ class ConstrainedSlice(Move):
         """The bounds of the centred f, of which an unconstrained prior has none."""
         return prior.bounds if isinstance(prior, WithProducts) else np.zeros(0)
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """One search along the allowed arcs. The products A f and A nu are the last values of f and nu."""
         nu, bounds = noise.nu[0], target.prepared
         first = len(nu) - len(bounds)
         arcs = allowed_arcs(state.f[first:], nu[first:], bounds)
-        new, info = target.search(AlongArcs(arcs), Noise(nu, noise.level[0], noise.uniforms[0]), state)
+        new, info = target.search(AlongArcs(arcs), noise.search(nu), state)
         return new, info._replace(angle=where(info.stuck, 0.0, arcs.angle(info.angle)))
 
 
 @dataclass(frozen=True)
-class AlongArcs(Search):
-    """The search of one update, by positions on the allowed arcs."""
+class AlongArcs(Path):
+    """The allowed arcs of an ellipse, put end to end."""
 
     arcs: Arcs
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ellipslice.moves.arithmetic import fold, put, where
-from ellipslice.moves.base import Info, Lots, Move, State, Target
-from ellipslice.moves.control_inputs import NUGGET, ControlInputs
+from ellipslice.moves.base import Info, Move, State, Target
+from ellipslice.moves.control_conditionals import AtInputs, AtValues, Conditionals
+from ellipslice.moves.control_inputs import ControlInputs
 from ellipslice.moves.metropolis import metropolis
-from ellipslice.noise import Noise, aligned_empty
+from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.priors.carried import Carried
 from ellipslice.priors.conditional import as_block
 from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import covariance_function, covariance_matrix
-from ellipslice.pytree import pytree, set_fields
 from ellipslice.settings import jax_settings
 
 LIMIT = 5_000
@@ -77,7 +76,7 @@ class ControlVariables(Move):
             raise ValueError(
                 f"there are {len(controls)} controls for {len(inputs)} values; expected at most as many. Use fewer."
             )
-        self._where: _AtInputs | _AtValues = _AtInputs(kernel, inputs, controls)
+        self._where: AtInputs | AtValues = AtInputs(kernel, inputs, controls)
 
     @classmethod
     def at_values(cls, values: Sequence[int]) -> ControlVariables:
@@ -86,7 +85,7 @@ class ControlVariables(Move):
         For priors that have no kernel. The inputs are then not optimised.
         """
         move = object.__new__(cls)
-        move._where = _AtValues(tuple(as_block(values, 1 + max(values)).tolist()))
+        move._where = AtValues(tuple(as_block(values, 1 + max(values)).tolist()))
         return move
 
     @classmethod
@@ -106,8 +105,8 @@ class ControlVariables(Move):
         """Where the control variables are: inputs, or indices of values."""
         return self._where.controls
 
-    def prepare(self, prior: Prior) -> Prepared:
-        """The conditionals of the joint prior of f and its control variables."""
+    def prepare(self, prior: Prior) -> Conditionals:
+        """Return the conditionals of the joint prior of f and its control variables."""
         carried = prior.size - prior.base.size if isinstance(prior, Carried) else 0
         if prior.size > LIMIT:
             rows = f" and the {carried} rows of Linear's A" if carried else ""
@@ -121,14 +120,22 @@ class ControlVariables(Move):
         except TypeError as error:
             raise TypeError(f"ControlVariables needs the prior's covariance. {error} Or EllipticalSlice.") from None
         own = factor[:, : prior.size - carried]  # control variables depend on f alone, and what is carried on f
-        return Prepared(factor, own, *self._where.covariances(own.T @ own))
+        return Conditionals.of_prior(factor, own, *self._where.covariances(own.T @ own))
 
-    def lots(self, prior: Prior, prepared: Prepared) -> Lots:
-        count = len(prepared.deviations)
-        return Lots(_Rows(prepared, prior.size), count + 2, count)
+    def noise_spec(self, prior: Prior, prepared: Conditionals) -> NoiseSpec:
+        count, spread = len(prepared.deviations), prepared.spread
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """A sweep over the control variables."""
+        def draw(rng: np.random.Generator, updates: int) -> ControlDraws:
+            return ControlDraws(
+                given_controls=rng.standard_normal((updates, count, len(spread.of_f))) @ spread.of_f,
+                normals=rng.standard_normal((updates, count)),
+                controls=rng.standard_normal((updates, count)) @ spread.of_controls,
+            )
+
+        return NoiseSpec(draw, searches=count, numbers=prior.size * (count + 2))
+
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Make a sweep over the control variables."""
         state, info, accepted = sweep(noise, state, target)
         return state, info._replace(angle=accepted.mean())
 
@@ -142,164 +149,54 @@ class ControlVariables(Move):
         return hash((type(self), self._where))
 
 
-def sweep(noise: Noise, state: State, target: Target) -> tuple[State, Info, Any]:
-    """A sweep, which also says of each control variable whether its proposal was accepted."""
-    known: Prepared = target.prepared
+class ControlDraws(NamedTuple):
+    """What is drawn for one sweep over M control variables."""
+
+    given_controls: Any
+    """Draws of f given f_c, less its mean: shape (M, size)."""
+    normals: Any
+    """A standard normal for each control variable given the others: shape (M,)."""
+    controls: Any
+    """A draw of f_c given f, less its mean: shape (M,)."""
+
+
+class Proposal(NamedTuple):
+    """What the update of one control variable needs: a row of each array of a sweep."""
+
+    number: Any
+    given_controls: Any
+    level: Any
+    normal: Any
+    weights: Any
+    deviation: Any
+    to_f: Any
+
+
+def sweep(noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info, Any]:
+    """Make a sweep, and also return for each control variable whether its proposal was accepted."""
+    known: Conditionals = target.prepared
+    draws: ControlDraws = noise.drawn
     count = len(known.deviations)
-    normals, fresh = noise.nu[count, :count], noise.nu[count + 1, :count]
-    f_c = state.f @ known.from_f + fresh
+    f_c = state.f @ known.from_f + draws.controls
 
     def one(carry: Any, row: Any) -> tuple[Any, Any]:
-        state, f_c, mean = carry
-        i, nu, level, normal, weights, deviation, to_f = row
-        moved = weights @ f_c + deviation * normal  # given the other control variables
-        new_mean = mean + (moved - f_c[i]) * to_f
-        new, info = metropolis(new_mean + nu, state.log_likelihood - level, 1.0, state, target)
+        (state, f_c, mean), own = carry, Proposal(*row)
+        moved = own.weights @ f_c + own.deviation * own.normal  # given the other control variables
+        new_mean = mean + (moved - f_c[own.number]) * own.to_f
+        log_y = state.log_likelihood - own.level
+        new, info = metropolis(new_mean + own.given_controls, log_y, 1.0, state, target)
         accepted = info.angle != 0
-        f_c, mean = where(accepted, put(f_c, i, moved), f_c), where(accepted, new_mean, mean)
+        f_c, mean = where(accepted, put(f_c, own.number, moved), f_c), where(accepted, new_mean, mean)
         return (new, f_c, mean), (accepted, info.nans)
 
-    numbers, draws = np.arange(count), noise.nu[:count]
-    rows = (numbers, draws, noise.level, normals, known.weights, known.deviations, known.to_f)
+    rows = Proposal(
+        np.arange(count),
+        draws.given_controls,
+        noise.level,
+        draws.normals,
+        known.weights,
+        known.deviations,
+        known.to_f,
+    )
     (state, *_), (accepted, nans) = fold(one, (state, f_c, f_c @ known.to_f), rows)
     return state, Info(count, nans.sum(dtype=np.int32), False, 0.0), accepted
-
-
-class _AtValues:
-    """Control variables that are values of f, but for their noise."""
-
-    def __init__(self, values: tuple[int, ...]):
-        self._values = values
-
-    @property
-    def controls(self) -> np.ndarray:
-        return np.array(self._values)
-
-    def covariances(self, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of f with f_c, and of f_c without its noise."""
-        values = as_block(self._values, len(covariance))
-        return covariance[:, values], covariance[np.ix_(values, values)]
-
-    def __repr__(self) -> str:
-        return (
-            f"at values {', '.join(map(str, self._values))}" if len(self._values) < 6 else f"{len(self._values)} values"
-        )
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, _AtValues) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(self._values)
-
-
-class _AtInputs:
-    """Control variables at inputs of their own."""
-
-    def __init__(self, kernel: Any, inputs: np.ndarray, controls: np.ndarray):
-        self._kernel, self._inputs, self.controls = kernel, inputs, controls
-        self._between = covariance_function(kernel)
-
-    def covariances(self, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if len(self._inputs) != len(covariance):
-            raise ValueError(
-                f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} values; "
-                "expected an input for each."
-            )
-        said = covariance_matrix(self._kernel, self._inputs)
-        off = float(np.abs(said - covariance).max())
-        if off > 1e-4 * float(np.abs(covariance).max()):
-            raise ValueError(
-                f"the prior's covariance is not the kernel's at the inputs: they differ by up to {off:.3g}. Give "
-                "ControlVariables the kernel and the inputs that the prior was made with, in the same order."
-            )
-        return self._between(self._inputs, self.controls), self._between(self.controls, self.controls)
-
-    def __repr__(self) -> str:
-        dimensions = self._inputs.shape[1] if self._inputs.ndim > 1 else 1
-        return f"{len(self.controls)} inputs in {dimensions} dimension{'s' if dimensions > 1 else ''}"
-
-    @property
-    def _key(self) -> tuple[Any, ...]:
-        return self._inputs.tobytes(), self.controls.tobytes(), self.controls.shape
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, _AtInputs) and self._kernel is other._kernel and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@pytree
-class Prepared:
-    """The conditionals of [f, f_c], as matrices."""
-
-    to_f: Any
-    """The mean of f given f_c is f_c @ to_f."""
-    from_f: Any
-    """The mean of f_c given f is f @ from_f."""
-    weights: Any
-    """The mean of f_c[i] given the other control variables is weights[i] @ f_c; weights[i, i] is 0."""
-    deviations: Any
-    """And its deviation."""
-
-    # Not fields: used on the host only.
-    spread: ClassVar[np.ndarray]
-    """Standard normals times this are draws of f given f_c, less its mean."""
-    control_spread: ClassVar[np.ndarray]
-    """The same for f_c given f."""
-
-    def __init__(self, factor: np.ndarray, own: np.ndarray, between: np.ndarray, among: np.ndarray):
-        nugget = NUGGET * float(np.mean(among.diagonal()))
-        from_f = np.linalg.solve(own.T @ own + nugget * np.eye(own.shape[1]), between)
-        control_spread = _root(among - between.T @ from_f, least=nugget)
-        from_f = np.pad(from_f, [(0, factor.shape[1] - own.shape[1]), (0, 0)])
-        # From here on exact: f = z @ factor and f_c = f @ from_f + noise, whatever from_f and the noise may be.
-        shared = factor @ from_f
-        precision = np.linalg.inv(shared.T @ shared + control_spread.T @ control_spread)
-        variances = 1 / precision.diagonal()
-        set_fields(
-            self,
-            to_f=precision @ shared.T @ factor,
-            from_f=from_f,
-            weights=np.eye(len(precision)) - precision * variances[:, None],
-            deviations=np.sqrt(variances),
-            spread=_root(np.eye(len(factor)) - shared @ precision @ shared.T) @ factor,
-            control_spread=control_spread,
-        )
-
-    def padded(self, more: int) -> Prepared:
-        """The same with more control variables, which have nothing to do with f and stay where they are."""
-        copy, last = object.__new__(Prepared), (0, more)
-        set_fields(
-            copy,
-            to_f=np.pad(self.to_f, [last, (0, 0)]),
-            from_f=np.pad(self.from_f, [(0, 0), last]),
-            weights=np.pad(self.weights, [last, last]),
-            deviations=np.pad(self.deviations, last),
-        )
-        return copy
-
-
-def _root(covariance: np.ndarray, least: float = 0.0) -> np.ndarray:
-    """Rows with covariance = rows.T @ rows, where eigenvalues below `least` are taken to be that."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.sqrt(np.maximum(values, least))[:, None] * vectors.T
-
-
-class _Rows:
-    """The noise of a sweep: M draws of f given f_c, M standard normals, and one draw of f_c given f."""
-
-    def __init__(self, prepared: Prepared, size: int):
-        self._known, self._size = prepared, size
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """As many rows as asked for, a whole number of updates'; shape (count, size)."""
-        controls = len(self._known.deviations)
-        length = count // (controls + 2)
-        flat = aligned_empty((count, self._size))
-        flat[:] = 0.0
-        rows = flat.reshape(length, controls + 2, self._size)
-        rows[:, :controls] = rng.standard_normal((length, controls, len(self._known.spread))) @ self._known.spread
-        rows[:, controls, :controls] = rng.standard_normal((length, controls))
-        rows[:, controls + 1, :controls] = rng.standard_normal((length, controls)) @ self._known.control_spread
-        return flat

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.reach import Moved, Reach, check_reach
-from ellipslice.noise import Noise
+from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -40,7 +38,7 @@ class Cycle(Move):
             if not isinstance(move, Move):
                 raise TypeError(f"Cycle takes moves, but {move!r} is a {type(move).__name__}.")
         self.moves = moves
-        self.parts = sum(move.parts for move in moves)
+        self.searches = sum(move.searches for move in moves)
         self.gradients = any(move.gradients for move in moves)
         self.constrained = all(move.constrained for move in moves)
 
@@ -49,45 +47,44 @@ class Cycle(Move):
         check_reach(self, prior, self.reach(prior, prepared))
         return prepared
 
-    def prepare_part(self, prior: Prior) -> Any:
+    def prepare_part(self, prior: Prior) -> CyclePrepared:
         prepared = tuple(move.prepare_part(prior) for move in self.moves)
-        each = self._each(prior, prepared)
-        if all(part is None for part in prepared) and all(lots.source is prior for lots in each):
-            return None
-        return Prepared(prepared, tuple((lots.draws, lots.parts) for lots in each))
+        specs = self._specs(prior, prepared)
+        return CyclePrepared(prepared, tuple(spec.searches for spec in specs), all(spec.of_prior for spec in specs))
 
-    def reach(self, prior: Prior, prepared: Prepared | None) -> Reach:
+    def reach(self, prior: Prior, prepared: CyclePrepared) -> Reach:
         total: list[Moved] = []
-        for move, part in zip(
-            self.moves, (None,) * len(self.moves) if prepared is None else prepared.moves, strict=True
-        ):
+        for move, part in zip(self.moves, prepared.moves, strict=True):
             reach = move.reach(prior, part)
             if reach is None:
                 return None
             total += reach
         return total
 
-    def lots(self, prior: Prior, prepared: Prepared | None) -> Lots:
-        if prepared is None:
-            return super().lots(prior, prepared)
-        each = self._each(prior, prepared.moves)
-        return Lots(InTurn(each), sum(lots.draws for lots in each), sum(lots.parts for lots in each))
+    def noise_spec(self, prior: Prior, prepared: CyclePrepared) -> NoiseSpec:
+        if prepared.one_array:  # one matrix product makes the draws of all moves
+            return NoiseSpec.from_prior(prior, prior.size, sum(prepared.searches))
+        specs = self._specs(prior, prepared.moves)
+        return NoiseSpec(
+            lambda rng, updates: tuple(spec.draw(rng, updates) for spec in specs),
+            searches=sum(prepared.searches),
+            numbers=sum(spec.numbers for spec in specs),
+        )
 
-    def _each(self, prior: Prior, prepared: tuple[Any, ...]) -> list[Lots]:
-        return [move.lots(prior, part) for move, part in zip(self.moves, prepared, strict=True)]
+    def _specs(self, prior: Prior, prepared: tuple[Any, ...]) -> list[NoiseSpec]:
+        return [move.noise_spec(prior, part) for move, part in zip(self.moves, prepared, strict=True)]
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """Each move's step in turn."""
-        prepared = target.prepared
-        if prepared is None:
-            prepared = Prepared((None,) * len(self.moves), tuple((move.parts, move.parts) for move in self.moves))
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Make each move's step in turn."""
+        prepared: CyclePrepared = target.prepared
         total: Info | None = None
-        nu = lot = 0
-        for move, known, (draws, parts) in zip(self.moves, prepared.moves, prepared.counts, strict=True):
-            own = Noise(noise.nu[nu : nu + draws], noise.level[lot : lot + parts], noise.uniforms[lot : lot + parts])
-            state, info = move.step(own, state, target.within(target.log_likelihood, known))
+        first = 0
+        for number, (move, part) in enumerate(zip(self.moves, prepared.moves, strict=True)):
+            own = slice(first, first + prepared.searches[number])
+            drawn = noise.drawn[own] if prepared.one_array else noise.drawn[number]
+            state, info = move.step(noise.share(drawn, own), state, target.within(target.log_likelihood, part))
             total = info if total is None else total.then(info)
-            nu, lot = nu + draws, lot + parts
+            first = own.stop
         assert total is not None  # noqa: S101  there is at least one move
         return state, total
 
@@ -102,25 +99,14 @@ class Cycle(Move):
 
 
 @pytree
-class Prepared:
-    """What each move of a cycle prepared, and how much noise it takes: (draws, parts)."""
+class CyclePrepared:
+    """What each move of a cycle prepared, and how the random numbers of an update are divided among them."""
 
     moves: tuple[Any, ...]
-    counts: tuple[tuple[int, int], ...] = static()
+    searches: tuple[int, ...] = static()
+    """Number of searches of each move."""
+    one_array: bool = static()
+    """Whether all moves take draws from the prior and nothing else: one array holds them, shape (searches, size)."""
 
-    def __init__(self, moves: tuple[Any, ...], counts: tuple[tuple[int, int], ...]):
-        set_fields(self, moves=moves, counts=counts)
-
-
-class InTurn:
-    """The draws of several moves, for each update one move's after the other's."""
-
-    def __init__(self, each: list[Lots]):
-        self._each = each
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """As many as asked for, a whole number of updates'; shape (count, size)."""
-        length = count // sum(lots.draws for lots in self._each)
-        drawn = [np.asarray(lots.source.draw(rng, length * lots.draws)) for lots in self._each]
-        rows = [nu.reshape(length, lots.draws, -1) for nu, lots in zip(drawn, self._each, strict=True)]
-        return np.concatenate(rows, axis=1).reshape(count, -1)
+    def __init__(self, moves: tuple[Any, ...], searches: tuple[int, ...], one_array: bool):
+        set_fields(self, moves=moves, searches=searches, one_array=one_array)

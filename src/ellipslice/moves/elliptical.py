@@ -30,13 +30,46 @@ from typing import Any, Literal
 import numpy as np
 
 from ellipslice.moves.arithmetic import cos_sin, rounded, where
-from ellipslice.moves.search import Search
+from ellipslice.moves.search import Path, Search
 
 FULL_TURN = 2 * pi
 
 
 @dataclass(frozen=True)
-class EllipticalSlice(Search):
+class EllipticalPath(Path):
+    """The ellipse of Figure 2, with a bracket of any width: see `EllipticalSlice`."""
+
+    bracket_width: float = FULL_TURN
+    shrinking: Literal["cut", "halve"] = "cut"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.bracket_width, int | float | np.integer | np.floating):
+            raise TypeError(f"bracket_width must be a number, but it is {self.bracket_width!r}.")
+        if not 0 < self.bracket_width <= FULL_TURN:
+            raise ValueError(f"bracket_width must lie in (0, 2 pi], but it is {self.bracket_width}.")
+        if self.shrinking not in ("cut", "halve"):
+            raise ValueError(f'shrinking must be "cut" or "halve", but it is {self.shrinking!r}.')
+
+    def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
+        width = self.bracket_width
+        if width == FULL_TURN:  # step 3: the first proposal is both ends of the bracket
+            theta = rounded(width * u)
+            return theta, theta - width, theta
+        theta_min = rounded(-width * place)  # Section 2.4: the ends of a narrower bracket are not tried
+        return theta_min + rounded(width * u), theta_min, theta_min + width
+
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        return cos_sin(theta)  # step 4
+
+    def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
+        if self.shrinking == "cut":
+            return super().shrink(theta, theta_min, theta_max, here)  # step 8
+        middle = (theta_min + theta_max) / 2
+        return where(middle < here, middle, theta_min), where(middle < here, theta_max, middle)
+
+
+@dataclass(frozen=True)
+class EllipticalSlice(EllipticalPath, Search):
     """Elliptical slice sampling, the default move: no free parameters, no rejections, no gradients.
 
     Poor when the likelihood is much stronger than the prior, or when the prior has a large constant offset (Section
@@ -66,31 +99,3 @@ class EllipticalSlice(Search):
     >>> EllipticalSlice(bracket_width=1.5, shrinking="halve")
     EllipticalSlice(bracket_width=1.5, shrinking='halve')
     """
-
-    bracket_width: float = FULL_TURN
-    shrinking: Literal["cut", "halve"] = "cut"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.bracket_width, int | float | np.integer | np.floating):
-            raise TypeError(f"bracket_width must be a number, but it is {self.bracket_width!r}.")
-        if not 0 < self.bracket_width <= FULL_TURN:
-            raise ValueError(f"bracket_width must lie in (0, 2 pi], but it is {self.bracket_width}.")
-        if self.shrinking not in ("cut", "halve"):
-            raise ValueError(f'shrinking must be "cut" or "halve", but it is {self.shrinking!r}.')
-
-    def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
-        width = self.bracket_width
-        if width == FULL_TURN:  # step 3: the first proposal is both ends of the bracket
-            theta = rounded(width * u)
-            return theta, theta - width, theta
-        theta_min = rounded(-width * place)  # Section 2.4: the ends of a narrower bracket are not tried
-        return theta_min + rounded(width * u), theta_min, theta_min + width
-
-    def weights(self, theta: Any) -> tuple[Any, Any]:
-        return cos_sin(theta)  # step 4
-
-    def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
-        if self.shrinking == "cut":
-            return super().shrink(theta, theta_min, theta_max, here)  # step 8
-        middle = (theta_min + theta_max) / 2
-        return where(middle < here, middle, theta_min), where(middle < here, theta_max, middle)

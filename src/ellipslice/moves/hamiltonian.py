@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.metropolis import as_step
-from ellipslice.noise import Noise
+from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.priors.base import as_numbers
 from ellipslice.pytree import pytree, set_fields, static
@@ -91,10 +91,10 @@ class Hamiltonian(Move):
             )
         return White(prior)
 
-    def lots(self, prior: Prior, prepared: Any) -> Lots:
-        return Lots(_Zeros(prior.size), 1, 1)
+    def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
+        return NoiseSpec(lambda rng, updates: None, numbers=prior.size)  # all it needs is the key of its uniforms
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """One trajectory."""
         if isinstance(state.f, np.ndarray):
             raise TypeError(
@@ -147,17 +147,6 @@ class White:
             return z
         other = jax.random.normal(key, z.shape, z.dtype)
         return z + other - self.prior.whiten(self.prior.color(other))
-
-
-class _Zeros:
-    """No draws of the prior: there is nothing that they are needed for."""
-
-    def __init__(self, size: int):
-        self._size = size
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """As many rows as asked for."""
-        return np.zeros((count, self._size))
 
 
 def _positive(variances: Any) -> tuple[float, ...]:

@@ -1,21 +1,81 @@
-"""Slice sampling along a straight line (Section 3.1 of the paper), as its authors ran it."""
+"""Moves along a straight line f + w nu, and slice sampling along it (Section 3.1 of the paper), as its authors ran it.
+
+The prior does not cancel along a line. Its density there follows from two inner products with S nu, S being the inverse
+of Sigma. The products S nu of a whole block of updates are made at once, together with the draws themselves.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from ellipslice.moves.arithmetic import rounded
-from ellipslice.moves.base import Info, State, Target
-from ellipslice.moves.search import Search
-from ellipslice.moves.straight import PriorOnLine, Straight, prior_on_line
-from ellipslice.noise import Noise
+from ellipslice.moves.base import Info, Move, State, Target
+from ellipslice.moves.search import Path
+from ellipslice.noise import NoiseSpec, UpdateNoise
+from ellipslice.priors import Prior
+from ellipslice.settings import jax_settings
+
+
+class LineDraws(NamedTuple):
+    """What is drawn for one update along a line."""
+
+    nu: Any
+    """A draw from the prior: the direction."""
+    precision_nu: Any
+    """S nu, with S the inverse of Sigma."""
+
+
+class PriorOnLine(NamedTuple):
+    """The prior's log density along f + w nu: less its value at w = 0 it is - w slope - w^2 square / 2."""
+
+    slope: Any
+    """f' S nu."""
+    square: Any
+    """nu' S nu."""
+
+    def __call__(self, w: Any) -> Any:
+        """Return the logarithm of N(f + w nu) / N(f)."""
+        return -w * (self.slope + 0.5 * w * self.square)
+
+
+class LineMove(Move):
+    """A move along a line through the current state, in the direction of a draw from the prior."""
+
+    def prepare(self, prior: Prior) -> None:
+        """Raise if the prior has no density that can be compiled."""
+        try:
+            jax.eval_shape(prior.log_density, np.zeros(prior.size))
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__} needs the prior's density along a line. {error}") from None
+
+    def noise_spec(self, prior: Prior, prepared: None) -> NoiseSpec:
+        return NoiseSpec(partial(_draw_with_products, prior), numbers=2 * prior.size)
+
+
+def prior_on_line(f: Any, draws: LineDraws) -> PriorOnLine:
+    """Return the prior along f + w nu."""
+    return PriorOnLine((f * draws.precision_nu).sum(), (draws.nu * draws.precision_nu).sum())
+
+
+def _draw_with_products(prior: Prior, rng: np.random.Generator, updates: int) -> LineDraws:
+    nu = np.asarray(prior.draw(rng, updates))
+    with jax_settings():
+        return LineDraws(nu, np.asarray(_products(prior, nu)))
+
+
+@jax.jit
+def _products(prior: Prior, nu: Any) -> Any:
+    # log N(nu) = - nu' S nu / 2 + constant. If Sigma is singular, S is its inverse on the span of its draws.
+    return -jax.grad(lambda nu: prior.log_density(nu).sum())(nu)
 
 
 @dataclass(frozen=True)
-class LineSlice(Straight):
+class LineSlice(LineMove):
     """Slice sample along the line f + w nu through the current state, with nu drawn from the prior.
 
     For comparisons: "a straight line will more rapidly escape this shell than an ellipse" (Section 3.1). Fewer
@@ -51,15 +111,15 @@ class LineSlice(Straight):
         if not 0 < self.width < np.inf:
             raise ValueError(f"width must be above 0 and finite, but it is {self.width}.")
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """One search along the line."""
-        line = Line(self.width, prior_on_line(state.f, noise.nu))
-        return target.search(line, noise.at(0), state)
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Make one search along the line."""
+        draws: LineDraws = noise.drawn
+        return target.search(Line(self.width, prior_on_line(state.f, draws)), noise.search(draws.nu), state)
 
 
 @dataclass(frozen=True)
-class Line(Search):
-    """The search of one update, on which the prior is known."""
+class Line(Path):
+    """A line on which the prior's density is known."""
 
     width: float
     log_prior: PriorOnLine

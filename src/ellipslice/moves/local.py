@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves import blocks as choices
+from ellipslice.moves import local_blocks as choices
 from ellipslice.moves.arithmetic import pick, put, where
-from ellipslice.moves.base import Info, Lots, Move, State, Target
+from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalSlice
+from ellipslice.moves.local_groups import Block, BlockGroup, PreparedBlock, PreparedPartition, draw_blocks, find_places
 from ellipslice.moves.reach import Moved, Reach, check_reach
-from ellipslice.noise import Noise
+from ellipslice.noise import NoiseSpec, UpdateNoise, take
 from ellipslice.priors import Prior
 from ellipslice.priors.carried import Carried
 from ellipslice.priors.conditional import Conditional
-from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.settings import jax_settings
 
 DEFAULT = EllipticalSlice()
@@ -110,84 +110,94 @@ class Local(Move):
             check_reach(self, prior, self.reach(prior, prepared))
         return prepared
 
-    def prepare_part(self, prior: Prior) -> Any:
+    def prepare_part(self, prior: Prior) -> tuple[PreparedPartition, ...]:
         if isinstance(prior, Carried):  # before blocks are compared with its values, of which the user gave only some
             raise TypeError(f"Local needs the prior of a block given the rest. {prior.lacks('condition')}")
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
-    def _prepare(self, partition: choices.Partition, prior: Prior) -> Sweep:
+    def _prepare(self, partition: choices.Partition, prior: Prior) -> PreparedPartition:
         choices.check_partition(partition, prior, self.partial)
-        known: list[_Known] = []
-        for block in partition:
+        blocks = []
+        for block, place in zip(partition, find_places([len(block) for block in partition]), strict=True):
             conditional = _condition(prior, block)
             inner = self.move.prepare_part(conditional.prior)
-            known.append(_Known(conditional, inner, self.move.lots(conditional.prior, inner)))
-        return Sweep(known)
+            blocks.append(PreparedBlock(conditional, inner, self.move.noise_spec(conditional.prior, inner), place))
+        return PreparedPartition(blocks)
 
-    def reach(self, prior: Prior, prepared: tuple[Sweep, ...]) -> Reach:
+    def reach(self, prior: Prior, prepared: tuple[PreparedPartition, ...]) -> Reach:
         total: list[Moved] = []
-        for block, whole, known in (of_block for sweep in prepared for of_block in sweep.moved):
-            inner = self.move.reach(whole, known)
+        for block in (block for partition in prepared for block in partition.blocks):
+            given_rest = block.conditional.prior
+            inner = self.move.reach(given_rest, block.inner)
             if inner is None:
-                total.append(Moved(block, _rank(whole)))
+                total.append(Moved(block.indices, _rank(given_rest)))
             else:  # given the rest of its block and all other blocks: given the rest
-                total += [Moved(block[moved.indices], moved.rank) for moved in inner]
+                total += [Moved(block.indices[moved.indices], moved.rank) for moved in inner]
         return total
 
-    def lots(self, prior: Prior, prepared: tuple[Sweep, ...]) -> Lots:
-        draws = max(sweep.draws for sweep in prepared) + (len(prepared) > 1)
-        return Lots(_SideBySide(prepared, draws, prior.size), draws, max(sweep.parts for sweep in prepared))
+    def noise_spec(self, prior: Prior, prepared: tuple[PreparedPartition, ...]) -> NoiseSpec:
+        partitions = [partition.blocks for partition in prepared]
+        draws = max(block.draws for blocks in partitions for block in blocks) + (len(partitions) > 1)
+        return NoiseSpec(
+            partial(draw_blocks, partitions),
+            searches=max(sum(block.spec.searches for block in blocks) for blocks in partitions),
+            numbers=prior.size * draws,
+        )
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """A sweep over the blocks of the partition that this update has chosen."""
-        sweeps: tuple[Sweep, ...] = target.prepared
-        if len(sweeps) == 1:
-            return self._sweep(sweeps[0], target, noise, state)
-        choice = noise.nu[-1, 0]
-        return pick(choice, [partial(self._sweep, sweep, target) for sweep in sweeps], noise, state)
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Make a sweep over the blocks of the partition that this update has chosen."""
+        partitions: tuple[PreparedPartition, ...] = target.prepared
+        if len(partitions) == 1:
+            return self._sweep(partitions[0], target, noise, state)
+        sweeps = [partial(self._sweep, partition, target) for partition in partitions]
+        return pick(noise.drawn.choice, sweeps, noise, state)
 
-    def _sweep(self, sweep: Sweep, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
+    def _sweep(
+        self, partition: PreparedPartition, target: Target, noise: UpdateNoise, state: State
+    ) -> tuple[State, Info]:
+        """Update the blocks group by group. The levels and uniforms of an update are divided in the same order."""
         total: Info | None = None
-        start = 0
-        for group in sweep.groups:
-            stop = start + group.count * group.parts
-            lots = noise._replace(level=noise.level[start:stop], uniforms=noise.uniforms[start:stop])
+        first = 0
+        for group in partition.groups:
+            searches = slice(first, first + group.count * group.searches)
+            own = noise.share(noise.drawn.stacks[group.stack], searches)
             run = self._in_turn if isinstance(state.f, np.ndarray) or group.count == 1 else self._in_a_loop
-            state, info = run(group, lots, state, target)
+            state, info = run(group, own, state, target)
             total = info if total is None else total.then(info)
-            start = stop
+            first = searches.stop
         assert total is not None  # noqa: S101  there is at least one block
         return state, total
 
-    def _in_turn(self, group: Group, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+    def _in_turn(self, group: BlockGroup, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         total: Info | None = None
         for i, block in enumerate(group.blocks):
-            own = slice(i * group.parts, (i + 1) * group.parts)
-            lots = Noise(noise.nu[: group.draws], noise.level[own], noise.uniforms[own])
-            state, info = self.update(block, lots, state, target)
+            searches = slice(i * group.searches, (i + 1) * group.searches)
+            own = noise.share(take(noise.drawn, block.row), searches)
+            state, info = self.update(block, own, state, target)
             total = info if total is None else total.then(info)
         assert total is not None  # noqa: S101  there is at least one block
         return state, total
 
-    def _in_a_loop(self, group: Group, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """The same in compiled code, where many blocks by themselves would take long to compile."""
+    def _in_a_loop(self, group: BlockGroup, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Do as `_in_turn`, in compiled code, where many blocks by themselves would take long to compile."""
         dtype = state.f.dtype
 
         def one(state: State, item: Any) -> tuple[State, Info]:
             stacked, level, uniforms = item
-            lots = Noise(noise.nu[: group.draws], level, uniforms)
-            new, info = self.update(group.block(stacked), lots, state, target)
+            block = group.block(stacked)
+            own = UpdateNoise(take(noise.drawn, block.row), level, uniforms)
+            new, info = self.update(block, own, state, target)
             return State(*(jnp.asarray(part, dtype) for part in new)), info
 
         each = jax.tree.map(
-            lambda part: part.reshape(group.count, group.parts, *part.shape[1:]), (noise.level, noise.uniforms)
+            lambda part: part.reshape(group.count, group.searches, *part.shape[1:]), (noise.level, noise.uniforms)
         )
         state, infos = jax.lax.scan(one, state, (group.stacked, *each))
         evaluations, nans = (part.sum(dtype=np.int32) for part in (infos.evaluations, infos.nans))
         return state, Info(evaluations, nans, infos.stuck.any(), infos.angle[-1])
 
-    def update(self, block: Block, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
-        """One block given the rest: the inner move on g = f[block] - mean."""
+    def update(self, block: Block, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Update one block given the rest: the inner move on g = f[block] - mean."""
         indices, f = block.conditional.block, state.f
         mean = _mean(block.conditional, f)
         g = f[indices] - mean
@@ -196,8 +206,7 @@ class Local(Move):
             return put(f, indices, g + mean)
 
         inside = target.within(lambda g: target.log_likelihood(whole(g)), block.inner)
-        nu = noise.nu[:, indices]
-        new, info = self.move.step(noise._replace(nu=nu), State(g, state.log_likelihood), inside)
+        new, info = self.move.step(noise, State(g, state.log_likelihood), inside)
         # f - mean + mean is not f to the last bit, and a state that stays must keep its own.
         stayed = (new.f == g).all()
         return State(where(stayed, f, whole(new.f)), new.log_likelihood), info
@@ -223,134 +232,6 @@ class Local(Move):
     @property
     def _settings(self) -> tuple[Any, ...]:
         return self.blocks, self.move, self.partial
-
-
-# --- what is known of the blocks once the prior is ------------------------------------------------------------------
-
-
-class _Known:
-    """A block as it was prepared, on the host."""
-
-    def __init__(self, conditional: Conditional, inner: Any, lots: Lots):
-        self.conditional, self.inner, self.lots = conditional, inner, lots
-        self.block = Block(conditional.only_mean(), inner)
-        self.leaves, self.structure = jax.tree.flatten(self.block)
-        self.shapes = [np.shape(leaf) for leaf in self.leaves]
-
-    def like(self, other: _Known) -> bool:
-        """Whether one compiled program does for both."""
-        return (
-            self.structure == other.structure
-            and self.shapes == other.shapes
-            and self.lots.draws == other.lots.draws
-            and self.lots.parts == other.lots.parts
-        )
-
-
-@pytree
-class Block:
-    """What an update of a block needs: its mean given the rest, and what the inner move prepared."""
-
-    conditional: Conditional
-    inner: Any
-
-    def __init__(self, conditional: Conditional, inner: Any):
-        set_fields(self, conditional=conditional, inner=inner)
-
-
-@pytree
-class Group:
-    """Blocks of the same shapes: their arrays are stacked, but for those that they share."""
-
-    stacked: list[Any]
-    shared: list[Any]
-    structure: Any = static()
-    is_shared: tuple[bool, ...] = static()
-    count: int = static()
-    draws: int = static()
-    parts: int = static()
-
-    def __init__(self, members: list[_Known]):
-        columns = list(zip(*(known.leaves for known in members), strict=True))
-        is_shared = tuple(all(leaf is column[0] for leaf in column) for column in columns)
-        set_fields(
-            self,
-            stacked=[np.stack(column) for column, same in zip(columns, is_shared, strict=True) if not same],
-            shared=[column[0] for column, same in zip(columns, is_shared, strict=True) if same],
-            structure=members[0].structure,
-            is_shared=is_shared,
-            count=len(members),
-            draws=members[0].lots.draws,
-            parts=members[0].lots.parts,
-        )
-
-    def block(self, stacked: list[Any]) -> Block:
-        """A block from its own rows of the stacked arrays."""
-        own, shared = iter(stacked), iter(self.shared)
-        return jax.tree.unflatten(self.structure, [next(shared if same else own) for same in self.is_shared])
-
-    @cached_property
-    def blocks(self) -> list[Block]:
-        """Each block by itself."""
-        return [self.block([leaf[i] for leaf in self.stacked]) for i in range(self.count)]
-
-
-@pytree
-class Sweep:
-    """All blocks of a partition, in the order of their updates."""
-
-    groups: list[Group]
-
-    # Not fields: used on the host only, and compiled code would keep the priors alive for as long as it lives.
-    sources: ClassVar[list[tuple[np.ndarray, Lots]]]
-    moved: ClassVar[list[tuple[np.ndarray, Prior, Any]]]
-    """Each block, its conditional prior, and what the inner move prepared for that."""
-    draws: ClassVar[int]
-    parts: ClassVar[int]
-
-    def __init__(self, known: list[_Known]):
-        alike: list[list[_Known]] = []
-        for block in known:
-            for members in alike:
-                if block.like(members[0]):
-                    members.append(block)
-                    break
-            else:
-                alike.append([block])
-        set_fields(
-            self,
-            groups=[Group(members) for members in alike],
-            sources=[(np.asarray(block.conditional.block), block.lots) for block in known],
-            moved=[(np.asarray(block.conditional.block), block.conditional.prior, block.inner) for block in known],
-            draws=max(block.lots.draws for block in known),
-            parts=sum(block.lots.parts for block in known),
-        )
-
-
-class _SideBySide:
-    """The draws of a sweep: those of each block's conditional prior at the block's own indices.
-
-    If there are several partitions, the last draw of an update says, in its first value, which one it takes.
-    """
-
-    def __init__(self, sweeps: tuple[Sweep, ...], draws: int, size: int):
-        self._sweeps, self._draws, self._size = sweeps, draws, size
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """As many as asked for, a whole number of updates'; shape (count, size)."""
-        length = count // self._draws
-        nu = np.zeros((length, self._draws, self._size))
-        choice = np.zeros(length, dtype=np.int64)
-        if len(self._sweeps) > 1:
-            choice = rng.integers(len(self._sweeps), size=length)
-            nu[:, -1, 0] = choice
-        for number, sweep in enumerate(self._sweeps):
-            rows = np.flatnonzero(choice == number)
-            for indices, lots in sweep.sources if len(rows) else ():
-                drawn = np.asarray(lots.source.draw(rng, len(rows) * lots.draws))
-                for i, part in enumerate(drawn.reshape(len(rows), lots.draws, -1).swapaxes(0, 1)):
-                    nu[rows[:, None], i, indices] = part
-        return nu.reshape(count, self._size)
 
 
 def _condition(prior: Prior, block: np.ndarray) -> Conditional:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import pi
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ellipslice.moves.arithmetic import cos_sin, where
-from ellipslice.moves.base import Info, Lots, Move, State, Target
-from ellipslice.moves.elliptical import EllipticalSlice
-from ellipslice.noise import Draws, Noise, aligned_empty
+from ellipslice.moves.base import Info, Move, State, Target
+from ellipslice.moves.elliptical import EllipticalPath
+from ellipslice.noise import NoiseSpec, UpdateNoise, aligned_empty
 from ellipslice.priors import Prior
 
 
 class Reference(Protocol):
-    """A Gaussian Q that can be put beside a prior: what `references` fits."""
+    """A Gaussian Q near the posterior, as `references` fits it."""
 
     elementwise: ClassVar[bool]
-    """Whether `Beside.along` takes sums over values, and no products of matrices."""
+    """Whether `RelativeReference.along` takes sums over values, and no products of matrices."""
 
-    def beside(self, prior: Prior) -> Beside:
-        """Q as it is beside this prior."""
+    def relative_to(self, prior: Prior) -> RelativeReference:
+        """Return Q relative to this prior."""
         ...
 
 
-class Beside(Protocol):
-    """A Gaussian Q beside a prior P, both over centred flat vectors; a pytree."""
+class RelativeReference(Protocol):
+    """A Gaussian Q relative to a prior P, both over centred flat vectors; a pytree."""
 
     centre: Any
     """The mean of Q, with that of P taken away."""
@@ -53,6 +54,19 @@ class Ratio(NamedTuple):
     def __call__(self, cos: Any, sin: Any) -> Any:
         squares = self.x_x * cos * cos + 2.0 * self.x_nu * sin * cos + self.nu_nu * sin * sin
         return self.by_x * cos + self.by_nu * sin - 0.5 * squares
+
+
+PLAIN, AROUND, ALONE = 0, 1, 2
+"""An update on the prior's ellipse, on the reference's, or one that tries a draw of the reference alone."""
+
+
+class RecentredDraws(NamedTuple):
+    """What is drawn for one update of `Recentred`."""
+
+    nu: Any
+    """A draw from the reference without its mean, or from the prior if the update is PLAIN."""
+    kind: Any
+    """PLAIN, AROUND or ALONE."""
 
 
 @dataclass(frozen=True)
@@ -97,30 +111,48 @@ class Recentred(Move):
         """As far as the reference is."""
         return self.reference.elementwise
 
-    def prepare(self, prior: Prior) -> Beside:
-        return self.reference.beside(prior)
+    def prepare(self, prior: Prior) -> RelativeReference:
+        return self.reference.relative_to(prior)
 
-    def lots(self, prior: Prior, prepared: Beside) -> Lots:
-        return Lots(_Turns(prepared, prior, self.plain, self.independent), 1, 1)
+    def noise_spec(self, prior: Prior, prepared: RelativeReference) -> NoiseSpec:
+        return NoiseSpec(partial(self._draw, prior, prepared), numbers=prior.size)
 
-    def step(self, noise: Noise, state: State, target: Target) -> tuple[State, Info]:
+    def _draw(
+        self, prior: Prior, reference: RelativeReference, rng: np.random.Generator, updates: int
+    ) -> RecentredDraws:
+        number = np.arange(updates) % self.plain
+        is_plain = number == self.plain - 1
+        # Draws of the reference come first, and are given to updates 0, plain, 2 plain, ..., then to updates 1,
+        # plain + 1, ...: slices are copied faster than a mask. This order is part of what a seed means.
+        around, done = np.asarray(reference.draw(rng, int((~is_plain).sum()))), 0
+        nu = aligned_empty((updates, around.shape[1]))
+        for first in range(min(self.plain - 1, updates)):
+            rows = nu[first :: self.plain]
+            rows[:] = around[done : done + len(rows)]
+            done += len(rows)
+        if is_plain.any():
+            nu[self.plain - 1 :: self.plain] = np.asarray(prior.draw(rng, int(is_plain.sum())))
+        # Even independent updates use an ellipse now and then: it moves where no draw of the reference is accepted.
+        alone = self.independent & (number != (self.plain - 1) // 2)
+        return RecentredDraws(nu, np.where(is_plain, PLAIN, np.where(alone, ALONE, AROUND)))
+
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Elliptical slice sampling in coordinates around the reference's mean, or the prior's."""
-        reference: Beside = target.prepared
-        nu, turn = noise.nu[0, :-1], noise.nu[0, -1]
-        around = where(turn == PLAIN, 0.0, 1.0)
+        draws: RecentredDraws = noise.drawn
+        reference: RelativeReference = target.prepared
+        around = where(draws.kind == PLAIN, 0.0, 1.0)
         centre = around * reference.centre
         x = state.f - centre
-        ratio = Ratio(*(around * part for part in reference.along(x, nu)))
-        ellipse = Ellipse(ratio=ratio, alone=turn == ALONE if self.independent else False)
+        ratio = Ratio(*(around * part for part in reference.along(x, draws.nu)))
+        ellipse = RatioEllipse(ratio=ratio, alone=draws.kind == ALONE if self.independent else False)
         shifted = target.within(lambda x: target.log_likelihood(centre + x), None)
-        own = Noise(nu, noise.level[0], noise.uniforms[0])
-        new, info = shifted.search(ellipse, own, State(x, state.log_likelihood))
+        new, info = shifted.search(ellipse, noise.search(draws.nu), State(x, state.log_likelihood))
         return State(where(info.stuck, state.f, centre + new.f), new.log_likelihood), info
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ellipse(EllipticalSlice):
-    """The search of one update, on whose ellipse Q over the prior is known.
+class RatioEllipse(EllipticalPath):
+    """An ellipse on which the ratio of the reference and the prior is known.
 
     If it is `alone`, nu is tried, and after that the current state.
     """
@@ -138,33 +170,3 @@ class Ellipse(EllipticalSlice):
 
     def log_factor(self, theta: Any) -> Any:
         return self.ratio(1.0, 0.0) - self.ratio(*cos_sin(theta))
-
-
-PLAIN, AROUND, ALONE = 0.0, 1.0, 2.0
-"""An update on the prior's ellipse, on the reference's, or one that tries a draw of the reference alone."""
-
-
-class _Turns:
-    """What an update's nu is drawn from: the reference, and every so many times the prior. The last number says which.
-
-    Even independent updates are on an ellipse now and then, for it moves where a draw of the reference alone will not.
-    """
-
-    def __init__(self, reference: Draws, prior: Draws, plain: int, independent: bool):
-        self._reference, self._prior, self._plain, self._independent = reference, prior, plain, independent
-
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        number = np.arange(count) % self._plain
-        plain = number == self._plain - 1
-        around = np.asarray(self._reference.draw(rng, count - int(plain.sum())))
-        rows = aligned_empty((count, around.shape[1] + 1))
-        done = 0
-        for turn in range(min(self._plain - 1, count)):  # in slices, which are copied quicker than what a mask picks
-            these = rows[turn :: self._plain, :-1]
-            these[:] = around[done : done + len(these)]
-            done += len(these)
-        if plain.any():
-            rows[self._plain - 1 :: self._plain, :-1] = np.asarray(self._prior.draw(rng, int(plain.sum())))
-        alone = self._independent & (number != (self._plain - 1) // 2)
-        rows[:, -1] = np.where(plain, PLAIN, np.where(alone, ALONE, AROUND))
-        return rows

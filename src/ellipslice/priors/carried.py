@@ -53,13 +53,13 @@ class Carried(Prior):
         return self._traceable and self.base.traceable
 
     def color(self, z: Any) -> Any:
-        return self.beside(self.base.color(z))
+        return self.augment(self.base.color(z))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma) and their products, shape (count, size)."""
-        return self.beside(np.asarray(self.base.draw(rng, count)))
+        return self.augment(np.asarray(self.base.draw(rng, count)))
 
-    def beside(self, f: Any) -> Any:
+    def augment(self, f: Any) -> Any:
         """[f, A f] for each f of a batch."""
         return (np if isinstance(f, np.ndarray) else jnp).concatenate([f, self._times(f)], -1)
 

@@ -14,7 +14,7 @@ from ellipslice.engines.elementwise import NotElementwise, elementwise
 from ellipslice.engines.site_program import CPU, Elementwise
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import State
-from ellipslice.moves.recentred import Beside, Reference
+from ellipslice.moves.recentred import Reference, RelativeReference
 from ellipslice.posterior import CarriedLikelihood, Posterior
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.carried import Carried
@@ -39,15 +39,15 @@ class Fitted(NamedTuple):
 
 
 @np.errstate(over="ignore", under="ignore")  # a weight that underflows is 0, and a ratio above 1 counts as 1
-def accepted(beside: Beside, engine: Engine, seed: int) -> float:
+def accepted(relative: RelativeReference, engine: Engine, seed: int) -> float:
     """Of a reference's draws by themselves, how many a chain in equilibrium would accept, about.
 
     Metropolis and Hastings accept one with probability min(1, w' / w), w being posterior over reference, and the chain
     is where draws with weights w are.
     """
-    x = beside.draw(np.random.default_rng(seed), TRIED)
-    values = np.array(engine.evaluate_all(list(x + beside.centre)))
-    log_w = np.array([value - beside.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
+    x = relative.draw(np.random.default_rng(seed), TRIED)
+    values = np.array(engine.evaluate_all(list(x + relative.centre)))
+    log_w = np.array([value - relative.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     if not np.isfinite(log_w).any():
         return 0.0
@@ -101,7 +101,7 @@ def _given(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
         shift = shift if mean is None else shift + sign * np.asarray(mean)
     instead = 'Say reference="auto", which fits one'
     points = np.vstack([shift, as_rows(gaussian, "reference", instead)])
-    points = np.asarray(prior.beside(points)) if isinstance(prior, Carried) else points
+    points = np.asarray(prior.augment(points)) if isinstance(prior, Carried) else points
     z = np.asarray(white.whiten(points))
     off = float(np.abs(z @ white.rows - points).max())
     if off > 1e-6 * float(np.abs(points).max()):

@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.triangular import draw_by_rows
-from ellipslice.pytree import pytree, set_fields
+from ellipslice.pytree import HostOnly, pytree, set_fields
 from ellipslice.references.sites import as_rows, check_size, triangular
 
 
@@ -31,16 +31,16 @@ class WhiteGaussian:
 
     elementwise: ClassVar[bool] = False
 
-    def beside(self, prior: Prior) -> GaussianBeside:
+    def relative_to(self, prior: Prior) -> RelativeGaussian:
         """The reference for this prior, whose factor becomes a dense matrix."""
         white = Dense(factor=as_rows(prior).T)
         check_size(len(self.mean), white.noise_size, "standard normals", prior)
-        return GaussianBeside(white, self)
+        return RelativeGaussian(white, self)
 
 
 @pytree
-class GaussianBeside:
-    """Such a reference beside a prior; an update costs O(rank^2) more."""
+class RelativeGaussian:
+    """`WhiteGaussian` relative to a prior; an update costs O(rank^2) more."""
 
     centre: Any
     pivots: Any
@@ -50,8 +50,7 @@ class GaussianBeside:
     whiten: Any
     """(z - mean) times this is white under Q."""
 
-    rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
-    """Its own covariance is rows.T @ rows; square ones are triangular."""
+    host: HostOnly
 
     def __init__(self, prior: Dense, gaussian: WhiteGaussian):
         root = cholesky(gaussian.covariance, lower=True)
@@ -62,8 +61,13 @@ class GaussianBeside:
             to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
             mean=gaussian.mean,
             whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
-            rows=triangular(root.T @ prior.rows),
+            host=HostOnly(triangular(root.T @ prior.rows)),
         )
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
+        return self.host.value
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""

@@ -16,7 +16,7 @@ from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
 from ellipslice.priors.carried import Carried
 from ellipslice.priors.triangular import draw_by_rows
-from ellipslice.pytree import pytree, set_fields
+from ellipslice.pytree import HostOnly, pytree, set_fields
 from ellipslice.settings import jax_settings
 
 
@@ -35,28 +35,32 @@ class Sites:
 
     elementwise: ClassVar[bool] = True
 
-    def beside(self, prior: Prior) -> SitesBeside:
+    def relative_to(self, prior: Prior) -> RelativeSites:
         """The reference for this prior, whose factor becomes a dense matrix."""
         rows = as_rows(prior)
         check_size(len(self.linear), rows.shape[1], "values", prior)
-        return SitesBeside(rows, self)
+        return RelativeSites(rows, self)
 
 
 @pytree
-class SitesBeside:
-    """Such a reference beside a prior with covariance rows.T @ rows, which may be singular."""
+class RelativeSites:
+    """`Sites` relative to a prior, whose covariance may be singular."""
 
     centre: Any
     linear: Any
     precision: Any
 
-    rows: ClassVar[np.ndarray]  # not a field: draws are made on the host
-    """Its own covariance is rows.T @ rows; square ones are triangular."""
+    host: HostOnly
 
     def __init__(self, rows: np.ndarray, sites: Sites):
         narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
-        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, rows=narrowed)
+        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, host=HostOnly(narrowed))
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
+        return self.host.value
 
     def along(self, x: Any, nu: Any) -> Ratio:
         """The ratio of Q and P on an ellipse."""

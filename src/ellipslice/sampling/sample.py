@@ -19,8 +19,9 @@ from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers import Workers, hired
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
-from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
-from ellipslice.moves.recentred import Beside, Recentred
+from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, State
+from ellipslice.moves.recentred import Recentred, RelativeReference
+from ellipslice.moves.search import Path
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
@@ -184,7 +185,7 @@ def sample(
     if not isinstance(move, Move):
         hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
         raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
-    if isinstance(move, Search) and type(move).log_factor is not Search.log_factor:
+    if move.path is not None and type(move.path).log_factor is not Path.log_factor:
         raise TypeError(
             f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
             "`target.search` inside a move of your own, as moves/line.py does."
@@ -232,7 +233,12 @@ def sample(
 
 
 def _check(
-    move: Move, around: Beside | None, look_ahead: int | None, concave: bool, by_workers: bool, engine: Engine
+    move: Move,
+    around: RelativeReference | None,
+    look_ahead: int | None,
+    concave: bool,
+    by_workers: bool,
+    engine: Engine,
 ) -> None:
     """Refuse what cannot run on an engine."""
     if around is not None:
@@ -298,7 +304,7 @@ def _start(
     seed: int,
     initial: Any,
     choice: Callable[..., tuple[Engine, str]],
-    around: Beside | None,
+    around: RelativeReference | None,
 ) -> tuple[Engine, str, list[State]]:
     """The engine that will run the chains, why this one, and their first states."""
     if initial is None and around is not None:
@@ -323,8 +329,8 @@ def _around(
     precision: str,
     workers: Workers | None,
     check: Callable[[Engine], None] | None,
-) -> tuple[Recentred, str, Beside]:
-    """The move around a fitted reference, how that was found, and what it is beside the prior."""
+) -> tuple[Recentred, str, RelativeReference]:
+    """The move around a fitted reference, how that was found, and the reference relative to the prior."""
     if move is not None:
         raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
     if isinstance(posterior, TruncatedPosterior):
@@ -336,6 +342,6 @@ def _around(
     not_for_a_gpu = Cycle(EllipticalSlice())
     runner, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers, check=check)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
-    beside = fitted.reference.beside(posterior.prior)
-    good = accepted(beside, runner, own) > INDEPENDENT
-    return Recentred(fitted.reference, independent=good), fitted.how, beside
+    relative = fitted.reference.relative_to(posterior.prior)
+    good = accepted(relative, runner, own) > INDEPENDENT
+    return Recentred(fitted.reference, independent=good), fitted.how, relative

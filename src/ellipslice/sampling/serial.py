@@ -26,7 +26,7 @@ NUMBERS = "fiub"
 def known_classes() -> dict[str, type]:
     """The classes that can be written, and read again, by name."""
     from ellipslice import moves, priors
-    from ellipslice.moves import blocks, control_variables, coordinate_slice, gibbs
+    from ellipslice.moves import control_conditionals, local_blocks, one_at_a_time
     from ellipslice.priors.intrinsic import Constraints
     from ellipslice.references.gaussian import WhiteGaussian
     from ellipslice.references.sites import Sites
@@ -37,11 +37,17 @@ def known_classes() -> dict[str, type]:
         *(Constraints, Sites, WhiteGaussian),
         *(moves.EllipticalSlice, moves.AuxiliaryEllipse, moves.ConstrainedSlice, moves.Cycle, moves.Local),
         *(moves.NealMetropolis, moves.RandomWalk, moves.LineSlice, moves.CoordinateSlice, moves.Gibbs),
-        *(moves.Hamiltonian, moves.Recentred, blocks.Given, blocks.Names, blocks.Contiguous, blocks.Random),
-        *(coordinate_slice.SliceAlongAxis, gibbs.ParabolaAlongAxis),
-        *(moves.ControlVariables, control_variables._AtValues),
+        *(moves.Hamiltonian, moves.Recentred, local_blocks.Given, local_blocks.Names),
+        *(local_blocks.Contiguous, local_blocks.Random),
+        *(one_at_a_time.SliceAlongAxis, one_at_a_time.ParabolaAlongAxis),
+        *(moves.ControlVariables, control_conditionals.AtValues),
     ]
-    return {cls.__name__: cls for cls in own}
+    return {stored_name(cls): cls for cls in own}
+
+
+def stored_name(cls: type) -> str:
+    """Return the name of a class in a store: its own attribute `stored_as`, by default the name of the class."""
+    return vars(cls).get("stored_as", cls.__name__)
 
 
 @dataclasses.dataclass
@@ -89,8 +95,11 @@ def _write(item: Any, into: Written) -> Any:
         return {type(item).__name__: [_write(part, into) for part in item]}
     if scipy.sparse.issparse(item):
         return _write_sparse(item, into)
-    if type(item) is known_classes().get(type(item).__name__):
-        return {"class": type(item).__name__, "fields": {name: _write(x, into) for name, x in fields_of(item).items()}}
+    if known_classes().get(stored_name(type(item))) is type(item):
+        return {
+            "class": stored_name(type(item)),
+            "fields": {name: _write(x, into) for name, x in fields_of(item).items()},
+        }
     if type(item).__name__ == "SparseCholesky" and type(item).__module__ == "ellipslice.priors.sparse_cholesky":
         return {"cholesky": _write(item.matrix, into), "package": item.package}
     name = getattr(item, "__qualname__", None) or type(item).__qualname__

@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.moves import State
-from ellipslice.moves.recentred import Beside
+from ellipslice.moves.recentred import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
@@ -45,7 +45,7 @@ def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State
     return states
 
 
-def reference_starts(engine: Engine, reference: Beside, seed: int, chains: Sequence[int]) -> list[State]:
+def reference_starts(engine: Engine, reference: RelativeReference, seed: int, chains: Sequence[int]) -> list[State]:
     """For each chain a draw from the reference with non-zero likelihood; from the prior, if that is hard to find."""
     states = []
     for chain in chains:

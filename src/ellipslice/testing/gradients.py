@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.engines.loops import CompiledTarget
 from ellipslice.moves import Info, Move, State
-from ellipslice.noise import Noise, draw_block
+from ellipslice.noise import UpdateNoise, draw_block
 from ellipslice.priors import Diagonal, Prior
 from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law
@@ -65,7 +65,7 @@ class _Chains:
     def __init__(self, move: Move, prior: Prior, log_likelihood: Callable[..., Any], data: Any, seed: int):
         self._move, self._log_likelihood, self._data, self._seed = move, log_likelihood, data, seed
         prepared = move.prepare(prior)
-        self._lots, self._prepared = move.lots(prior, prepared), jax.tree.map(jnp.asarray, prepared)
+        self._spec, self._prepared = move.noise_spec(prior, prepared), jax.tree.map(jnp.asarray, prepared)
 
     def at(self, f: Any) -> State:
         """The state of chains that are at f."""
@@ -74,14 +74,13 @@ class _Chains:
 
     def step(self, update: int, state: State) -> tuple[State, Info]:
         """Each chain's update of this number."""
-        source, draws, parts = self._lots
-        noise = draw_block(source, self._seed, 0, update, CHAINS, parts, draws)
+        noise = draw_block(self._spec, self._seed, 0, update, CHAINS)
         return _step(self._move, self._log_likelihood, self._data, self._prepared, noise, state)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _step(
-    move: Move, log_likelihood: Callable[..., Any], data: Any, prepared: Any, noise: Noise, state: State
+    move: Move, log_likelihood: Callable[..., Any], data: Any, prepared: Any, noise: UpdateNoise, state: State
 ) -> tuple[State, Info]:
     target = CompiledTarget(lambda f: log_likelihood(f, *data), prepared)
     return jax.vmap(lambda noise, state: move.step(noise, state, target))(noise, state)

@@ -9,18 +9,18 @@ import numpy as np
 
 from ellipslice.engines.host import HostTarget
 from ellipslice.moves import Move, Search, State
-from ellipslice.noise import FIRST, Noise, Uniforms
+from ellipslice.noise import FIRST, Uniforms, UpdateNoise, take
 from ellipslice.priors import Diagonal, Prior
 from ellipslice.testing.laws import law
 
 
-def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator, prepared: Any = None) -> Noise:
-    """Noise for one update on the host; `prepared` is what the move's `prepare` returned for this prior."""
-    source, draws, parts = move.lots(prior, prepared)
-    nu = np.asarray(source.draw(rng, draws))
-    key = rng.integers(0, 2**32, (parts, 2), dtype=np.uint32)
-    uniforms = Uniforms(rng.random((parts, FIRST)), key)
-    return Noise(nu, rng.standard_exponential(parts).tolist(), uniforms)
+def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator, prepared: Any = None) -> UpdateNoise:
+    """Return random numbers for one update on the host; `prepared` is what the move's `prepare` returned."""
+    spec = move.noise_spec(prior, prepared)
+    drawn = take(spec.draw(rng, 1), 0)
+    key = rng.integers(0, 2**32, (spec.searches, 2), dtype=np.uint32)
+    uniforms = Uniforms(rng.random((spec.searches, FIRST)), key)
+    return UpdateNoise(drawn, rng.standard_exponential(spec.searches).tolist(), uniforms)
 
 
 def check_curve(move: Search, seed: int = 0) -> None:

@@ -16,9 +16,10 @@ from ellipslice.engines.loops import CompiledTarget
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, State
+from ellipslice.moves.control_conditionals import Conditionals
 from ellipslice.moves.control_inputs import ControlInputs
-from ellipslice.moves.control_variables import Prepared, sweep
-from ellipslice.noise import Noise, draw_block, generator
+from ellipslice.moves.control_variables import ControlDraws, sweep
+from ellipslice.noise import UpdateNoise, draw_block, generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.sampling.warn import warn
@@ -138,7 +139,7 @@ class _Adaptation:
         self.move = ControlVariables(self._kernel, self._inputs, controls.points)
         self._prepared = self.move.prepare(self._prior)
         if not hasattr(self, "state"):
-            self.state = self._start(self._prepared.spread)
+            self.state = self._start(self._prepared.spread.of_f)
 
     def _start(self, spread: np.ndarray) -> State:
         """A draw of f given that all control variables are 0."""
@@ -153,40 +154,47 @@ class _Adaptation:
 
     def round(self, number: int) -> bool:
         """Make a round's sweeps; whether every control variable moved often enough."""
-        source, draws, parts = self.move.lots(self._prior, self._prepared)
-        noise = draw_block(source, self._seed, 0, 1 + number, BURN_IN + COUNTED, parts, draws)
+        spec = self.move.noise_spec(self._prior, self._prepared)
+        noise = draw_block(spec, self._seed, 0, 1 + number, BURN_IN + COUNTED)
         make = self._sweeps_on_host if self._compiled is None else self._sweeps_compiled
         self.state, accepted = make(noise)
         self.acceptance = accepted[BURN_IN:].mean(axis=0)
-        return bool(self.acceptance.min() > ACCEPTED / parts)
+        return bool(self.acceptance.min() > ACCEPTED / spec.searches)
 
-    def _sweeps_on_host(self, noise: Noise) -> tuple[State, np.ndarray]:
-        """The last state, and of each sweep and control variable whether it moved."""
+    def _sweeps_on_host(self, noise: UpdateNoise) -> tuple[State, np.ndarray]:
+        """Return the last state and, for each sweep and control variable, whether it moved."""
         state, accepted, target = self.state, [], HostTarget(self._evaluate, self._prepared)
-        for nu, level in zip(noise.nu, noise.level, strict=True):
-            state, _, moved = sweep(Noise(nu, level.tolist(), None), state, target)
+        for update, level in enumerate(noise.level.tolist()):
+            state, _, moved = sweep(noise.at(update)._replace(level=level), state, target)
             accepted.append(moved)
         return state, np.array(accepted)
 
-    def _sweeps_compiled(self, noise: Noise) -> tuple[State, np.ndarray]:
-        """The same, with more control variables that never move: compiled once for several numbers of them."""
+    def _sweeps_compiled(self, noise: UpdateNoise) -> tuple[State, np.ndarray]:
+        """Do as `_sweeps_on_host`, with more control variables that never move: one program for several numbers."""
         count, size = noise.level.shape[1], self._prior.size
-        more = min(count + -count % TOGETHER, size) - count
-        nu = np.insert(noise.nu, [count] * more, 0.0, axis=1)
-        level = np.pad(noise.level, [(0, 0), (0, more)], constant_values=-np.inf)  # above any likelihood
-        state, accepted = _compiled_sweeps(self._compiled, self._prepared.padded(more), self.state, nu, level)
+        more = (0, min(count + -count % TOGETHER, size) - count)
+        draws: ControlDraws = noise.drawn
+        padded = ControlDraws(
+            np.pad(draws.given_controls, [(0, 0), more, (0, 0)]),
+            np.pad(draws.normals, [(0, 0), more]),
+            np.pad(draws.controls, [(0, 0), more]),
+        )
+        level = np.pad(noise.level, [(0, 0), more], constant_values=-np.inf)  # above any likelihood
+        state, accepted = _compiled_sweeps(
+            self._compiled, self._prepared.padded(more[1]), self.state, UpdateNoise(padded, level, None)
+        )
         return jax.tree.map(np.asarray, state), np.asarray(accepted)[:, :count]
 
 
 @jax.jit
-def _compiled_sweeps(likelihood: Any, prepared: Prepared, state: State, nu: Any, level: Any) -> tuple[State, Any]:
+def _compiled_sweeps(likelihood: Any, prepared: Conditionals, state: State, noise: UpdateNoise) -> tuple[State, Any]:
     target = CompiledTarget(likelihood, prepared)
 
-    def one(state: State, row: tuple[Any, Any]) -> tuple[State, Any]:
-        state, _, accepted = sweep(Noise(*row, None), state, target)
+    def one(state: State, noise: UpdateNoise) -> tuple[State, Any]:
+        state, _, accepted = sweep(noise, state, target)
         return state, accepted
 
-    return jax.lax.scan(one, jax.tree.map(jnp.asarray, state), (nu, level))
+    return jax.lax.scan(one, jax.tree.map(jnp.asarray, state), noise)
 
 
 def _warn_of_controls(controls: ControlInputs, passed: int, rounds: int) -> None:
