@@ -73,7 +73,7 @@ def test_every_class_is_in_the_table():
     }
     for module, used in tables.items():
         public = {value for value in map(vars(module).get, module.__all__) if isinstance(value, type)}
-        kinds = public - {es.priors.Prior, es.likelihoods.Likelihood, es.moves.Move, es.moves.Search}
+        kinds = public - {es.priors.Prior, es.likelihoods.Likelihood, es.moves.Move, es.moves.Path, es.moves.Search}
         assert kinds - {type(item) for item in used} <= {es.moves.Info, es.moves.State}
 
 

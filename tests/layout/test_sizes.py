@@ -27,8 +27,6 @@ LONG_FILES = {
     "gp/sweep.py",
     "likelihoods/base.py",
     "marginal/evidence.py",
-    "moves/control_variables.py",
-    "moves/local.py",
     "priors/sparse_precision.py",
     "sampling/sample.py",
 }
