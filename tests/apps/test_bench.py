@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.bench.contestants import FAST, Outcome, make, names, own_function
-from ellipslice.bench.picture import picture
-from ellipslice.bench.run import _caption, _time, hold_against
-from ellipslice.bench.worker import Here, peak_memory, workers
-from ellipslice.cli import app
+from ellipslice.apps.bench.contestants import FAST, Outcome, make, names, own_function
+from ellipslice.apps.bench.picture import picture
+from ellipslice.apps.bench.run import _caption, _time, hold_against
+from ellipslice.apps.bench.worker import Here, peak_memory, workers
+from ellipslice.apps.cli import app
+from ellipslice.apps.paper import PROBLEMS, problem
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.paper import PROBLEMS, problem
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.settings import jax_settings
@@ -100,7 +100,7 @@ def test_several_chains_with_both_settings():
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
     """On a GPU, where nobody stores them, updates are as many as ever."""
-    module = importlib.import_module("ellipslice.bench.run")
+    module = importlib.import_module("ellipslice.apps.bench.run")
     asked = []
 
     def advance(updates):
@@ -205,7 +205,7 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
     """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""
     code = """
         import numpy as np
-        from ellipslice.bench.worker import workers
+        from ellipslice.apps.bench.worker import workers
 
         if __name__ == "__main__":
             with workers(["NumPy loop", "ours, host"], "R01", np.zeros(200), 1) as made:

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.cli import ALL_METHODS, ALL_PROBLEMS, app
+from ellipslice.apps.cli import ALL_METHODS, ALL_PROBLEMS, app
+from ellipslice.apps.paper import PROBLEMS, agreement, experiment
+from ellipslice.apps.paper.figures import beyond, ellipse, figure4, figure5, figure6
+from ellipslice.apps.paper.folder import Folder
+from ellipslice.apps.paper.methods import METHODS, set_up
+from ellipslice.apps.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
+from ellipslice.apps.paper.report import report
+from ellipslice.apps.paper.results import summarise
 from ellipslice.data import published_figure6
-from ellipslice.paper import PROBLEMS, agreement, experiment
-from ellipslice.paper.figures import beyond, ellipse, figure4, figure5, figure6
-from ellipslice.paper.folder import Folder
-from ellipslice.paper.methods import METHODS, set_up
-from ellipslice.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
-from ellipslice.paper.report import report
-from ellipslice.paper.results import summarise
 
 EVERY = [Cell(*names) for names in published_figure6()]
 SHORT = Protocol(iterations=1000, seed=5)
