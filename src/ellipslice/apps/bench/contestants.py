@@ -19,8 +19,8 @@ from ellipslice.sampling import sample
 from ellipslice.settings import jax_settings
 
 
-class Outcome(NamedTuple):
-    """What a contestant has to show besides its speed."""
+class Timing(NamedTuple):
+    """What a timed call of a contestant returns; the caller measures the seconds."""
 
     evaluations: int | None = None
     """Of the log-likelihood, in all updates of all chains."""
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     """Log-likelihoods, shape (chains, updates)."""
 
 
-Contestant = Callable[[int], Outcome]
+Contestant = Callable[[int], Timing]
 """Makes that many updates of each chain."""
 
 
@@ -90,7 +90,7 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
 def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Contestant:
     """`sample` as anybody calls it, every draw kept."""
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         tree = sample(
             log_likelihood,
             prior,
@@ -103,7 +103,7 @@ def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engi
             progress=False,
         )
         trace = np.asarray(tree["sample_stats"].dataset["total_log_likelihood"])
-        return Outcome(int(tree.attrs["evaluations"]), trace)
+        return Timing(int(tree.attrs["evaluations"]), trace)
 
     return advance
 
@@ -129,13 +129,13 @@ def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.n
         if chains > 1:
             state = jax.tree.map(lambda part: jnp.broadcast_to(part, (chains, *part.shape)), state)
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         with jax.enable_x64(True):
             keys = jax.random.split(jax.random.key(0), chains * updates)
             _, (_, trace, tried) = jax.block_until_ready(
                 several(state, keys.reshape(chains, updates) if chains > 1 else keys)
             )
-        return Outcome(int(np.asarray(tried).sum()), np.asarray(trace).reshape(chains, updates))
+        return Timing(int(np.asarray(tried).sum()), np.asarray(trace).reshape(chains, updates))
 
     return advance
 
@@ -143,7 +143,7 @@ def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.n
 def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Contestant:
     """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         rng, rows = np.random.default_rng(1), prior.rows
         rank, size = rows.shape
         block, f = block_length(size), start
@@ -169,7 +169,7 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
                     theta = theta_min + rng.random() * (theta_max - theta_min)
                 f, log_l = proposal, value
                 kept[first + i], trace[0, first + i] = f, log_l
-        return Outcome(evaluations, trace)
+        return Timing(evaluations, trace)
 
     return advance
 
@@ -177,12 +177,12 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
 def draws_alone(prior: Dense) -> Contestant:
     """Random numbers and the matrix product, nothing else: no sampler that draws nu so can be faster on one core."""
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
         with blas_beside(1):  # as our engines have it
             for _ in range(0, updates, block):
                 prior.draw(rng, block)
-        return Outcome()
+        return Timing()
 
     return advance
 
@@ -213,13 +213,13 @@ def numpyro_nuts(prior: Dense, log_likelihood: Callable[[Any], Any], start: np.n
         for _ in range(NUTS_WARMUP // NUTS_DRAWS):
             state, _ = several(state)
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         now, traces, evaluations = state, [], 0
         with jax_settings():
             for _ in range(-(-updates // NUTS_DRAWS)):
                 now, (trace, steps) = several(now)
                 traces.append(np.asarray(trace))
                 evaluations += int(np.asarray(steps).sum())
-        return Outcome(evaluations, np.concatenate(traces)[None])
+        return Timing(evaluations, np.concatenate(traces)[None])
 
     return advance

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.apps.bench.contestants import Contestant, Outcome, own_function
+from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
 from ellipslice.apps.paper import Problem
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
 from ellipslice.engines.device_draws import Source
@@ -43,13 +43,13 @@ def device_contestants(problem: Problem, start: np.ndarray, chains: int, double:
 def together(engine: BatchedEngine, start: np.ndarray, chains: int) -> Contestant:
     """One of our engines; of each chain only the last state is kept."""
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         run = engine.run(EllipticalSlice(), 1, range(chains), [State(start, 0.0)] * chains, updates, thin=updates)
         proposals = 0
         while not run.finished:
             run.advance()
             proposals += sum(batch.totals.proposals for batch in run.take())
-        return Outcome(proposals)
+        return Timing(proposals)
 
     return advance
 
@@ -75,13 +75,13 @@ def blackjax_together(
         several = jax.jit(lambda state, key: jax.vmap(chain)(state, jax.random.split(key, chains)))
         state = jax.vmap(kernel.init)(jnp.broadcast_to(jnp.asarray(start), (chains, size)))  # pyright: ignore[reportCallIssue, reportArgumentType]
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         now = state
         with jax_settings(double):
             for number in range(-(-updates // SCAN)):
                 now, _ = several(now, jax.random.key(number))
             jax.block_until_ready(now)
-        return Outcome()
+        return Timing()
 
     return advance
 
@@ -90,12 +90,12 @@ def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
     """Random numbers and the matrix product as our engines make them, nothing else."""
     length = engine.block_length(chains)
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         with jax_settings(engine.double):
             keys = jnp.asarray(chain_keys(1, range(chains)))
             last = [_draw(engine.source, keys, np.uint32(first), length) for first in range(0, updates, length)][-1:]
             jax.block_until_ready(last)
-        return Outcome()
+        return Timing()
 
     return advance
 
@@ -117,10 +117,10 @@ def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Contestant:
             z = jax.random.normal(key, (length * chains, len(rows)), rows.dtype)
             return jax.lax.optimization_barrier(jnp.dot(z, rows, precision="highest"))[-1]
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         with jax_settings(double):
             last = [draw(rows, jax.random.key(first)) for first in range(0, updates, length)][-1:]
             jax.block_until_ready(last)
-        return Outcome()
+        return Timing()
 
     return advance

@@ -23,10 +23,10 @@ PANEL, LINE, EDGE = 2.35, 0.27, 0.75
 def draw(results: Rows, machine: dict[str, Any], path: Path) -> None:
     """Draw results, as `bench.run` has them, into a file."""
     with styled():
-        picture(results, machine).savefig(path)
+        draw_timings(results, machine).savefig(path)
 
 
-def picture(results: Rows, machine: dict[str, Any]) -> Figure:
+def draw_timings(results: Rows, machine: dict[str, Any]) -> Figure:
     """A panel for each problem and number of chains; problems side by side."""
     from matplotlib.figure import Figure
 

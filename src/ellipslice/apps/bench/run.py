@@ -19,7 +19,7 @@ from rich.table import Table
 from ellipslice.apps.bench.contestants import names
 from ellipslice.apps.bench.device import device_contestants
 from ellipslice.apps.bench.picture import draw
-from ellipslice.apps.bench.worker import SHORT, Here, Timed, workers
+from ellipslice.apps.bench.process import SHORT, Here, Timed, workers
 from ellipslice.apps.paper import PROBLEMS, Problem, problem
 from ellipslice.apps.paper.figures import can_draw
 from ellipslice.machine import commit, machine

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ellipslice.apps.cli import bench, demo, explore, fit, look, paper, resume
+from ellipslice.apps.cli import bench, demo, explore, fit, inspect, paper, resume
 from ellipslice.apps.cli.paper import ALL_METHODS, ALL_PROBLEMS
 
 __all__ = ["ALL_METHODS", "ALL_PROBLEMS", "app", "main"]
@@ -47,6 +47,7 @@ def options(
 
 
 for command in (
-    fit.fit, resume.resume, look.summary, look.plot, look.report, demo.demo, explore.explore, paper.paper, bench.bench,
+    fit.fit, resume.resume, inspect.summary, inspect.plot, inspect.report, demo.demo, explore.explore, paper.paper,
+    bench.bench,
 ):  # fmt: skip
     app.command()(command)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ellipslice.apps.cli.saying import readable_errors
+from ellipslice.apps.cli.output import readable_errors
 
 
 def explore(

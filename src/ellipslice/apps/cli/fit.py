@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
 import shutil
@@ -12,18 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ellipslice.apps.cli.saying import (
-    MISTAKE,
-    STOPPED,
+from ellipslice.apps.cli.output import (
+    EXIT_USAGE,
     Decimal,
     Delimiter,
     DropMissing,
     Json,
     Quiet,
-    complain,
-    quoted,
     readable_errors,
     readable_warnings,
+    run,
 )
 
 
@@ -123,54 +120,9 @@ def fit(
     try:
         run(folder, at=elsewhere, json_=json_, quiet=quiet)
     except typer.Exit as left:
-        if left.exit_code == MISTAKE and not folder.store.exists():
+        if left.exit_code == EXIT_USAGE and not folder.store.exists():
             shutil.rmtree(folder.path, ignore_errors=True)  # seen late, but still a mistake: nothing is left
         raise
-
-
-def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = None, json_: bool, quiet: bool) -> None:
-    """Begin or go on, then write everything that is made of the draws, and say what they say."""
-    hint = f"What is drawn is kept: ellipslice resume {quoted(folder.path)}"
-    with readable_errors(hint), readable_warnings(quiet or json_):
-        found = folder.run(draws=draws, until=until, progress=not quiet)
-        if found.tree.attrs["stopped_by"] == "interrupt":
-            complain(f"stopped after {found.tree.attrs['draws']:,} draws of each chain.", hint)
-            raise typer.Exit(code=STOPPED)
-        from ellipslice.apps.fits.predictions import write_predictions
-
-        files = [write_predictions(folder, found, at), *write_picture(folder, found, json_ or quiet)]
-        say(folder, found, json_=json_, quiet=quiet)
-        if not (json_ or quiet):
-            typer.echo("")
-            typer.echo("wrote  " + "  ".join(str(file) for file in files))
-            typer.echo(f"next   ellipslice report {quoted(folder.path)}")
-
-
-def write_picture(folder: Any, found: Any, quiet: bool) -> list[Path]:
-    """The file picture.png, where it can be made."""
-    from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, picture
-    from ellipslice.sampling.journal import replace
-
-    if len(folder.asked.inputs) > MOST_INPUTS:
-        return []
-    try:
-        content = as_png(picture(folder, found))
-    except ImportError as error:
-        if not quiet:
-            typer.echo(f"no picture: {error}", err=True)
-        return []
-    replace(folder.path / "picture.png", content)
-    return [folder.path / "picture.png"]
-
-
-def say(folder: Any, found: Any, *, json_: bool, quiet: bool) -> None:
-    """What the draws say, on the standard output."""
-    if quiet and not json_:
-        return
-    from ellipslice.apps.fits.summary import as_text, summarise
-
-    summary = summarise(folder, found)
-    typer.echo(json.dumps(summary, indent=1, allow_nan=False) if json_ else as_text(summary))
 
 
 def _names(which: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ellipslice.apps.cli.saying import readable_errors
+from ellipslice.apps.cli.output import readable_errors
 
 ALL_PROBLEMS = "R01,R02,R03,R04,R05,R06,R07,R08,R09,R10,USPS,Mine"
 ALL_METHODS = "elliptical,line,neal,control"

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ellipslice.apps.cli.fit import run
-from ellipslice.apps.cli.saying import Decimal, Delimiter, DropMissing, Json, Quiet, RunPath, readable_errors
+from ellipslice.apps.cli.output import Decimal, Delimiter, DropMissing, Json, Quiet, RunPath, readable_errors, run
 
 
 def resume(

@@ -20,7 +20,7 @@ MOST_INPUTS = 2
 BLUE, GREY = "#1b6ca8", "#8a929c"
 
 
-def picture(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
+def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
     """The fit: a curve with its intervals, or two maps."""
     figure_class = _figure_class()
     inputs = folder.asked.inputs

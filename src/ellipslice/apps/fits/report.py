@@ -9,7 +9,7 @@ from typing import Any
 
 from ellipslice.apps.fits.folder import RunFolder
 from ellipslice.apps.fits.model import DEVIATION
-from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, picture, traces
+from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit, traces
 from ellipslice.apps.fits.summary import judgement, short, summarise
 from ellipslice.gp import Fit
 from ellipslice.sampling.journal import replace
@@ -49,7 +49,7 @@ def page(folder: RunFolder, fit: Fit) -> str:
     parts = [
         f"<h1>{escape(settings['data']['file'])}</h1>",
         f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {many}</p>',
-        _picture(picture(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
+        _picture(draw_fit(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
         "<h2>Can it be used?</h2>",
         f'<p class="verdict {"good" if found["good"] else "poor"}">',
         "<br>".join(escape(line) for line in found["verdict"]),

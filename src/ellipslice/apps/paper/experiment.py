@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from ellipslice.apps.paper.figures import can_draw, draw_figures
 from ellipslice.apps.paper.folder import Folder, write
-from ellipslice.apps.paper.protocol import Cell, Outcome, Protocol, run_together
+from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, run_together
 from ellipslice.apps.paper.report import report
 from ellipslice.apps.paper.results import Result, as_json, summarise, together
 from ellipslice.engines.threads import cores, use_cores
@@ -79,7 +79,7 @@ def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Proto
                 console.print(line(together(cell, folder.outcomes(cell), protocol)))
 
 
-def made(cell: Cell, runs: Sequence[int], protocol: Protocol, pool: Callable[[], Pool]) -> Iterator[list[Outcome]]:
+def made(cell: Cell, runs: Sequence[int], protocol: Protocol, pool: Callable[[], Pool]) -> Iterator[list[RunOutcome]]:
     """The runs of a cell as they are finished."""
     on_gpu = cell.method == "elliptical" and jax.default_backend() == "gpu"
     if runs and not on_gpu and (cell.method == "control" or CORES > FEW):

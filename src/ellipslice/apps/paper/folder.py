@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from ellipslice.apps.paper.protocol import Cell, Outcome, Protocol
+from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome
 from ellipslice.machine import version
 
 
@@ -38,12 +38,12 @@ class Folder:
         """Whether that run is finished."""
         return self._file(cell, run).exists()
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunOutcome) -> None:
         """Keep a finished run."""
         file = self._file(Cell(outcome.problem, outcome.method), outcome.run)
         write(file, json.dumps(asdict(outcome)) + "\n")
 
-    def outcomes(self, cell: Cell | None = None) -> list[Outcome]:
+    def outcomes(self, cell: Cell | None = None) -> list[RunOutcome]:
         """All finished runs, or those of a cell."""
         pattern = "*.json" if cell is None else f"{cell.problem}-{cell.method}-*.json"
         return [read(file) for file in sorted(self._runs.glob(pattern))]
@@ -69,10 +69,10 @@ def write(file: Path, text: str) -> None:
     unfinished.replace(file)
 
 
-def read(file: Path) -> Outcome:
+def read(file: Path) -> RunOutcome:
     """A finished run."""
     try:
         noted = json.loads(file.read_text(encoding="utf8"))
-        return Outcome(**{**noted, "trace": tuple(noted["trace"])})
+        return RunOutcome(**{**noted, "trace": tuple(noted["trace"])})
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is not a finished run ({error}). Delete it, and it will be made again.") from None

@@ -42,7 +42,7 @@ BEYOND = ("recentred", "nuts")
 JITTER = 1e-9
 
 
-class Setup(NamedTuple):
+class MethodSetup(NamedTuple):
     """How chains are run."""
 
     prior: Dense
@@ -53,7 +53,7 @@ class Setup(NamedTuple):
     """Iterations that one update stands for."""
 
 
-def set_up(name: str, method: str, *, start: int, seed: int) -> Setup:
+def set_up(name: str, method: str, *, start: int, seed: int) -> MethodSetup:
     """A method on a problem.
 
     Parameters
@@ -69,18 +69,18 @@ def set_up(name: str, method: str, *, start: int, seed: int) -> Setup:
         return with_controls(problem(name), seed)
     initial = None if name in ("USPS", "Mine") else shared_start(name, start)
     if method in BEYOND:
-        return Setup(prior(name, 0.0), (nuts if method == "nuts" else recentred)(name, start), initial)
+        return MethodSetup(prior(name, 0.0), (nuts if method == "nuts" else recentred)(name, start), initial)
     moves = {"elliptical": EllipticalSlice(), "line": LineSlice(), "neal": NealMetropolis(neal_step(name))}
-    return Setup(prior(name, 0.0 if method == "elliptical" else JITTER), moves[method], initial)
+    return MethodSetup(prior(name, 0.0 if method == "elliptical" else JITTER), moves[method], initial)
 
 
-def with_controls(one: Problem, seed: int) -> Setup:
+def with_controls(one: Problem, seed: int) -> MethodSetup:
     """Control inputs found as the authors did: they grow until 10 % of the variance is left, and until all move."""
     bare = prior(one.name, 0.0)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "some of the")  # in many dimensions they hardly move: the paper's finding
         tuned = tune_controls(one.kernel, one.inputs, one.likelihood, bare, seed=seed)
-    return Setup(bare, tuned.move, tuned.initial, len(tuned.move.controls))
+    return MethodSetup(bare, tuned.move, tuned.initial, len(tuned.move.controls))
 
 
 @cache

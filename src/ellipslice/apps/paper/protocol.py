@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ellipslice.apps.paper.methods import BEYOND, METHODS, Setup, set_up
+from ellipslice.apps.paper.methods import BEYOND, METHODS, MethodSetup, set_up
 from ellipslice.apps.paper.problems import PROBLEMS, problem
 from ellipslice.diagnostics import effective_size
 from ellipslice.machine import machine
@@ -64,7 +64,7 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What is noted of one run."""
 
     problem: str
@@ -115,7 +115,7 @@ def quick_cells() -> list[Cell]:
     return [*some, Cell("R01", "control"), Cell("Mine", "control")]
 
 
-def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Outcome]:
+def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[RunOutcome]:
     """Some runs of a cell, by their numbers, side by side on the machine's cores.
 
     A run's numbers do not depend on which others are made with it, but for its share of the time.
@@ -128,7 +128,7 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ou
     elapsed = (time.perf_counter() - began[1]) / len(runs)
     traces = statistics["total_log_likelihood"][:, burn_in:]
     return [
-        Outcome(
+        RunOutcome(
             *cell,
             run=run,
             effective=float(effective_size(trace)),
@@ -146,7 +146,7 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ou
 
 
 def run_chains(
-    cell: Cell, setup: Setup, runs: Sequence[int], updates: int, seed: int, precision: str
+    cell: Cell, setup: MethodSetup, runs: Sequence[int], updates: int, seed: int, precision: str
 ) -> tuple[str, dict[str, np.ndarray]]:
     """The engine, and statistics of every update from the first on, for burn-in is counted; shape (runs, updates)."""
     with warnings.catch_warnings():

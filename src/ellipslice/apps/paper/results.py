@@ -11,7 +11,7 @@ from typing import Any
 
 from ellipslice.apps.paper.methods import BEYOND, METHODS
 from ellipslice.apps.paper.problems import PROBLEMS
-from ellipslice.apps.paper.protocol import Cell, Outcome, Protocol
+from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome
 from ellipslice.data import published_figure6
 
 FULL = 100_000
@@ -70,16 +70,16 @@ class Result:
 Results = Mapping[Cell, Result]
 
 
-def summarise(outcomes: Sequence[Outcome], protocol: Protocol) -> dict[Cell, Result]:
+def summarise(outcomes: Sequence[RunOutcome], protocol: Protocol) -> dict[Cell, Result]:
     """Runs put together, in the order of the paper's Figure 6."""
-    by_cell: defaultdict[Cell, list[Outcome]] = defaultdict(list)
+    by_cell: defaultdict[Cell, list[RunOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_cell[Cell(outcome.problem, outcome.method)].append(outcome)
     order = [Cell(name, method) for name in PROBLEMS for method in (*METHODS, *BEYOND)]
     return {cell: together(cell, by_cell[cell], protocol) for cell in order if cell in by_cell}
 
 
-def together(cell: Cell, outcomes: Sequence[Outcome], protocol: Protocol) -> Result:
+def together(cell: Cell, outcomes: Sequence[RunOutcome], protocol: Protocol) -> Result:
     """The runs of one cell."""
     scale, iterations = FULL / protocol.iterations, protocol.iterations + protocol.burn_in
     counts = [outcome.controls for outcome in outcomes if outcome.controls is not None]

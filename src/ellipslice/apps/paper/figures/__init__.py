@@ -10,7 +10,7 @@ from ellipslice.apps.paper.figures.bars import beyond, figure6
 from ellipslice.apps.paper.figures.ellipse import figure3
 from ellipslice.apps.paper.figures.style import styled
 from ellipslice.apps.paper.figures.traces import figure4, figure5
-from ellipslice.apps.paper.protocol import Outcome
+from ellipslice.apps.paper.protocol import RunOutcome
 from ellipslice.apps.paper.results import Results
 
 __all__ = ["beyond", "can_draw", "draw_figures", "figure3", "figure4", "figure5", "figure6"]
@@ -21,7 +21,7 @@ def can_draw() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def draw_figures(folder: Path, results: Results, outcomes: Sequence[Outcome]) -> list[str]:
+def draw_figures(folder: Path, results: Results, outcomes: Sequence[RunOutcome]) -> list[str]:
     """Draw what the runs suffice for; the names of the files."""
     with styled():
         figures = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ellipslice.apps.paper.figures.style import COLOURS, GREY, NAMES, bare
-from ellipslice.apps.paper.protocol import Outcome
+from ellipslice.apps.paper.protocol import RunOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,18 +20,18 @@ SLIP = (
 )
 
 
-def figure4(outcomes: Sequence[Outcome]) -> Figure | None:
+def figure4(outcomes: Sequence[RunOutcome]) -> Figure | None:
     """The first 1,000 iterations on R01; None unless elliptical slices were run there."""
     return traces(outcomes, "R01", 1_000, 3, "Figure 4   Log-likelihood, 1-dimensional regression", "")
 
 
-def figure5(outcomes: Sequence[Outcome]) -> Figure | None:
+def figure5(outcomes: Sequence[RunOutcome]) -> Figure | None:
     """The first 10,000 iterations on R10; None unless elliptical slices were run there."""
     return traces(outcomes, "R10", 10_000, 71, "Figure 5   Log-likelihood, 10-dimensional regression", SLIP)
 
 
 def traces(
-    outcomes: Sequence[Outcome], problem: str, iterations: int, usual: int, title: str, note: str
+    outcomes: Sequence[RunOutcome], problem: str, iterations: int, usual: int, title: str, note: str
 ) -> Figure | None:
     """A panel for each method: a point after every sweep over the M control variables, and after every M iterations.
 

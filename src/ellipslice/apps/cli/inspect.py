@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ellipslice.apps.cli.fit import say
-from ellipslice.apps.cli.saying import Json, Quiet, RunPath, readable_errors, readable_warnings
+from ellipslice.apps.cli.output import Json, Quiet, RunPath, print_summary, readable_errors, readable_warnings
 
 
 def summary(folder: RunPath, json_: Json = False) -> None:
@@ -19,7 +18,7 @@ def summary(folder: RunPath, json_: Json = False) -> None:
     ellipslice summary run --json | jq .parameters.lengthscale.mean
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet=json_):
-        say(*_opened(folder), json_=json_, quiet=False)
+        print_summary(*_opened(folder), json_=json_, quiet=False)
 
 
 def plot(
@@ -37,7 +36,7 @@ def plot(
     ellipslice plot run --what latent --out latent.pdf
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet):
-        from ellipslice.apps.fits.picture import MOST_INPUTS, picture
+        from ellipslice.apps.fits.picture import MOST_INPUTS, draw_fit
 
         path = folder / "picture.png" if out is None else out
         if path.suffix.lower() not in (".png", ".pdf", ".svg"):
@@ -45,7 +44,7 @@ def plot(
         opened, fit = _opened(folder)
         if len(opened.asked.inputs) > MOST_INPUTS:
             raise ValueError(f"there are {len(opened.asked.inputs)} inputs, and a picture has one or two.")
-        figure = picture(opened, fit, what)
+        figure = draw_fit(opened, fit, what)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         _wrote(path, quiet)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from ellipslice.apps.bench.contestants import FAST, FLOOR, Contestant, Outcome, make
+from ellipslice.apps.bench.contestants import FAST, FLOOR, Contestant, Timing, make
 from ellipslice.apps.paper import problem
 from ellipslice.diagnostics import effective_size
 from ellipslice.fast_cpu import fast_cpu
@@ -49,19 +49,19 @@ class Here:
 
     def __init__(self, advance: Contestant, chains: int):
         self._advance, self._chains = advance, chains
-        self._updates, self._outcome = 0, Outcome()
+        self._updates, self._timing = 0, Timing()
 
     def time(self, updates: int) -> float:
-        self._outcome = Outcome()  # its memory is free for the next
+        self._timing = Timing()  # its memory is free for the next
         began = time.perf_counter()
         outcome = self._advance(updates)
         seconds = time.perf_counter() - began
-        self._updates, self._outcome = updates, outcome
+        self._updates, self._timing = updates, outcome
         return seconds
 
     def beyond_speed(self) -> dict[str, float]:
         told: dict[str, float] = {}
-        evaluations, trace = self._outcome
+        evaluations, trace = self._timing
         if evaluations is not None:
             told["evaluations_per_update"] = evaluations / (self._chains * self._updates)
         if trace is not None and self._updates >= SHORT:
