@@ -10,12 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice import Dense, Prior, sample
 from ellipslice.apps.paper import Problem
 from ellipslice.engines.threads import blas_beside
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
 from ellipslice.noise import block_length
-from ellipslice.priors import Dense, Prior
-from ellipslice.sampling import sample
 from ellipslice.settings import jax_settings
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice import Dense
 from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
 from ellipslice.apps.paper import Problem
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
@@ -17,7 +18,6 @@ from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_noise import chain_keys, update_keys
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
-from ellipslice.priors import Dense
 from ellipslice.settings import jax_settings
 
 SCAN = 64

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from ellipslice import fast_cpu
 from ellipslice.apps.bench.contestants import FAST, FLOOR, Contestant, Timing, make
 from ellipslice.apps.paper import problem
 from ellipslice.diagnostics import effective_size
-from ellipslice.fast_cpu import fast_cpu
 
 SHORT = 256
 """Updates of a chain that are too few to say what an effective draw costs."""

@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ellipslice import Dense, sample
 from ellipslice.apps.bench.contestants import names
 from ellipslice.apps.bench.device import device_contestants
 from ellipslice.apps.bench.picture import draw
@@ -23,8 +24,6 @@ from ellipslice.apps.bench.process import SHORT, Here, Timed, workers
 from ellipslice.apps.paper import PROBLEMS, Problem, problem
 from ellipslice.apps.paper.figures import can_draw
 from ellipslice.machine import commit, machine
-from ellipslice.priors import Dense
-from ellipslice.sampling import sample
 from ellipslice.undocumented import ITEMS, degraded
 
 WIDTH = 132

@@ -33,9 +33,9 @@ def resume(
     ellipslice resume run --at new_inputs.csv
     """  # noqa: D301  click reads the \b
     with readable_errors():
+        from ellipslice import Until
         from ellipslice.apps.fits.folder import open_folder
         from ellipslice.apps.fits.table import Table
-        from ellipslice.sampling.until import Until
 
         opened = open_folder(folder)
         elsewhere = None

@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ellipslice import Dense, tune_controls, tune_hamiltonian
 from ellipslice.apps.paper.problems import PROBLEMS, Problem, problem
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, LineSlice, Move, NealMetropolis, Recentred
 from ellipslice.posterior import Posterior
-from ellipslice.priors import Dense
 from ellipslice.references import fit_reference
 from ellipslice.sampling.start import prior_starts
-from ellipslice.tuning import tune_controls, tune_hamiltonian
 
 METHODS = ("elliptical", "line", "neal", "control")
 BEYOND = ("recentred", "nuts")

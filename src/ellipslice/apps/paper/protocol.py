@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ellipslice import sample
 from ellipslice.apps.paper.methods import BEYOND, METHODS, MethodSetup, set_up
 from ellipslice.apps.paper.problems import PROBLEMS, problem
 from ellipslice.diagnostics import effective_size
 from ellipslice.machine import machine
-from ellipslice.sampling import sample
 
 NO_RESULT = ("USPS", "control")
 """Left out, as in the paper, where it "ran exceedingly slowly" without "any meaningful results"."""
