@@ -19,8 +19,8 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 import ellipslice as es
+from ellipslice.apps.paper.problems import NOISE, PROBLEMS, problem
 from ellipslice.machine import machine
-from ellipslice.paper.problems import NOISE, PROBLEMS, problem
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import ellipslice as es
-from ellipslice.bench.contestants import numpy_loop
+from ellipslice.apps.bench.contestants import numpy_loop
 from ellipslice.engines.host import HostEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior

@@ -24,13 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 from structured_priors import STRUCTURES, dense
 
-from ellipslice.bench.contestants import Contestant, Outcome, blackjax, ours, own_function
-from ellipslice.bench.worker import Here
+from ellipslice.apps.bench.contestants import Contestant, Timing, blackjax, ours, own_function
+from ellipslice.apps.bench.process import Here
+from ellipslice.apps.paper import Problem, problem
+from ellipslice.apps.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
 from ellipslice.likelihoods import Poisson
 from ellipslice.machine import machine
 from ellipslice.noise import block_length
-from ellipslice.paper import Problem, problem
-from ellipslice.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
 from ellipslice.priors import Dense, Prior
 
 HERE = Path(__file__).parent
@@ -140,10 +140,10 @@ def in_groups(log_likelihood: Any, prior: Prior, chains: int) -> Contestant:
     groups = [ours(log_likelihood, prior, np.zeros(prior.size), min(chains, GROUP))]
     groups *= -(-chains // GROUP)
 
-    def advance(updates: int) -> Outcome:
+    def advance(updates: int) -> Timing:
         for group in groups:
             group(updates)
-        return Outcome()
+        return Timing()
 
     return advance
 

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.bench.contestants import blackjax, own_function
+from ellipslice.apps.bench.contestants import blackjax, own_function
+from ellipslice.apps.paper import problem
 from ellipslice.diagnostics import effective_size
 from ellipslice.machine import machine
-from ellipslice.paper import problem
 
 DRAWS = {"USPS": 100_000}
 """Of our chain, where it is not 200,000: some seconds, beside which the fit is short."""

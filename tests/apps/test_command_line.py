@@ -21,10 +21,10 @@ from scipy import special, stats
 from typer.testing import CliRunner
 
 import ellipslice as es
-from ellipslice.cli import app
-from ellipslice.fits.folder import open_folder
-from ellipslice.fits.model import Data, Problem
-from ellipslice.fits.settings import LIKELIHOODS, Asked
+from ellipslice.apps.cli import app
+from ellipslice.apps.fits.folder import open_folder
+from ellipslice.apps.fits.model import Data, Problem
+from ellipslice.apps.fits.settings import LIKELIHOODS, Asked
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -200,7 +200,7 @@ def test_every_kernel_of_two_inputs(kernel, table):
         ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, lengthscale=(0.5, 3.0), noise=1.0, draws=1,
     )  # fmt: skip
     data = pd.read_csv(table)
-    from ellipslice.fits.model import Data
+    from ellipslice.apps.fits.model import Data
 
     problem = Problem(asked, Data(data[["lon", "lat"]].to_numpy(), data.value.to_numpy()))
     points = problem._data.points
@@ -227,7 +227,7 @@ def test_every_kernel_of_two_inputs(kernel, table):
     ],
 )
 def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
-    from ellipslice.fits.model import Data
+    from ellipslice.apps.fits.model import Data
 
     data = pd.read_csv(table)
     problem = Problem(Asked(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy()))
@@ -334,7 +334,7 @@ def _complete(journal):
 
 def command(*arguments):
     """The command line in a process of its own."""
-    program = "from ellipslice.cli import main; main()"
+    program = "from ellipslice.apps.cli import main; main()"
     return [sys.executable, "-c", program, *map(str, arguments)]
 
 
@@ -373,7 +373,7 @@ def test_a_mistake_leaves_nothing(table, tmp_path):
 
 
 def test_a_mistake_seen_late_leaves_nothing_either(table, tmp_path, monkeypatch):
-    from ellipslice.fits import model
+    from ellipslice.apps.fits import model
 
     def refused(self, *_, **__):
         raise ValueError("the kernel has no positive definite covariance")
@@ -514,9 +514,9 @@ def test_the_command_line_as_a_module(tmp_path):
 
 def test_names_that_a_terminal_cannot_show(monkeypatch, tmp_path):
     """Letters of files and columns that the terminal's encoding lacks are escaped, and nothing is raised."""
-    from ellipslice.cli import main
+    from ellipslice.apps.cli import main
 
-    monkeypatch.setattr("ellipslice.explore.show", lambda out, browser: f"wrote {out}")
+    monkeypatch.setattr("ellipslice.apps.explore.show", lambda out, browser: f"wrote {out}")
     for encoding in ("ascii", "latin-1"):
         shown = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         monkeypatch.setattr(sys, "stdout", shown)

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.cli import app
-from ellipslice.fits.model import Data, Problem
-from ellipslice.fits.settings import Asked
+from ellipslice.apps.cli import app
+from ellipslice.apps.fits.model import Data, Problem
+from ellipslice.apps.fits.settings import Asked
 
 pytest.importorskip("zarr")
 mpl.use("Agg")

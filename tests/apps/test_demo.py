@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
-from ellipslice.cli import app
+from ellipslice.apps.cli import app
 
 SMALL = ["--draws", "60", "--warmup", "20", "--thin", "1", "--chains", "2", "--seed", "3"]
 

@@ -7,8 +7,8 @@ import webbrowser
 
 from typer.testing import CliRunner
 
-from ellipslice.cli import app
-from ellipslice.explore import page
+from ellipslice.apps.cli import app
+from ellipslice.apps.explore import page
 from explored import FOLDER
 
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.cli import ALL_METHODS, ALL_PROBLEMS, app
+from ellipslice.apps.cli import ALL_METHODS, ALL_PROBLEMS, app
+from ellipslice.apps.paper import PROBLEMS, agreement, experiment
+from ellipslice.apps.paper.figures import beyond, ellipse, figure4, figure5, figure6
+from ellipslice.apps.paper.folder import Folder
+from ellipslice.apps.paper.methods import METHODS, set_up
+from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, cells, run_together, seed_of
+from ellipslice.apps.paper.report import report
+from ellipslice.apps.paper.results import summarise
 from ellipslice.data import published_figure6
-from ellipslice.paper import PROBLEMS, agreement, experiment
-from ellipslice.paper.figures import beyond, ellipse, figure4, figure5, figure6
-from ellipslice.paper.folder import Folder
-from ellipslice.paper.methods import METHODS, set_up
-from ellipslice.paper.protocol import Cell, Outcome, Protocol, cells, run_together, seed_of
-from ellipslice.paper.report import report
-from ellipslice.paper.results import summarise
 
 EVERY = [Cell(*names) for names in published_figure6()]
 SHORT = Protocol(iterations=1000, seed=5)
@@ -60,7 +60,7 @@ def test_one_folder_has_everything(finished):
 def test_other_methods_have_a_figure_of_their_own(finished, tmp_path):
     _, out = finished
     assert not (out / "beyond.png").exists()
-    outcomes = [Outcome("R01", method, 0, 50.0, 2000, 2000, 1.0, 1.0, -50.0, None, "", []) for method in METHODS]
+    outcomes = [RunOutcome("R01", method, 0, 50.0, 2000, 2000, 1.0, 1.0, -50.0, None, "", []) for method in METHODS]
     assert beyond(summarise(outcomes, SHORT)) is None
     more = [*outcomes, replace(outcomes[0], method="recentred", effective=500.0)]
     drawn = beyond(summarise(more, SHORT))
@@ -272,14 +272,14 @@ def test_methods_beyond_the_paper_draw_from_the_same_posterior(method, least, mo
 # --- figures and report, of runs made up ----------------------------------------------------------------------------
 
 
-def outcome(cell: Cell, run: int, scale: float = 1.0) -> Outcome:
+def outcome(cell: Cell, run: int, scale: float = 1.0) -> RunOutcome:
     """What the paper says of a cell, a little more in odd runs and less in even ones; times a number."""
     theirs = published_figure6()[cell]
     effective = theirs.effective * scale * (1.01 if run % 2 else 0.99) / 100
     count = round(theirs.evaluations * 1100 * scale)
     controls = 5 if cell.method == "control" else None
     trace = tuple(np.linspace(-40, -30, 200 if controls else 1000).tolist()) if run == 0 else ()
-    return Outcome(*cell, run, effective, count, count, theirs.seconds / 100, 1.0, -35.0, controls, "here", trace)
+    return RunOutcome(*cell, run, effective, count, count, theirs.seconds / 100, 1.0, -35.0, controls, "here", trace)
 
 
 def made_up(scale=lambda cell: 1.0):

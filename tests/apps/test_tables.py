@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ellipslice.fits.folder import begin, open_folder
-from ellipslice.fits.settings import Asked, as_named
-from ellipslice.fits.table import INPUTS, LABELS, Table
+from ellipslice.apps.fits.folder import begin, open_folder
+from ellipslice.apps.fits.settings import Asked, as_named
+from ellipslice.apps.fits.table import INPUTS, LABELS, Table
 
 ROWS = "time,count\n1.5,3\n2.5,0\n4.0,7\n"
 

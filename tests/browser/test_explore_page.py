@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ellipslice.explore import page
+from ellipslice.apps.explore import page
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 

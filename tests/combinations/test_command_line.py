@@ -23,8 +23,8 @@ from scipy import optimize, special, stats
 from typer.testing import CliRunner
 
 from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
-from ellipslice.cli import app
-from ellipslice.fits.folder import open_folder
+from ellipslice.apps.cli import app
+from ellipslice.apps.fits.folder import open_folder
 from statistical.monte_carlo import compare
 from stores import assert_same_stores
 

@@ -18,7 +18,7 @@ MODULES = (
     "ellipslice",
     "ellipslice.data",
     "ellipslice.diagnostics",
-    "ellipslice.explore",
+    "ellipslice.apps.explore",
     "ellipslice.gp",
     "ellipslice.interop.blackjax",
     "ellipslice.interop.numpyro",

@@ -84,7 +84,7 @@ def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     """Its commands do what the page says of them."""
     from typer.testing import CliRunner
 
-    from ellipslice.cli import app
+    from ellipslice.apps.cli import app
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coal_by_year.csv").write_bytes((README.parent / "examples" / "coal_by_year.csv").read_bytes())

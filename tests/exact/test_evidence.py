@@ -12,10 +12,10 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, norm
 
 import ellipslice as es
+from ellipslice.apps.paper.problems import synthetic
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, Probit, StudentT
 from ellipslice.marginal.annealing import Schedule, next_power, systematic
 from ellipslice.marginal.result import agreement, mean_of, weighted_mean
-from ellipslice.paper.problems import synthetic
 
 RNG = np.random.default_rng(5)
 

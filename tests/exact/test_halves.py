@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ellipslice.apps.paper import problem
 from ellipslice.engines.device_draws import HalvesProduct
 from ellipslice.engines.device_normals import WHOLE_SD, whole_normals
 from ellipslice.engines.halves import _round, in_halves
-from ellipslice.paper import problem
 from ellipslice.priors import Dense
 from ellipslice.settings import jax_settings
 

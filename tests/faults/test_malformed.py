@@ -27,8 +27,8 @@ from tinygp import kernels
 from typer.testing import CliRunner
 
 import ellipslice as es
-from ellipslice.cli import app
-from ellipslice.fits.folder import open_folder
+from ellipslice.apps.cli import app
+from ellipslice.apps.fits.folder import open_folder
 from ellipslice.gp import LatentGP
 from ellipslice.sampling.journal import sealed
 from ellipslice.sampling.reading import open_tree

@@ -12,8 +12,8 @@ import pytest
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.fits.model import Data, Problem
-from ellipslice.fits.settings import Asked
+from ellipslice.apps.fits.model import Data, Problem
+from ellipslice.apps.fits.settings import Asked
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 

@@ -63,7 +63,7 @@ def signature(function: Any) -> str:
 def _commands() -> Iterator[str]:
     from typer.main import get_command
 
-    from ellipslice.cli import app
+    from ellipslice.apps.cli import app
 
     for name, command in sorted(get_command(app).commands.items()):  # type: ignore[attr-defined]
         parts = (" / ".join(sorted([*each.opts, *each.secondary_opts])) for each in command.params)

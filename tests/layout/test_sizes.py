@@ -21,7 +21,7 @@ LONG_FILES = {
     "engines/compiled.py",
     "engines/fused.py",
     "engines/host.py",
-    "fits/model.py",
+    "apps/fits/model.py",
     "gp/estimators.py",
     "gp/model.py",
     "gp/sweep.py",
@@ -44,9 +44,9 @@ LONG_FUNCTIONS = {
 }
 
 MANY_PARAMETERS = {
-    "cli/bench.py: bench",
-    "cli/fit.py: fit",
-    "cli/resume.py: resume",
+    "apps/cli/bench.py: bench",
+    "apps/cli/fit.py: fit",
+    "apps/cli/resume.py: resume",
     "engines/barrier_free.py: barrier_free_block",
     "engines/base.py: Engine.run",
     "engines/batched.py: BatchedEngine.run",

@@ -127,7 +127,7 @@ import ellipslice as es
 precision = scipy.sparse.diags([2.0, -0.9, -0.9], [0, 1, -1], shape=(20, 20)).tocsc()
 es.SparsePrecision(precision, cholesky="cholmod").draw(np.random.default_rng(1), 2)
 """,
-    "all": "import ellipslice.interop.blackjax, ellipslice.interop.numpyro, ellipslice.interop.pymc, ellipslice.fits",
+    "all": "import ellipslice.apps.fits\nfrom ellipslice.interop import blackjax, numpyro, pymc",
 }
 
 WITHOUT: dict[str, str] = {
@@ -144,7 +144,7 @@ es.sample(lambda f: 0.0, es.Diagonal(np.ones(3)), store="run.zarr")
     "fit": """
 import sys
 from pathlib import Path
-from ellipslice.cli import main
+from ellipslice.apps.cli import main
 Path("data.csv").write_text("x,y\\n1,2\\n2,3\\n")
 sys.argv = ["ellipslice", "fit", "data.csv", "-x", "x", "-y", "y"]
 main()

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.stats import multivariate_normal
 
 import ellipslice as es
-from ellipslice.paper.problems import synthetic
+from ellipslice.apps.paper.problems import synthetic
 from statistical.calibrated_evidence import NOISE, SIGMA, Y, check_calibrated
 from statistical.monte_carlo import LIMIT, SEED
 

@@ -1,0 +1,224 @@
+"""What is timed: each makes a number of updates of a number of chains, and keeps every state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice import Dense, Prior, sample
+from ellipslice.apps.paper import Problem
+from ellipslice.engines.threads import blas_beside
+from ellipslice.likelihoods import Gaussian, Logistic, Poisson
+from ellipslice.noise import block_length
+from ellipslice.settings import jax_settings
+
+
+class Timing(NamedTuple):
+    """What a timed call of a contestant returns; the caller measures the seconds."""
+
+    evaluations: int | None = None
+    """Of the log-likelihood, in all updates of all chains."""
+    trace: np.ndarray | None = None
+    """Log-likelihoods, shape (chains, updates)."""
+
+
+Contestant = Callable[[int], Timing]
+"""Makes that many updates of each chain."""
+
+
+FAST = " + fast_cpu"
+"""The end of the names of those whose process begins with `es.fast_cpu()`."""
+
+FLOOR = "floor: draws alone"
+"""Its process begins so too, or others might get below it."""
+
+TOGETHER = ("blackjax", "ours, own function", "ours, ready-made")
+"""Who can run several chains."""
+
+
+def names(chains: int, nuts: bool = False) -> list[str]:
+    """All contestants on a CPU; the first is the one that others are compared with."""
+    several = [name + setting for name in TOGETHER for setting in ("", FAST)]
+    if chains > 1:
+        return several
+    return [*several, *(["NUTS (NumPyro)"] if nuts else []), "ours, host", "NumPy loop", FLOOR]
+
+
+def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Contestant:
+    """A contestant by its name, less `FAST`."""
+    prior, own = Dense(problem.covariance), own_function(problem)
+    match name:
+        case "blackjax":
+            return blackjax(problem, own(jnp), start, chains)
+        case "ours, own function":
+            return ours(own(jnp), prior, start, chains)
+        case "ours, ready-made":
+            return ours(problem.likelihood, prior, start, chains)
+        case "NUTS (NumPyro)":
+            return numpyro_nuts(prior, own(jnp), start)
+        case "ours, host":
+            return ours(own(np), prior, start, chains, "host")
+        case "NumPy loop":
+            return numpy_loop(prior, own(np), start)
+    if name == FLOOR:
+        return draws_alone(prior)
+    raise ValueError(f"there is no contestant {name!r}.")
+
+
+def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
+    """The log-likelihood as a user would write it, with NumPy or with jax.numpy."""
+    likelihood = problem.likelihood
+    y = np.asarray(likelihood.y)
+    if isinstance(likelihood, Gaussian):
+        sigma = float(likelihood.sigma)
+        constant = -0.5 * len(y) * math.log(2 * math.pi * sigma**2)
+        return lambda xp: lambda f: constant - 0.5 * xp.sum((y - f) ** 2) / sigma**2
+    if isinstance(likelihood, Poisson):
+        offset, constant = float(likelihood.offset), -float(np.sum(likelihood.log_factorial))
+        return lambda xp: lambda f: constant + xp.sum(y * (f + offset) - xp.exp(f + offset))
+    if isinstance(likelihood, Logistic):
+        return lambda xp: lambda f: -xp.sum(xp.logaddexp(0.0, -y * f))
+    raise TypeError(f"no plain function for {likelihood!r}.")
+
+
+def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Contestant:
+    """`sample` as anybody calls it, every draw kept."""
+
+    def advance(updates: int) -> Timing:
+        tree = sample(
+            log_likelihood,
+            prior,
+            draws=updates,
+            warmup=0,
+            chains=chains,
+            seed=1,
+            initial=start,
+            engine=engine,
+            progress=False,
+        )
+        trace = np.asarray(tree["sample_stats"].dataset["total_log_likelihood"])
+        return Timing(int(tree.attrs["evaluations"]), trace)
+
+    return advance
+
+
+def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int) -> Contestant:
+    """BlackJAX's elliptical slice sampler, `vmap` over chains, with the jitter it needs."""
+    import blackjax
+
+    size = len(start)
+    with jax.enable_x64(True):
+        covariance = jnp.asarray(problem.covariance + 1e-9 * np.eye(size))
+        kernel = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=covariance)
+
+        def chain(state: Any, keys: Any) -> Any:
+            def one(state: Any, key: Any) -> Any:
+                state, info = kernel.step(key, state)
+                return state, (state.position, state.logdensity, info.subiter)  # pyright: ignore[reportAttributeAccessIssue]
+
+            return jax.lax.scan(one, state, keys)
+
+        several = jax.jit(jax.vmap(chain) if chains > 1 else chain)
+        state = kernel.init(jnp.asarray(start))  # pyright: ignore[reportCallIssue]
+        if chains > 1:
+            state = jax.tree.map(lambda part: jnp.broadcast_to(part, (chains, *part.shape)), state)
+
+    def advance(updates: int) -> Timing:
+        with jax.enable_x64(True):
+            keys = jax.random.split(jax.random.key(0), chains * updates)
+            _, (_, trace, tried) = jax.block_until_ready(
+                several(state, keys.reshape(chains, updates) if chains > 1 else keys)
+            )
+        return Timing(int(np.asarray(tried).sum()), np.asarray(trace).reshape(chains, updates))
+
+    return advance
+
+
+def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Contestant:
+    """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
+
+    def advance(updates: int) -> Timing:
+        rng, rows = np.random.default_rng(1), prior.rows
+        rank, size = rows.shape
+        block, f = block_length(size), start
+        log_l = float(log_likelihood(f))
+        kept, trace, evaluations = np.empty((updates, size)), np.empty((1, updates)), 0
+        for first in range(0, updates, block):
+            nus = rng.standard_normal((block, rank)) @ rows
+            levels = rng.standard_exponential(block).tolist()
+            for i in range(min(block, updates - first)):
+                nu, log_y = nus[i], log_l - levels[i]
+                theta = 2 * math.pi * rng.random()
+                theta_min, theta_max = theta - 2 * math.pi, theta
+                while True:
+                    proposal = f * math.cos(theta) + nu * math.sin(theta)
+                    value = float(log_likelihood(proposal))
+                    evaluations += 1
+                    if value > log_y:
+                        break
+                    if theta < 0:
+                        theta_min = theta
+                    else:
+                        theta_max = theta
+                    theta = theta_min + rng.random() * (theta_max - theta_min)
+                f, log_l = proposal, value
+                kept[first + i], trace[0, first + i] = f, log_l
+        return Timing(evaluations, trace)
+
+    return advance
+
+
+def draws_alone(prior: Dense) -> Contestant:
+    """Random numbers and the matrix product, nothing else: no sampler that draws nu so can be faster on one core."""
+
+    def advance(updates: int) -> Timing:
+        rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
+        with blas_beside(1):  # as our engines have it
+            for _ in range(0, updates, block):
+                prior.draw(rng, block)
+        return Timing()
+
+    return advance
+
+
+NUTS_WARMUP, NUTS_DRAWS = 500, 100
+"""Draws that NUTS adapts in, before any timing; and draws in one compiled call."""
+
+
+def numpyro_nuts(prior: Dense, log_likelihood: Callable[[Any], Any], start: np.ndarray) -> Contestant:
+    """NumPyro's NUTS where the prior is white, which is where it is at its best. An update is a draw."""
+    import numpyro
+    from numpyro.distributions import Normal
+    from numpyro.infer import NUTS
+
+    def model() -> None:
+        z = numpyro.sample("z", Normal(0.0, 1.0).expand([len(rows)]).to_event(1))
+        numpyro.factor("likelihood", log_likelihood(z @ rows))
+
+    def one(state: Any, _: Any) -> tuple[Any, Any]:
+        state = kernel.sample(state, (), {})
+        return state, (log_likelihood(state.z["z"] @ rows), state.num_steps)
+
+    with jax_settings():
+        rows, kernel = jnp.asarray(prior.rows), NUTS(model)
+        first = {"z": jnp.asarray(prior.whiten(start))}
+        state = kernel.init(jax.random.PRNGKey(0), NUTS_WARMUP, first, (), {})
+        several = jax.jit(lambda state: jax.lax.scan(one, state, length=NUTS_DRAWS))
+        for _ in range(NUTS_WARMUP // NUTS_DRAWS):
+            state, _ = several(state)
+
+    def advance(updates: int) -> Timing:
+        now, traces, evaluations = state, [], 0
+        with jax_settings():
+            for _ in range(-(-updates // NUTS_DRAWS)):
+                now, (trace, steps) = several(now)
+                traces.append(np.asarray(trace))
+                evaluations += int(np.asarray(steps).sum())
+        return Timing(evaluations, np.concatenate(traces)[None])
+
+    return advance

@@ -1,0 +1,126 @@
+"""What is timed on a GPU: all chains together. Nobody stores states, or rates would measure the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice import Dense
+from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
+from ellipslice.apps.paper import Problem
+from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
+from ellipslice.engines.device_draws import Source
+from ellipslice.engines.device_noise import chain_keys, update_keys
+from ellipslice.moves import EllipticalSlice, State
+from ellipslice.posterior import Posterior
+from ellipslice.settings import jax_settings
+
+SCAN = 64
+"""BlackJAX's updates in one compiled call."""
+
+
+def device_contestants(problem: Problem, start: np.ndarray, chains: int, double: bool) -> dict[str, Contestant]:
+    """All of them, by name; the first is the one that others are compared with."""
+    prior, own = Dense(problem.covariance), own_function(problem)(jnp)
+    fused = FusedEngine(Posterior(prior, own), double=double)
+    return {
+        "blackjax": blackjax_together(problem, own, start, chains, double),
+        "ours, batched": together(BatchedEngine(Posterior(prior, own), double=double), start, chains),
+        "ours, fused": together(fused, start, chains),
+        "ours, fused, ready-made": together(
+            FusedEngine(Posterior(prior, problem.likelihood), double=double), start, chains
+        ),
+        "floor: our draws alone": draws_alone(fused, chains),
+        "floor: jax.random and an exact product": plain_draws_alone(prior, chains, double),
+    }
+
+
+def together(engine: BatchedEngine, start: np.ndarray, chains: int) -> Contestant:
+    """One of our engines; of each chain only the last state is kept."""
+
+    def advance(updates: int) -> Timing:
+        run = engine.run(EllipticalSlice(), 1, range(chains), [State(start, 0.0)] * chains, updates, thin=updates)
+        proposals = 0
+        while not run.finished:
+            run.advance()
+            proposals += sum(batch.totals.proposals for batch in run.take())
+        return Timing(proposals)
+
+    return advance
+
+
+def blackjax_together(
+    problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int, double: bool
+) -> Contestant:
+    """BlackJAX's elliptical slice sampler, `vmap` over chains, with the jitter it needs."""
+    import blackjax
+
+    size, jitter = len(start), 1e-9 if double else 1e-4
+    with jax_settings(double):
+        covariance = jnp.asarray(problem.covariance + jitter * problem.covariance[0, 0] * np.eye(size))
+        kernel = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=covariance)
+
+        def chain(state: Any, key: Any) -> Any:
+            def one(state: Any, key: Any) -> Any:
+                state, info = kernel.step(key, state)
+                return state, (state.logdensity, info.subiter)  # pyright: ignore[reportAttributeAccessIssue]
+
+            return jax.lax.scan(one, state, jax.random.split(key, SCAN))
+
+        several = jax.jit(lambda state, key: jax.vmap(chain)(state, jax.random.split(key, chains)))
+        state = jax.vmap(kernel.init)(jnp.broadcast_to(jnp.asarray(start), (chains, size)))  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+    def advance(updates: int) -> Timing:
+        now = state
+        with jax_settings(double):
+            for number in range(-(-updates // SCAN)):
+                now, _ = several(now, jax.random.key(number))
+            jax.block_until_ready(now)
+        return Timing()
+
+    return advance
+
+
+def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
+    """Random numbers and the matrix product as our engines make them, nothing else."""
+    length = engine.block_length(chains)
+
+    def advance(updates: int) -> Timing:
+        with jax_settings(engine.double):
+            keys = jnp.asarray(chain_keys(1, range(chains)))
+            last = [_draw(engine.source, keys, np.uint32(first), length) for first in range(0, updates, length)][-1:]
+            jax.block_until_ready(last)
+        return Timing()
+
+    return advance
+
+
+@partial(jax.jit, static_argnums=3)
+def _draw(source: Source, keys: Any, first: Any, length: int) -> Any:
+    keys = update_keys(keys, first, length).reshape(2, -1)
+    return jax.lax.optimization_barrier(source.draw_terms(keys)[0])[-1]
+
+
+def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Contestant:
+    """The same as anybody would write it: `jax.random.normal`, and a product of full precision."""
+    length = block_length(chains * prior.size)
+    with jax_settings(double):
+        rows = jnp.asarray(prior.rows)
+
+        @jax.jit
+        def draw(rows: Any, key: Any) -> Any:
+            z = jax.random.normal(key, (length * chains, len(rows)), rows.dtype)
+            return jax.lax.optimization_barrier(jnp.dot(z, rows, precision="highest"))[-1]
+
+    def advance(updates: int) -> Timing:
+        with jax_settings(double):
+            last = [draw(rows, jax.random.key(first)) for first in range(0, updates, length)][-1:]
+            jax.block_until_ready(last)
+        return Timing()
+
+    return advance

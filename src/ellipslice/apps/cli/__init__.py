@@ -1,0 +1,53 @@
+"""The command line: a file for each command, or for those that are alike."""
+
+from __future__ import annotations
+
+import io
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from ellipslice.apps.cli import bench, demo, explore, fit, inspect, paper, resume
+from ellipslice.apps.cli.paper import ALL_METHODS, ALL_PROBLEMS
+
+__all__ = ["ALL_METHODS", "ALL_PROBLEMS", "app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Elliptical slice sampling (Murray, Adams & MacKay 2010).",
+    epilog="Exit codes: 0 all is well; 1 something failed; 2 a mistake in what was asked; 130 stopped by Ctrl-C.",
+)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files and columns may have letters that it cannot show
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="ellipslice")
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and leave."""
+    if wanted:
+        typer.echo(f"ellipslice {version('ellipslice')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Options before a command."""
+
+
+for command in (
+    fit.fit, resume.resume, inspect.summary, inspect.plot, inspect.report, demo.demo, explore.explore, paper.paper,
+    bench.bench,
+):  # fmt: skip
+    app.command()(command)

@@ -1,0 +1,369 @@
+"""From settings and columns to a model: which kernel, which likelihood, and priors scaled to the data.
+
+What is not given is unknown, with a log-normal prior whose median comes from the data:
+
+| parameter    | median                                             | standard deviation of the logarithm |
+|---|---|---|
+| amplitude    | the data's standard deviation (gaussian, student-t); 1 otherwise | 1     |
+| lengthscale  | a fifth of the range of each input                 | 1                                   |
+| noise        | half the data's standard deviation                 | 1                                   |
+| dispersion   | 5                                                  | 1                                   |
+
+A standard deviation of 1 is a factor of 2.7 either way, of 7 with 95 %. The mean of the latent function is a constant:
+the one with which the model gives the data's average.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logit, ndtri
+
+from ellipslice.apps.fits.settings import Asked
+from ellipslice.gp import CoxProcess, Fit, LatentGP
+from ellipslice.gp.structure import DENSE, LIMIT, is_grid
+from ellipslice.likelihoods import (
+    Binomial,
+    Gaussian,
+    Likelihood,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)  # fmt: skip
+from ellipslice.sampling.until import Until
+
+CELLS = {1: 100, 2: 20, 3: 8}
+"""Along each axis of events, unless given."""
+
+DEVIATION = 1.0
+"""Of the logarithm of every unknown parameter, in its prior."""
+
+
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Spreads whose squares, and the squares' products, double precision holds."""
+
+MARKOV = ("matern12", "matern32", "matern52")
+"""Kernels that are Markov in time: any number of rows with one input, if all parameters are known."""
+
+
+class Data(NamedTuple):
+    """The columns of a fit as numbers."""
+
+    inputs: np.ndarray
+    """(n, axes)."""
+    y: np.ndarray | None = None
+    exposure: np.ndarray | None = None
+    trials: np.ndarray | None = None
+
+    @property
+    def points(self) -> np.ndarray:
+        """Inputs as models take them: (n,) for one axis."""
+        return self.inputs[:, 0] if self.inputs.shape[1] == 1 else self.inputs
+
+
+class Problem:
+    """A model of some data, ready to be fitted.
+
+    Attributes
+    ----------
+    mean : float
+        Of the latent function.
+    medians : dict of str to float or list
+        Of the priors of unknown parameters.
+    known : dict of str to float or list
+        Parameters that were given.
+    """
+
+    def __init__(self, asked: Asked, data: Data):
+        asked.check()
+        self.asked, self._data = asked, data
+        self._check()
+        seen = _Seen(asked, data)
+        given = {"amplitude": asked.amplitude, "lengthscale": asked.of_each("lengthscale"), **seen.given}
+        self.known = {name: _plain(value) for name, value in given.items() if value is not None}
+        self.medians = {name: _plain(seen.medians[name]) for name, value in given.items() if value is None}
+        self.mean = seen.mean if asked.mean is None else asked.mean
+        seen.built({**self.medians, **self.known})  # refuses data that are no counts, labels, ...
+        self._seen, self._values = seen, len(data.inputs)
+        if asked.events:
+            self.window, self.cells = _window(asked, data), asked.of_each("cells")
+            if self.cells is None:
+                axes = len(asked.inputs)
+                if axes not in CELLS:
+                    raise ValueError(f"events have {axes} axes; give --cells for each.")
+                self.cells = (CELLS[axes],) * axes
+            self._values = math.prod(self.cells)
+        self._check_size(self._values)
+        self._kernel = _kernel(asked, self.known, self._values > LIMIT)
+        if asked.events:
+            self._process().counts(data.points)  # refuses events outside the window
+
+    def _check(self) -> None:
+        asked, data = self.asked, self._data
+        if len(data.inputs) < 2 and not (asked.events and asked.window):
+            known = ", or --window LOW,HIGH, in which one event is enough" if asked.events else ""
+            raise ValueError(f"there is one row of data; at least 2 are needed{known}.")
+        for name, column in zip(asked.inputs, data.inputs.T, strict=True):
+            if column.min() == column.max() and not (asked.events and asked.window):
+                raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
+            if column.min() < column.max():
+                _check_scale(name, column, np.ptp)
+        if data.exposure is not None and not (data.exposure > 0).all():
+            raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
+        if asked.likelihood in ("gaussian", "student-t") and data.y is not None and data.y.min() == data.y.max():
+            raise ValueError(f"the column {asked.target!r} has the same value in every row: there is nothing to fit.")
+        if asked.likelihood in ("gaussian", "student-t") and data.y is not None:
+            _check_scale(str(asked.target), data.y, np.std)
+
+    def check_predicts_at(self, inputs: np.ndarray) -> None:
+        """Raise if there are too many data to predict at inputs (rows, axes) that are not among theirs."""
+        if self._values <= LIMIT:
+            return
+        known = self._process().centres.reshape(self._values, -1) if self.asked.events else self._data.inputs
+        if {row.tobytes() for row in inputs + 0.0} <= {row.tobytes() for row in known + 0.0}:  # -0.0 is 0.0
+            return
+        raise ValueError(
+            f"--at has inputs that are not among the data's, and there are {self._values:,} of these; at most "
+            f"{LIMIT:,} can be predicted from. Fit to fewer, or predict at the data's own inputs."
+        )
+
+    def _check_size(self, count: int) -> None:
+        """Refuse what would need a dense matrix that is too large."""
+        if count <= LIMIT:
+            return
+        events, one = self.asked.events, len(self.asked.inputs) == 1
+        structured = (one and self.asked.kernel in MARKOV) or events or is_grid(self._data.inputs)
+        if structured and not self.medians:
+            return
+        more = (
+            f"For more all parameters must be given: here {' and '.join(f'--{name}' for name in self.medians)} too."
+            if structured
+            else f"More can be with one input and the kernel {', '.join(MARKOV[:-1])} or {MARKOV[-1]}, or on a "
+            "complete regular grid, and with all parameters given."
+        )
+        less = "Give fewer --cells." if events else "Or sum or average neighbours."
+        raise ValueError(
+            f"there are {count:,} {'cells' if events else 'rows'}, and at most {LIMIT:,} can be fitted to. {more} "
+            f"{less}"
+        )
+
+    def fit(self, store: os.PathLike[str], *, progress: bool) -> Fit:
+        """Draw from the posterior, into a store."""
+        asked = self.asked
+        options: dict[str, Any] = {"warmup": asked.warmup, "chains": asked.chains, "seed": asked.seed}
+        options |= {"until": asked.until, "draws": asked.draws if asked.until is None else None}
+        options |= {"store": store, "progress": progress}
+        # With everything known the data may be strong, and ellipses around a Gaussian near the posterior do better.
+        options["reference"] = "auto" if not self.medians and self._values <= DENSE else None
+        if asked.events:
+            return self._process().fit(self._data.points, **options)
+        return self._wrapped(self._model().fit(self._data.points, self._data.y, **options))
+
+    def resume(self, store: os.PathLike[str], *, draws: int | None, until: Until | None, progress: bool) -> Fit:
+        """Go on with it."""
+        data = self._data
+        if self.asked.events:
+            return self._process().resume(store, data.points, draws=draws, until=until, progress=progress)
+        fit = self._model().resume(store, data.points, data.y, draws=draws, until=until, progress=progress)
+        return self._wrapped(fit)
+
+    def open(self, store: os.PathLike[str]) -> Fit:
+        """What a store has of it."""
+        if self.asked.events:
+            return self._process().open(store, self._data.points)
+        return self._wrapped(self._model().open(store, self._data.points, self._data.y))
+
+    @property
+    def _priors(self) -> dict[str, Any]:
+        if not self.medians:
+            return {}
+        try:
+            from numpyro.distributions import LogNormal
+        except ImportError:
+            raise ImportError('unknown parameters need numpyro: pip install "ellipslice[fit]".') from None
+        return {name: LogNormal(np.log(median), DEVIATION) for name, median in self.medians.items()}
+
+    def _model(self) -> LatentGP:
+        return LatentGP(self._kernel, self._seen.likelihood(self.known), mean=self.mean, parameters=self._priors)
+
+    def _process(self) -> CoxProcess:
+        cells: Any = self.cells
+        return CoxProcess(
+            self._kernel, self.window, cells, mean=None if self.asked.mean is None else self.mean,
+            parameters=self._priors,
+        )  # fmt: skip
+
+    def _wrapped(self, fit: Fit) -> Fit:
+        return UnitFit(fit, self._seen, self.known)
+
+
+class _Seen:
+    """What is seen of the latent function: likelihoods by name, and what the data say of their parameters."""
+
+    def __init__(self, asked: Asked, data: Data):
+        self._asked, self._data = asked, data
+        y = data.y
+        gaussian = asked.likelihood in ("gaussian", "student-t")
+        spread = float(np.std(y)) if y is not None and gaussian else 1.0
+        ranges = np.ptp(np.asarray(_window(asked, data)), axis=1) if asked.events else np.ptp(data.inputs, axis=0)
+        self.given: dict[str, float | None] = {}
+        if gaussian:
+            self.given["noise"] = asked.noise
+        if asked.likelihood == "negative-binomial":
+            self.given["dispersion"] = asked.dispersion
+        self.medians = {"amplitude": spread, "lengthscale": ranges / 5, "noise": spread / 2, "dispersion": 5.0}
+        self.mean = self._mean()
+
+    def _mean(self) -> float:
+        name, y = self._asked.likelihood, self._data.y
+        if y is None:
+            area = float(np.prod(np.ptp(np.asarray(_window(self._asked, self._data)), axis=1)))
+            return math.log(len(self._data.inputs) / area)
+        if name in ("gaussian", "student-t"):
+            return float(np.mean(y) if name == "gaussian" else np.median(y))
+        if name in ("poisson", "negative-binomial"):
+            exposure = len(y) if self._data.exposure is None else self._data.exposure.sum()
+            return math.log(max(float(y.sum()), 0.5) / float(exposure))
+        tried = len(y) if self._data.trials is None else float(self._data.trials.sum())
+        share = (float(np.clip((y > 0) * 1.0 if name != "binomial" else y, 0, None).sum()) + 0.5) / (tried + 1)
+        share = min(max(share, 1e-6), 1 - 1e-6)
+        return float(ndtri(share) if name == "probit" else logit(share))
+
+    def likelihood(self, known: Mapping[str, Any]) -> Callable[..., Likelihood]:
+        """A function of y, and of the unknown parameter if there is one."""
+        name = next(iter(self.given), None)
+        if name is None or name in known:
+            return lambda y: self._of(y, known.get(name or ""), self._data.exposure, self._data.trials)
+        if name == "noise":
+            return lambda y, noise: self._of(y, noise, self._data.exposure, self._data.trials)
+        return lambda y, dispersion: self._of(y, dispersion, self._data.exposure, self._data.trials)
+
+    def built(self, values: Mapping[str, Any]) -> Likelihood | None:
+        """Of the data."""
+        own = values.get(next(iter(self.given), ""))
+        return None if self._data.y is None else self._of(self._data.y, own, self._data.exposure, self._data.trials)
+
+    def unit(self, values: Mapping[str, Any], count: int) -> Likelihood:
+        """At new points: for an exposure of 1, and of one trial."""
+        own = values.get(next(iter(self.given), ""))
+        return self._of(np.zeros(count) - (self._asked.likelihood in LABELS), own, np.ones(count), np.ones(count))
+
+    def _of(self, y: Any, own: Any, exposure: Any, trials: Any) -> Likelihood:
+        offset = 0.0 if exposure is None else np.log(exposure)
+        match self._asked.likelihood:
+            case "gaussian":
+                return Gaussian(y, own)
+            case "student-t":
+                return StudentT(y, own)
+            case "poisson":
+                return Poisson(y, offset)
+            case "negative-binomial":
+                return NegativeBinomial(y, own, offset)
+            case "binomial":
+                return Binomial(y, trials)
+            case "probit":
+                return Probit(_signs(y))
+            case _:
+                return Logistic(_signs(y))
+
+    def shown(self) -> np.ndarray:
+        """The data in the units of `expected`."""
+        y, name = np.asarray(self._data.y, float), self._asked.likelihood
+        if name in LABELS:
+            return (y > 0) * 1.0
+        if self._data.trials is not None:
+            return y / np.maximum(self._data.trials, 1)
+        return y if self._data.exposure is None else y / self._data.exposure
+
+
+LABELS = ("bernoulli", "logistic", "probit")
+
+
+def _signs(y: Any) -> Any:
+    """Labels 0 and 1 as -1 and +1; all others as they are, to be refused."""
+    y = np.asarray(y)
+    return 2.0 * y - 1.0 if set(np.unique(y).tolist()) <= {0.0, 1.0} else y
+
+
+class UnitFit(Fit):
+    """A fit whose `expected` is for an exposure of 1, and of one trial."""
+
+    def __init__(self, fit: Fit, seen: _Seen, known: Mapping[str, Any]):
+        super().__init__(fit.model, fit.X, fit.y, fit.tree)
+        self._seen, self._known = seen, dict(known)
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The data as pictures show them."""
+        return self._seen.shown()
+
+    def _observe(
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
+        built = [
+            self._seen.unit({**self._known, **{name: value[i] for name, value in values.items()}}, drawn.shape[-1])
+            for i in range(len(drawn))
+        ]
+        pairs = list(zip(built, drawn[:, 0], strict=True))
+        expected = np.stack([one.expected(f) for one, f in pairs])
+        return {"expected": expected, "observed": np.stack([one.simulate(f, rng) for one, f in pairs])}
+
+
+def _check_scale(name: str, values: np.ndarray, spread: Callable[[np.ndarray], Any]) -> None:
+    """Refuse a column whose spread, or the spread's square, double precision does not hold."""
+    with np.errstate(all="ignore"):
+        size = float(spread(values))
+    largest = float(np.abs(values).max())
+    if not (SMALLEST <= size <= LARGEST and largest <= LARGEST):
+        raise ValueError(
+            f"the column {name!r} has values up to {largest:.3g} in size that differ by about {size:.3g}, whose "
+            "squares are beyond double precision. Rescale the column: multiply or divide it so that they are near 1."
+        )
+
+
+def _window(asked: Asked, data: Data) -> tuple[tuple[float, float], ...]:
+    given = asked.of_each("window")
+    if given is not None:
+        return given
+    return tuple((float(column.min()), float(column.max())) for column in data.inputs.T)
+
+
+def _kernel(asked: Asked, known: Mapping[str, Any], large: bool) -> Any:
+    """A kernel, or a function from unknown parameters to one; `large` data in time need one that is Markov."""
+    try:
+        from tinygp import kernels
+        from tinygp.kernels.distance import L2Distance
+        from tinygp.transforms import Linear
+    except ImportError:
+        raise ImportError('kernels need tinygp: pip install "ellipslice[fit]".') from None
+    shape = {
+        "matern12": kernels.Exp, "matern32": kernels.Matern32, "matern52": kernels.Matern52,
+        "squared-exponential": kernels.ExpSquared,
+    }[asked.kernel]  # fmt: skip
+    one = len(asked.inputs) == 1
+    if one and large and asked.kernel in MARKOV and {"amplitude", "lengthscale"} <= set(known):
+        name = {"matern12": "Exp", "matern32": "Matern32", "matern52": "Matern52"}[asked.kernel]
+        return getattr(kernels.quasisep, name)(scale=known["lengthscale"], sigma=known["amplitude"])
+
+    def kernel(values: Mapping[str, Any]) -> Any:
+        amplitude, scale = (known[name] if name in known else values[name] for name in ("amplitude", "lengthscale"))
+        if one:
+            return amplitude**2 * shape(scale[0] if np.ndim(scale) else scale)
+        inverse: Any = 1.0 / (np.asarray(scale) if isinstance(scale, list) else scale)
+        return amplitude**2 * Linear(inverse, shape(1.0, distance=L2Distance()))
+
+    return kernel({}) if {"amplitude", "lengthscale"} <= set(known) else kernel
+
+
+def _plain(value: Any) -> Any:
+    """A number for one input, a list of them for several."""
+    if np.ndim(value) == 0:
+        return float(value)
+    values = [float(part) for part in value]
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,129 @@
+"""Pictures of a fit in a folder: with the names of its columns, and dates where inputs are dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ellipslice.apps.fits.folder import RunFolder
+from ellipslice.gp import Fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_INPUTS = 2
+"""That a picture can show."""
+
+BLUE, GREY = "#1b6ca8", "#8a929c"
+
+
+def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
+    """The fit: a curve with its intervals, or two maps."""
+    figure_class = _figure_class()
+    inputs = folder.asked.inputs
+    if len(inputs) == 1:
+        figure = figure_class(figsize=(9, 4.8), dpi=150, layout="constrained")
+        axes = figure.subplots()
+        fit.plot(axes, what=what)
+        axes.set(xlabel=inputs[0], ylabel=_said(folder, axes.get_ylabel()))
+        _dates(axes.xaxis, folder.origins[0], float(np.ptp(fit.X)))
+        axes.set_title(_title(folder), fontsize=10, loc="left")
+    else:
+        figure = figure_class(figsize=(11, 4.8), dpi=150, layout="constrained")
+        for axes in fit.plot(figure.subplots(1, 2), what=what):
+            shown, _, of = axes.get_title().partition(", ")
+            axes.set(xlabel=inputs[0], ylabel=inputs[1], title="")
+            axes.set_title(f"{_said(folder, shown)}: {of}", fontsize=10, loc="left")
+            for axis, origin, column in zip((axes.xaxis, axes.yaxis), folder.origins, fit.X.T, strict=True):
+                _dates(axis, origin, float(np.ptp(column)))
+    return figure
+
+
+def traces(folder: RunFolder, fit: Fit) -> Figure:
+    """Each parameter and the log-likelihood: the traces of chains, and beside them where they have been."""
+    rows = list(_traced(folder, fit))
+    figure = _figure_class()(figsize=(9, 1.5 * len(rows) + 0.4), dpi=150, layout="constrained")
+    grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=(3, 1))
+    for (name, values), (left, right) in zip(rows, grid, strict=True):
+        colours = [(0.1, 0.25 + 0.6 * i / max(1, len(values) - 1), 0.75) for i in range(len(values))]
+        for chain, colour in zip(values, colours, strict=True):
+            left.plot(chain, color=colour, lw=0.5, alpha=0.8)
+            right.hist(chain, bins=40, orientation="horizontal", histtype="step", color=colour, lw=0.9)
+        left.set_ylabel(name, fontsize=9)
+        left.set_xlim(0, values.shape[1])
+        right.set_ylim(left.get_ylim())
+        right.set(xticks=[], yticklabels=[])
+        for axes in (left, right):
+            axes.tick_params(labelsize=8)
+            axes.spines[["top", "right"]].set_visible(False)
+    grid[-1][0].set_xlabel("draw", fontsize=9)
+    return figure
+
+
+def _traced(folder: RunFolder, fit: Fit) -> Any:
+    posterior = fit.tree["posterior"].to_dataset()
+    for name in fit.model.parameters.priors:
+        values = posterior[name].values
+        if values.ndim == 2:
+            yield name, values
+        else:
+            for i, axis in enumerate(folder.asked.inputs):
+                yield f"{name}[{axis}]", values[:, :, i]
+    yield "log-likelihood", fit.tree["sample_stats"].to_dataset().total_log_likelihood.values
+
+
+def as_png(figure: Figure) -> bytes:
+    """The picture as a file's content."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'ellipslice[fit]'.") from None
+    return Figure
+
+
+def _title(folder: RunFolder) -> str:
+    from ellipslice.apps.fits.summary import model_in_words
+
+    return model_in_words(folder)
+
+
+def _said(folder: RunFolder, what: str) -> str:
+    """What is on the axis, in the words of the data."""
+    asked = folder.asked
+    if what == "latent":
+        return "latent function"
+    if what == "observed":
+        return f"{asked.target}, a new one"
+    if asked.events:
+        units = [
+            "day" if origin else f"unit of {name}" for name, origin in zip(asked.inputs, folder.origins, strict=True)
+        ]
+        return f"events per {' and '.join(units)}"
+    if asked.likelihood in ("bernoulli", "logistic", "probit", "binomial"):
+        return f"probability of {asked.target}"
+    if asked.exposure is not None:
+        return f"{asked.target} per unit of {asked.exposure}"
+    return f"{asked.target}, expected"
+
+
+def _dates(axis: Any, origin: str | None, days: float) -> None:
+    """Label days since the first date by dates, at round ones."""
+    if origin is None:
+        return
+    from matplotlib import dates
+
+    first = dt.datetime.fromisoformat(origin)
+    locator: Any = dates.AutoDateLocator(minticks=4, maxticks=9)
+    ticks = locator.tick_values(first, first + dt.timedelta(days=days))
+    inside = [tick for tick in np.asarray(ticks) - dates.date2num(first) if 0 <= tick <= days]
+    form = "%Y" if days > 1500 else "%Y-%m" if days > 150 else "%Y-%m-%d" if days > 5 else "%m-%d %H:%M"
+    axis.set_ticks(inside, [(first + dt.timedelta(days=tick)).strftime(form) for tick in inside])

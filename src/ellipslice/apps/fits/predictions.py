@@ -1,0 +1,50 @@
+"""Predictions as a table: medians and intervals at the data's inputs, or at those of another file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ellipslice.apps.fits.folder import RunFolder, inputs_at
+from ellipslice.apps.fits.table import Table
+from ellipslice.gp import Fit
+from ellipslice.sampling.journal import replace
+
+LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
+
+
+def write_predictions(folder: RunFolder, fit: Fit, at: Table | None = None) -> Path:
+    """The file predictions.csv: a row for each input, with what is predicted there.
+
+    `latent` is the latent function, `expected` what is seen on average (a rate, a probability), `observed` a new
+    observation; each with its mean and its quantiles of 5, 50 and 95 %.
+    """
+    points, labels = (fit.X, _labels(folder, fit.X)) if at is None else _at(folder, at)
+    predicted = fit.predict(points, seed=folder.asked.seed, together=False)
+    table = dict(labels)
+    for name, values in predicted.data_vars.items():
+        flat = values.values.reshape(-1, len(points))
+        table[f"{name}_mean"] = flat.mean(axis=0)
+        table |= {f"{name}_{label}": np.quantile(flat, level, axis=0) for label, level in LEVELS.items()}
+    path = folder.path / "predictions.csv"
+    replace(path, pd.DataFrame(table).to_csv(index=False, float_format="%.8g").encode())
+    return path
+
+
+def _labels(folder: RunFolder, points: np.ndarray) -> dict[str, np.ndarray]:
+    """The inputs as they were in the file: dates as dates."""
+    columns = points.reshape(len(points), -1).T
+    named = zip(folder.asked.inputs, columns, folder.origins, strict=True)
+    return {name: values if origin is None else _as_dates(values, origin) for name, values, origin in named}
+
+
+def _as_dates(days: np.ndarray, origin: str) -> np.ndarray:
+    milliseconds = np.round(days * 86_400_000).astype("m8[ms]")
+    return np.datetime_as_string(np.datetime64(origin, "ms") + milliseconds, unit="s")
+
+
+def _at(folder: RunFolder, table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    inputs = inputs_at(table, folder.asked.inputs, folder.origins)
+    return (inputs[:, 0] if inputs.shape[1] == 1 else inputs), _labels(folder, inputs)

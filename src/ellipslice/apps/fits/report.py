@@ -1,0 +1,119 @@
+"""The report of a fit: one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ellipslice.apps.fits.folder import RunFolder
+from ellipslice.apps.fits.model import DEVIATION
+from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit, traces
+from ellipslice.apps.fits.summary import judgement, short, summarise
+from ellipslice.gp import Fit
+from ellipslice.sampling.journal import replace
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.of { color: #5f6670; margin-top: .2rem; }
+img { max-width: 100%; height: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: .2rem .8rem .2rem 0; text-align: right; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child { text-align: left; }
+th { font-weight: 600; color: #5f6670; }
+.words td { text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+.words td:first-child { white-space: nowrap; color: #5f6670; }
+.verdict { border-left: 4px solid; padding: .4rem .9rem; background: #f5f7f9; }
+.good { border-color: #2e8b57; } .poor { border-color: #c77700; }
+pre { background: #f5f7f9; padding: .6rem .9rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+footer { color: #5f6670; font-size: .85rem; margin-top: 2.5rem; }
+"""
+
+
+def write_report(folder: RunFolder, fit: Fit, out: Path | None = None) -> Path:
+    """Write report.html, or another file."""
+    path = folder.path / "report.html" if out is None else out
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, page(folder, fit).encode())
+    return path
+
+
+def page(folder: RunFolder, fit: Fit) -> str:
+    """The page. Whatever comes from the user's files is escaped: names of columns are text, never HTML."""
+    found, settings = summarise(folder, fit), folder.settings
+    title = f"{settings['data']['file']}: {found['model']}"
+    many = f"{found['chains']} chains of {found['draws']:,} draws, {found['seconds']:,.1f} s"
+    parts = [
+        f"<h1>{escape(settings['data']['file'])}</h1>",
+        f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {many}</p>',
+        _picture(draw_fit(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
+        "<h2>Can it be used?</h2>",
+        f'<p class="verdict {"good" if found["good"] else "poor"}">',
+        "<br>".join(escape(line) for line in found["verdict"]),
+        "</p>",
+        "<h2>Parameters</h2>",
+        _table(found),
+        "<h2>The model</h2>",
+        _model(folder),
+        "<h2>Chains</h2>",
+        "<p>Good chains look like grass, and all cover the same ground. On the right, where each has been.</p>",
+        _picture(traces(folder, fit), "traces of the chains"),
+        "<h2>How to make it again</h2>",
+        f"<pre>{escape(settings['command'])}</pre>",
+        "<p>The same seed, versions and kind of machine give the same draws to the last bit.</p>",
+        _reproduce(folder),
+        f"<footer>Begun {escape(settings['created_at'])}; made by ellipslice {escape(_version(folder))}.</footer>",
+    ]
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(parts) + "\n</body></html>\n"
+
+
+def _picture(figure: Any, says: str) -> str:
+    return f'<img alt="{escape(says)}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
+
+
+def _table(found: dict[str, Any]) -> str:
+    titles = ("", "mean", "standard deviation", "5 %", "95 %", "effective size", "R-hat")
+    rows = ["<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"]
+    for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
+        cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *judgement(one)]
+        rows.append(f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    worst = "".join(f"<td>{cell}</td>" for cell in judgement(found["latent"]))
+    rows.append(f"<tr><td>latent function, the worst value</td><td></td><td></td><td></td><td></td>{worst}</tr>")
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _model(folder: RunFolder) -> str:
+    problem = folder.problem
+    lines = [f"The latent function has a {escape(folder.asked.kernel)} kernel and the mean {short(problem.mean)}."]
+    if problem.medians:
+        given = ", ".join(f"{name} {_numbers(median)}" for name, median in problem.medians.items())
+        lines.append(
+            f"Unknown, with log-normal priors (standard deviation of the logarithm {DEVIATION:g}) of median: {given}."
+        )
+    if problem.known:
+        lines.append("Given: " + ", ".join(f"{name} {_numbers(value)}" for name, value in problem.known.items()) + ".")
+    for name, origin in zip(folder.asked.inputs, folder.origins, strict=True):
+        if origin is not None:
+            lines.append(f"{escape(name)} is counted in days from {escape(origin.removesuffix('T00:00:00'))}.")
+    return f"<p>{' '.join(lines)}</p>"
+
+
+def _numbers(value: Any) -> str:
+    return short(value) if isinstance(value, float) else ", ".join(map(short, value))
+
+
+def _version(folder: RunFolder) -> str:
+    return str(folder.settings["versions"].get("ellipslice", ""))
+
+
+def _reproduce(folder: RunFolder) -> str:
+    settings = folder.settings
+    versions = ", ".join(f"{name} {number}" for name, number in settings["versions"].items())
+    rows = {"versions": versions, "data": settings["data"]["file"], "SHA-256 of the data": settings["data"]["sha256"]}
+    rows["seed"] = str(folder.asked.seed)
+    lines = [f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows.items()]
+    return f'<table class="words">{"".join(lines)}</table>'

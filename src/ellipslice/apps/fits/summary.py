@@ -1,0 +1,122 @@
+"""What a fit says, in numbers: for the eye, and as JSON for scripts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ellipslice.apps.fits.folder import RunFolder
+from ellipslice.diagnostics import verdict
+from ellipslice.gp import Fit
+
+RHAT, PER_CHAIN = 1.01, 100
+"""Thresholds of Vehtari et al. (2021), as `diagnostics.verdict` has them."""
+
+
+def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
+    """Everything that `--json` prints."""
+    attrs, posterior = fit.tree.attrs, fit.tree["posterior"].to_dataset()
+    parameters = {}
+    for name in fit.model.parameters.priors:
+        values = posterior[name].values
+        for index, label in _members(name, values.shape[2:], folder.asked.inputs):
+            parameters[label] = measures(values[(slice(None), slice(None), *index)])
+    size, rhat = judged(posterior[fit.model.latents[0]].values)
+    whole = {"effective_size": _plain(size), "rhat": _plain(rhat)}
+    traced = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
+    every = [whole, traced, *parameters.values()]
+    return {
+        "folder": str(folder.path),
+        "data": {name: folder.settings["data"][name] for name in ("file", "sha256", "rows")},
+        "model": model_in_words(folder),
+        "known": folder.problem.known | {"mean": folder.problem.mean},
+        "chains": posterior.sizes["chain"],
+        "draws": posterior.sizes["draw"],
+        "stopped_by": attrs["stopped_by"],
+        "seconds": attrs["sampling_time"],
+        "evaluations_per_update": attrs["evaluations"] / max(1, attrs["updates"]),
+        "parameters": parameters,
+        "total_log_likelihood": traced,
+        "latent": whole,
+        "good": _is_good(every, posterior.sizes["chain"]),
+        "verdict": verdict(fit.tree).splitlines(),
+    }
+
+
+def _is_good(found: list[dict[str, Any]], chains: int) -> bool:
+    enough = all((one["effective_size"] or 0) >= PER_CHAIN * chains for one in found)
+    return enough and (chains == 1 or all((one["rhat"] or math.inf) < RHAT for one in found))
+
+
+def _members(name: str, shape: tuple[int, ...], inputs: tuple[str, ...]) -> list[tuple[tuple[int, ...], str]]:
+    """One number by its name, a vector's by those of the inputs."""
+    return [((), name)] if not shape else [((i,), f"{name}[{inputs[i]}]") for i in range(shape[0])]
+
+
+def measures(values: np.ndarray) -> dict[str, float | None]:
+    """Of one number, (chains, draws)."""
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    size, worst = judged(values)
+    found = {"mean": values.mean(), "sd": values.std(), "q05": low, "median": middle, "q95": high}
+    return {name: _plain(value) for name, value in (found | {"effective_size": size, "rhat": worst}).items()}
+
+
+def judged(values: np.ndarray) -> tuple[float, float]:
+    """The least effective size, bulk or tail, and the largest R-hat of (chains, draws, ...); NaN if not to be known."""
+    import xarray
+    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
+
+    flat = values.reshape(*values.shape[:2], -1).astype(np.float64)
+    flat = flat[:, :, np.ptp(flat, axis=(0, 1)) > 0]
+    if flat.shape[1] < 4 or not flat.shape[2]:
+        return math.nan, math.nan
+    trace = xarray.DataArray(flat, dims=("chain", "draw", "value"))
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        size = min(float(ess(trace, method=method).min()) for method in ("bulk", "tail"))
+        return size, float(rhat(trace).max()) if len(values) > 1 else math.nan
+
+
+def _plain(value: Any) -> float | None:
+    """JSON has no NaN."""
+    return float(value) if math.isfinite(value) else None
+
+
+def model_in_words(folder: RunFolder) -> str:
+    """One line."""
+    asked = folder.asked
+    where = " and ".join(asked.inputs)
+    if asked.events:
+        return f"the rate of events over {where}: poisson counts in cells, {asked.kernel} kernel"
+    return f"{asked.target} given {where}: {asked.likelihood} likelihood, {asked.kernel} kernel"
+
+
+def as_text(found: dict[str, Any]) -> str:
+    """For the eye."""
+    lines = [f"{found['data']['file']}, {found['data']['rows']:,} rows. {found['model']}", ""]
+    rows = [["parameter", "mean", "sd", "5 %", "95 %", "effective size", "R-hat"]]
+    for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
+        numbers = [short(one[key]) for key in ("mean", "sd", "q05", "q95")]
+        rows.append([name, *numbers, *judgement(one)])
+    rows.append(["latent, the worst", "", "", "", "", *judgement(found["latent"])])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    return "\n".join([*lines, "", *found["verdict"]])
+
+
+def judgement(one: dict[str, Any]) -> list[str]:
+    """Effective size and R-hat, as they are printed."""
+    size, rhat = one["effective_size"], one["rhat"]
+    return ["-" if size is None else f"{size:,.0f}", "-" if rhat is None else f"{rhat:.3f}"]
+
+
+def short(value: float | None) -> str:
+    """Four digits, or all of a number of more before the point."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -1,6 +1,0 @@
-"""A fit in a folder: what `ellipslice fit`, `resume`, `summary`, `plot` and `report` do, without the command line."""
-
-from ellipslice.fits.folder import RunFolder, begin
-from ellipslice.fits.settings import Asked
-
-__all__ = ["Asked", "RunFolder", "begin"]
