@@ -90,9 +90,6 @@ class OwnCovariances(es.likelihoods.Likelihood):
         fit = (side * xp.linalg.solve(covariance, side)).sum((-1, -2))
         return -xp.log(xp.diagonal(root, axis1=-2, axis2=-1)).sum(-1) - 0.5 * fit
 
-    def bounds(self):
-        return np.full(self.y.shape, np.inf)
-
     def simulate(self, f, rng):
         return rng.standard_normal(f.shape)
 

@@ -88,10 +88,6 @@ class Likelihood(ABC):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         """What `terms` returns, written with NumPy-like `xp` and SciPy-like `special` only."""
 
-    @abstractmethod
-    def bounds(self) -> Any:
-        """The supremum over its latent value of each term: an array of y's shape."""
-
     def expected(self, f: Any) -> np.ndarray:
         """What is observed on average, given f; for labels the probability of +1.
 

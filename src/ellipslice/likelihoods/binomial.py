@@ -11,7 +11,6 @@ from ellipslice.likelihoods.base import (
     Likelihood,
     counts,
     leaf,
-    namespace,
     observations,
     parameter,
     refuse,
@@ -69,16 +68,6 @@ class Binomial(Likelihood):
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
-
-    def bounds(self) -> Any:
-        """Reached where the probability is y / trials; approached at infinity if that is 0 or 1."""
-        xp, special = namespace(self.y)
-        trials = xp.maximum(self.trials, 1.0)  # without trials the bound is 0, not 0 log(0 / 0)
-        return (
-            self.log_coefficient
-            + special.xlogy(self.y, self.y / trials)
-            + special.xlogy(self.failures, self.failures / trials)
-        )
 
     def expected(self, f: Any) -> np.ndarray:
         return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._read(f)))

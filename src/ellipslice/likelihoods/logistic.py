@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, namespace, softplus
+from ellipslice.likelihoods.base import Likelihood, labels, softplus
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -51,11 +51,6 @@ class Logistic(Likelihood):
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return -softplus(-self.y * f, xp)
-
-    def bounds(self) -> Any:
-        """0, approached as f goes to y times infinity."""
-        xp, _ = namespace(self.y)
-        return xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.expit(np.asarray(self._read(f)))

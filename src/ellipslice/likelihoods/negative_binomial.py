@@ -81,14 +81,6 @@ class NegativeBinomial(Likelihood):
         a = f + self.shift
         return self.log_coefficient - self.y * softplus(-a, xp) - self.dispersion * softplus(a, xp)
 
-    def bounds(self) -> Any:
-        """Reached where the mean is y; for y = 0 approached as f goes to minus infinity."""
-        xp, special = namespace(self.y)
-        share = self.y / (self.y + self.dispersion)
-        return (
-            self.log_coefficient + special.xlogy(self.y, share) - self.dispersion * xp.log1p(self.y / self.dispersion)
-        )
-
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
             return np.exp(np.asarray(self._read(f)) + self.offset)

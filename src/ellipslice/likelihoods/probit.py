@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, log1p, namespace
+from ellipslice.likelihoods.base import Likelihood, labels, log1p
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -52,11 +52,6 @@ class Probit(Likelihood):
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
-
-    def bounds(self) -> Any:
-        """0, approached as f goes to y times infinity."""
-        xp, _ = namespace(self.y)
-        return xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.ndtr(np.asarray(self._read(f)))
