@@ -22,14 +22,10 @@ LONG_FILES = {
     "engines/fused.py",
     "engines/host.py",
     "fits/model.py",
-    "gp/estimators.py",
     "gp/model.py",
     "gp/sweep.py",
-    "likelihoods/base.py",
-    "marginal/evidence.py",
     "moves/control_variables.py",
     "moves/local.py",
-    "priors/sparse_precision.py",
     "sampling/sample.py",
 }
 

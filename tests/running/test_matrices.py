@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax, jax.numpy as jnp, numpy as np
 import ellipslice as es
-from ellipslice.likelihoods.base import observations
+from ellipslice.likelihoods.arguments import observations
 from ellipslice.pytree import pytree, set_fields
 
 BASE = np.eye(100) + 0.1

@@ -3,8 +3,8 @@
 To add one, write a file with a class derived from `Likelihood` and decorated with `@pytree`, import it below, and name
 it in `tests/catalogue_likelihoods.py`: the laws in `tests/laws/test_likelihoods.py` then run over it. The class writes
 
-- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `base.py`) and stores them with
-  `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
+- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `arguments.py`) and stores them
+  with `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
 - `_terms(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled code;
 - `simulate` and the class attributes `log_concave` and, if there is one, `bend_rate`.
 """

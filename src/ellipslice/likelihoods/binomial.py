@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import (
-    Likelihood,
-    counts,
-    leaf,
-    observations,
-    parameter,
-    refuse,
-    softplus,
-)
+from ellipslice.checks import reject
+from ellipslice.likelihoods.arguments import counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, softplus
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -61,7 +55,7 @@ class Binomial(Likelihood):
         trials = parameter(owner, "trials", trials, y.shape)
         counts(owner, "trials", trials, "trials holds the number of attempts behind each y.")
         at_least = np.broadcast_to(trials, y.shape)
-        refuse(owner, "y", y, y > at_least, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
+        reject(f"{owner}: y", y, y > at_least, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
         gammaln = scipy.special.gammaln
         log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
         set_fields(self, y=y, trials=trials, failures=leaf(trials - y), log_coefficient=leaf(log_coefficient))

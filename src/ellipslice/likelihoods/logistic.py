@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, softplus
+from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.base import Likelihood, softplus
 from ellipslice.pytree import pytree, set_fields, static
 
 

@@ -6,16 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.base import (
-    Likelihood,
-    counts,
-    draw_counts,
-    leaf,
-    namespace,
-    observations,
-    parameter,
-    softplus,
-)
+from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, namespace, softplus
 from ellipslice.pytree import pytree, set_fields
 
 

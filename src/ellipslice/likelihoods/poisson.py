@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood
 from ellipslice.pytree import pytree, set_fields
 
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, log1p
+from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.base import Likelihood, log1p
 from ellipslice.pytree import pytree, set_fields, static
 
 

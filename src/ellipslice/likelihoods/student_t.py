@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.base import Likelihood, leaf, namespace, observations, parameter
+from ellipslice.likelihoods.arguments import leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, namespace
 from ellipslice.pytree import pytree, set_fields
 
 

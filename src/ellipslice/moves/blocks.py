@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers
 from ellipslice.priors import Prior
-from ellipslice.priors.base import Layout, as_numbers
+from ellipslice.priors.base import Layout
 from ellipslice.priors.conditional import as_block
 
 Partition = list[np.ndarray]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import as_numbers
+from ellipslice.checks import as_numbers
 from ellipslice.priors.sparse_cholesky import SparseCholesky
 from ellipslice.pytree import pytree, set_fields
 

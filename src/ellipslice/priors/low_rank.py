@@ -7,7 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import as_factor, regress, unsuspected
 from ellipslice.priors.features import fourier_factor, inducing_factor

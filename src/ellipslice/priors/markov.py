@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.kernels import comes_from
 from ellipslice.priors.markov_condition import condition

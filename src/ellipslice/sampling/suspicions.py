@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.engines.base import Engine
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.sampling.warn import warn
 
 Evaluate = Callable[[np.ndarray], float]
 
