@@ -51,8 +51,7 @@ def compiled(function, *arguments):
 
 
 def test_the_catalogue_has_every_class():
-    exported = {getattr(likelihoods, name) for name in likelihoods.__all__} - {Likelihood, likelihoods.Linear}
-    assert {type(make()) for make in CATALOGUE.values()} == exported == set(DISTRIBUTION)
+    assert {type(make()) for make in CATALOGUE.values()} == set(likelihoods.REGISTERED) == set(DISTRIBUTION)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -186,7 +185,6 @@ def test_claims_of_log_concavity(name):
     terms = item.terms(f)
     bend = terms[:-2] - 2 * terms[1:-1] + terms[2:]
     rounding = 1e-14 * (np.abs(terms[1:-1]) + 1e2 + np.abs(item.y) * 40)
-    assert item.log_concave == (type(item) is not StudentT)
     assert (bend <= rounding).all() == item.log_concave
 
 
@@ -201,12 +199,14 @@ def test_claims_of_how_fast_they_bend(name):
 
     seconds = slope_of(slope_of(item.terms))
     bends, change = np.abs(compiled(seconds, f)), np.abs(compiled(slope_of(seconds), f))
-    assert (item.bend_rate is None) == (type(item) in (Probit, StudentT))
-    if item.bend_rate is not None:
+    clear = bends > 1e-6 * bends.max()
+    fastest = (change[clear] / bends[clear]).max()
+    if item.bend_rate is None:  # where there is none, no rate such as the others have would do
+        assert fastest > 3
+    else:
         # Of rounding: derivatives of the sigmoid are differences of numbers up to 1, times the largest count.
         assert (change <= item.bend_rate * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
-        clear = bends > 1e-6 * bends.max()
-        assert (change[clear] / bends[clear]).max() >= 0.9 * item.bend_rate
+        assert fastest >= 0.9 * item.bend_rate
 
 
 # --- simulation -----------------------------------------------------------------------------------------------------

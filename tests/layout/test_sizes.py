@@ -21,7 +21,6 @@ LONG_FILES = {
     "engines/compiled.py",
     "engines/fused.py",
     "engines/host.py",
-    "fits/model.py",
     "gp/model.py",
     "gp/sweep.py",
     "moves/control_variables.py",

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.fits.model import Data, Problem
+from ellipslice.fits.model import Problem
+from ellipslice.fits.priors import Data
 from ellipslice.fits.settings import FORMAT, Asked, read_asked
 from ellipslice.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ellipslice.fits.folder import RunFolder
-from ellipslice.fits.model import DEVIATION
 from ellipslice.fits.picture import MOST_INPUTS, as_png, picture, traces
+from ellipslice.fits.priors import DEVIATION
 from ellipslice.fits.summary import judgement, short, summarise
 from ellipslice.gp import Fit
 from ellipslice.sampling.journal import replace

@@ -17,6 +17,8 @@ import numpy as np
 import scipy.special
 from jax.core import Tracer
 
+from ellipslice.likelihoods.command import Command
+
 ARRAYS = (np.ndarray, jax.Array)
 NUMPY = (np.ndarray, np.generic)
 
@@ -37,6 +39,8 @@ class Likelihood(ABC):
     """Whether every term is known to be a concave function of its latent value."""
     bend_rate: ClassVar[float | None] = None
     """A number that every term's third derivative is at most times its second, in size; None if there is none."""
+    command: ClassVar[Command | None] = None
+    """How `ellipslice fit` offers it; None if it does not."""
 
     y: Any
     """The observations: a float64 NumPy array with at least one axis (a JAX array inside compiled code)."""

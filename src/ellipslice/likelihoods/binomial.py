@@ -10,6 +10,7 @@ import scipy.special
 from ellipslice.checks import reject
 from ellipslice.likelihoods.arguments import counts, leaf, observations, parameter
 from ellipslice.likelihoods.base import Likelihood, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -47,6 +48,14 @@ class Binomial(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("trials",)
+    command = Command(
+        "binomial",
+        "successes out of a number of trials",
+        "share",
+        scipy.special.logit,
+        options={"trials": "trials"},
+        required=("trials",),
+    )
 
     def __init__(self, y: Any, trials: Any):
         owner = type(self).__name__

@@ -9,6 +9,7 @@ import numpy as np
 
 from ellipslice.likelihoods.arguments import leaf, observations, parameter
 from ellipslice.likelihoods.base import Likelihood, namespace
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -48,6 +49,9 @@ class Gaussian(Likelihood):
     log_concave = True
     bend_rate = 0.0
     _shown = ("sigma",)
+    command = Command(
+        "gaussian", "numbers with noise", "number", float, options={"noise": "sigma"}, aliases=("normal",)
+    )
 
     def __init__(self, y: Any, sigma: Any = 1.0):
         owner = type(self).__name__

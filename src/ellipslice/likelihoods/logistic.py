@@ -9,6 +9,7 @@ import scipy.special
 
 from ellipslice.likelihoods.arguments import labels
 from ellipslice.likelihoods.base import Likelihood, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -45,6 +46,14 @@ class Logistic(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _noun = "label"
+    command = Command(
+        "bernoulli",
+        "yes or no, in words or as 1 and 0",
+        "label",
+        scipy.special.logit,
+        other_names=("logistic",),
+        aliases=("binary", "logit"),
+    )
 
     def __init__(self, y: Any):
         y, converted = labels(type(self).__name__, y)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
 from ellipslice.likelihoods.base import Likelihood, namespace, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -50,6 +52,14 @@ class NegativeBinomial(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("dispersion", "offset")
+    command = Command(
+        "negative-binomial",
+        "counts that vary more than Poisson counts",
+        "count",
+        math.log,
+        options={"dispersion": "dispersion", "exposure": "offset"},
+        aliases=("negbin", "nb"),
+    )
 
     def __init__(self, y: Any, dispersion: Any, offset: Any = 0.0):
         owner = type(self).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.special
 
 from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
 from ellipslice.likelihoods.base import Likelihood
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -47,6 +49,7 @@ class Poisson(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("offset",)
+    command = Command("poisson", "counts", "count", math.log, options={"exposure": "offset"}, aliases=("counts",))
 
     def __init__(self, y: Any, offset: Any = 0.0):
         owner = type(self).__name__

@@ -11,6 +11,7 @@ import scipy.special
 
 from ellipslice.likelihoods.arguments import labels
 from ellipslice.likelihoods.base import Likelihood, log1p
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -46,6 +47,7 @@ class Probit(Likelihood):
 
     log_concave = True
     _noun = "label"
+    command = Command("probit", "yes or no, with a Gaussian link", "label", scipy.special.ndtri)
 
     def __init__(self, y: Any):
         y, converted = labels(type(self).__name__, y)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ellipslice.likelihoods.arguments import leaf, observations, parameter
 from ellipslice.likelihoods.base import Likelihood, namespace
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -47,6 +48,15 @@ class StudentT(Likelihood):
 
     log_concave = False
     _shown = ("scale", "degrees")
+    command = Command(
+        "student-t",
+        "numbers with noise and outliers",
+        "number",
+        float,
+        options={"noise": "scale"},
+        average=np.median,
+        aliases=("studentt", "t"),
+    )
 
     def __init__(self, y: Any, scale: Any = 1.0, degrees: Any = 4.0):
         owner = type(self).__name__

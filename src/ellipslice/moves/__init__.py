@@ -1,9 +1,11 @@
 """Moves: Markov transitions that leave N(f; 0, Sigma) L(f) invariant, one per file.
 
 To add one, write a file with a frozen dataclass derived from `Search` (if it slice samples along a curve) or `Move`,
-name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` tells you whether it is valid.
+import it and add it to `REGISTERED` here, and add an instance to `tests/catalogue.py`. `ellipslice.testing.check_move`
+checks that it is valid.
 """
 
+from ellipslice.moves import blocks, control_variables, coordinate_slice, gibbs
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
 from ellipslice.moves.constrained import ConstrainedSlice
@@ -41,3 +43,15 @@ __all__ = [
     "State",
     "step",
 ]
+
+REGISTERED = (
+    *(EllipticalSlice, Recentred, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
+    *(LineSlice, ControlVariables, CoordinateSlice, Gibbs, Hamiltonian),
+)
+"""Every move, for stores, the reference pages and the catalogue of the tests."""
+
+STORED_PARTS = (
+    *(blocks.Given, blocks.Names, blocks.Contiguous, blocks.Random),
+    *(coordinate_slice.SliceAlongAxis, gibbs.ParabolaAlongAxis, control_variables._AtValues),
+)
+"""Classes of which instances are stored inside a move."""

@@ -35,6 +35,8 @@ class CoordinateSlice(OneAtATime):
     CoordinateSlice(width=6.0)
     """
 
+    stored_as = "CoordinateSlice"
+
     def __init__(self, width: float = 6.0):
         super().__init__(SliceAlongAxis(LineSlice(width).width))
 
@@ -42,6 +44,8 @@ class CoordinateSlice(OneAtATime):
 @dataclass(frozen=True)
 class SliceAlongAxis(Axis):
     """The slice search for one value, of prior N(0, deviation^2)."""
+
+    stored_as = "SliceAlongAxis"
 
     width: float
 

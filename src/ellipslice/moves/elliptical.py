@@ -66,6 +66,8 @@ class EllipticalSlice(Search):
     EllipticalSlice(bracket_width=1.5, shrinking='halve')
     """
 
+    stored_as = "EllipticalSlice"
+
     bracket_width: float = FULL_TURN
     shrinking: Literal["cut", "halve"] = "cut"
 

@@ -40,6 +40,8 @@ class Gibbs(OneAtATime):
     20.0
     """
 
+    stored_as = "Gibbs"
+
     def __init__(self) -> None:
         super().__init__(ParabolaAlongAxis())
 
@@ -47,6 +49,8 @@ class Gibbs(OneAtATime):
 @dataclass(frozen=True)
 class ParabolaAlongAxis(Axis):
     """The draw of one value, of prior N(0, deviation^2), from what a parabola says of it."""
+
+    stored_as = "ParabolaAlongAxis"
 
     def __repr__(self) -> str:
         return "Gibbs()"

@@ -57,6 +57,8 @@ class Hamiltonian(Move):
     >>> tree = es.sample(lambda f: -8 * jnp.sum((f - 1) ** 2), es.Diagonal(np.ones(3)), move=move, draws=100, seed=1)
     """
 
+    stored_as = "Hamiltonian"
+
     epsilon: float
     steps: int | None
     variances: tuple[float, ...] | None

@@ -43,6 +43,8 @@ class NealMetropolis(Move):
     True
     """
 
+    stored_as = "NealMetropolis"
+
     epsilon: float
 
     def __init__(self, step: float):

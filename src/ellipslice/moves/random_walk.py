@@ -35,6 +35,8 @@ class RandomWalk(Straight):
     RandomWalk(step=0.3)
     """
 
+    stored_as = "RandomWalk"
+
     epsilon: float
 
     def __init__(self, step: float):

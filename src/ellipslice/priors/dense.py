@@ -51,6 +51,8 @@ class Dense(Prior):
     (50, True)
     """
 
+    stored_as = "Dense"
+
     rows: Any
     pivots: Any
     """The values that determine all others, as many as `rows`, in whose order these are upper triangular."""

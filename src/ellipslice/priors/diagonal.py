@@ -36,6 +36,8 @@ class Diagonal(Prior):
     Diagonal(shape (3, 4))
     """
 
+    stored_as = "Diagonal"
+
     deviation: Any
     mean: Any
     shape: tuple[int, ...] = static()

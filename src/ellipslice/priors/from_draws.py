@@ -40,6 +40,8 @@ class FromDraws(Prior):
     FromDraws(shape (100,))
     """
 
+    stored_as = "FromDraws"
+
     mean: Any
     routine: Callable[..., Any] = static()
     shape: tuple[int, ...] = static()

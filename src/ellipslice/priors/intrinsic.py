@@ -15,6 +15,8 @@ from ellipslice.pytree import pytree, set_fields
 class Constraints:
     """matrix @ f = 0, and the correction that takes a field there: conditioning by kriging (Rue & Held 2005, 2.3.3)."""
 
+    stored_as = "Constraints"
+
     matrix: Any
     """(M, N), with orthonormal rows."""
     gain: Any

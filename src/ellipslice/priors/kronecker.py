@@ -52,6 +52,8 @@ class Kronecker(Prior):
     Kronecker(Dense(50 values, rank 50), Dense(30 values, rank 30))
     """
 
+    stored_as = "Kronecker"
+
     factors: tuple[Prior, ...]
     log_determinant: Any
     mean: Any

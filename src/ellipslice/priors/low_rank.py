@@ -45,6 +45,8 @@ class LowRank(Prior):
     LowRank(200 values, rank 3 plus a diagonal)
     """
 
+    stored_as = "LowRank"
+
     rows: Any
     deviation: Any
     """Of the diagonal; or None."""

@@ -53,6 +53,8 @@ class Markov(Prior):
     Markov(1000 values, state of 3)
     """
 
+    stored_as = "Markov"
+
     diagonal: Any
     left: Any
     right: Any

@@ -64,6 +64,8 @@ class SparsePrecision(Prior):
     SparsePrecision(100 values, 298 non-zeros, 1 constraint)
     """
 
+    stored_as = "SparsePrecision"
+
     rows: Any
     columns: Any
     values: Any

@@ -36,6 +36,8 @@ class Stack(Prior):
     and then `def log_likelihood(f, b): ...`
     """
 
+    stored_as = "Stack"
+
     priors: tuple[Prior, ...]
     mean: Any
     names: tuple[str, ...] = static()

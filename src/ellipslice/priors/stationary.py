@@ -62,6 +62,8 @@ class Stationary(Prior):
     (20000, True)
     """
 
+    stored_as = "Stationary"
+
     root: Any
     """Square roots of the embedding's eigenvalues, by wave number, less the transform's own factor."""
     excess: Any

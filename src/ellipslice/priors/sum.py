@@ -38,6 +38,8 @@ class Sum(Prior):
     100
     """
 
+    stored_as = "Sum"
+
     priors: tuple[Prior, ...]
     mean: Any
 

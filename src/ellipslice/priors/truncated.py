@@ -70,6 +70,8 @@ class TruncatedGaussian:
     1
     """
 
+    stored_as = "TruncatedGaussian"
+
     def __init__(self, prior: Prior, A: Any, b: Any):
         if not isinstance(prior, Prior):
             hint = " Put all constraints into one A." if isinstance(prior, TruncatedGaussian) else ""

@@ -30,6 +30,8 @@ class Sites:
         The precisions are at least 0, so that there is a Gaussian beside any prior.
     """
 
+    stored_as = "Sites"
+
     linear: np.ndarray
     precision: np.ndarray
 
