@@ -70,6 +70,15 @@ class Prior(abc.ABC):
     def color(self, z: Any) -> Any:
         """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
 
+    @property
+    def linear(self) -> bool:
+        """Whether draws are a linear map of standard normals: False if there is no `noise_size` and no `color`."""
+        return True
+
+    def device_factor(self) -> np.ndarray | None:
+        """Return the matrix M (noise_size, size) of `color`, z @ M, if a device should draw with it; None if not."""
+        return None
+
     by_numpy = False
     """Whether `color` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
 

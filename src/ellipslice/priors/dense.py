@@ -74,6 +74,9 @@ class Dense(Prior):
     def noise_size(self) -> int:
         return self.rows.shape[0]
 
+    def device_factor(self) -> np.ndarray:
+        return np.asarray(self.rows)
+
     def color(self, z: Any) -> Any:
         return z @ self.rows
 

@@ -76,6 +76,10 @@ class FromDraws(Prior):
         raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
 
     @property
+    def linear(self) -> bool:
+        return False
+
+    @property
     def traceable(self) -> bool:
         return False
 

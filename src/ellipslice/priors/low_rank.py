@@ -152,6 +152,9 @@ class LowRank(Prior):
     def rank(self) -> int:
         return self.dimension
 
+    def device_factor(self) -> np.ndarray | None:
+        return np.asarray(self.rows) if self.deviation is None else None
+
     def color(self, z: Any) -> Any:
         if self.deviation is None:
             return z @ self.rows

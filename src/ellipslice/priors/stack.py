@@ -79,6 +79,10 @@ class Stack(Prior):
         return sum(prior.rank for prior in self.priors)
 
     @property
+    def linear(self) -> bool:
+        return all(prior.linear for prior in self.priors)
+
+    @property
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.priors)
 

@@ -80,6 +80,10 @@ class Sum(Prior):
         raise self.lacks("rank")
 
     @property
+    def linear(self) -> bool:
+        return all(prior.linear for prior in self.priors)
+
+    @property
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.priors)
 
