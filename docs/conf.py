@@ -5,6 +5,7 @@ a build in seconds that runs nothing, `-D nb_execution_mode=off -D plot_gallery=
 """
 
 import hashlib
+import importlib
 import logging
 import os
 import shutil
@@ -13,7 +14,9 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from latex2mathml.converter import convert as to_mathml
+from sphinx.util.docutils import SphinxDirective
 
 from ellipslice.apps import explore
 
@@ -134,6 +137,32 @@ def name_language(app, docname, source) -> None:
         source[0] = source[0].replace("\n  name: python3\n", "\n  name: python3\n  language: ipython3\n", 1)
 
 
+class Registered(SphinxDirective):
+    """Document every class of a folder's `REGISTERED`: a summary, then each one as `autoclass` does.
+
+    `:public:` is the module by whose name they are documented; the folder itself by default. Other options are those of
+    `autoclass`.
+    """
+
+    required_arguments = 1
+    option_spec = {  # noqa: RUF012  docutils declares it so
+        "public": directives.unchanged,
+        "members": directives.flag,
+        "exclude-members": directives.unchanged,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes of the text that the page would otherwise hold."""
+        (folder,) = self.arguments
+        public = self.options.pop("public", folder)
+        names = [f"{public}.{cls.__name__}" for cls in importlib.import_module(folder).REGISTERED]
+        options = [f"   :{key}: {value or ''}" for key, value in self.options.items()]
+        lines = [".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
+        for name in names:
+            lines += [f".. autoclass:: {name}", *options, ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def put_explorer(app, exception) -> None:
     """The page to play with, made anew for every build."""
     if exception is None and app.builder.format == "html":
@@ -143,5 +172,6 @@ def put_explorer(app, exception) -> None:
 def setup(app) -> None:
     """What Sphinx calls first."""
     app.add_html_math_renderer("mathml", write_formula("inline"), write_formula("block"))
+    app.add_directive("registered", Registered)
     app.connect("source-read", name_language)
     app.connect("build-finished", put_explorer)

@@ -182,9 +182,6 @@ class Cauchy(Likelihood):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return -xp.log1p((self.y - f) ** 2) - np.log(np.pi)
 
-    def bounds(self) -> Any:
-        return np.full(np.shape(self.y), -np.log(np.pi))
-
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         return f + rng.standard_cauchy(np.shape(f))
 

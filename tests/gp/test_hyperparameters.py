@@ -74,9 +74,6 @@ class Mine(Likelihood):
     def _terms(self, f, xp, special):
         return -((f - self.y) ** 2) / self.reach
 
-    def bounds(self):
-        return np.zeros(self.y.shape)
-
     def simulate(self, f, rng):
         return np.asarray(f)
 

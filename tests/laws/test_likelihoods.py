@@ -51,8 +51,7 @@ def compiled(function, *arguments):
 
 
 def test_the_catalogue_has_every_class():
-    exported = {getattr(likelihoods, name) for name in likelihoods.__all__} - {Likelihood, likelihoods.Linear}
-    assert {type(make()) for make in CATALOGUE.values()} == exported == set(DISTRIBUTION)
+    assert {type(make()) for make in CATALOGUE.values()} == set(likelihoods.REGISTERED) == set(DISTRIBUTION)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -96,16 +95,14 @@ def test_numpy_equals_jax(name):
         np.testing.assert_allclose(total, item(f), **close)
         np.testing.assert_allclose(one_by_one, item(f), **close)
     f = latents(item)  # a NumPy f where the data are traced
-    bounds, total = compiled(lambda i: (i.bounds(), i(f)), item)
-    np.testing.assert_allclose(bounds, item.bounds(), rtol=1e-12, atol=1e-14)  # differences of numbers of order 1
-    np.testing.assert_allclose(total, item(f), **close)
+    np.testing.assert_allclose(compiled(lambda i: i(f), item), item(f), **close)
 
 
 @EVERY
 def test_numpy_stays_numpy(name, monkeypatch):
     item = CATALOGUE[name]()
     monkeypatch.setattr(sys.modules[Likelihood.__module__], "jnp", None)
-    assert type(item.terms(latents(item))) is type(item.bounds()) is np.ndarray
+    assert type(item.terms(latents(item))) is np.ndarray
 
 
 @EVERY
@@ -118,25 +115,22 @@ def test_terms_are_the_densities_scipy_has(name):
     np.testing.assert_allclose(item.terms(f), log_density(item.y), rtol=1e-11, atol=1e-13)
 
 
+def highest(item):
+    """Return an upper limit of each term: a probability is at most 1, and the densities here are highest at f = y."""
+    continuous = hasattr(DISTRIBUTION[type(item)](item, item.y), "logpdf")
+    return item.terms(item.y) if continuous else np.zeros(item.y.shape)
+
+
 @EVERY
-def test_bounds_are_never_exceeded_and_approached(name):
+def test_terms_never_exceed_the_highest_density(name):
     item = CATALOGUE[name]()
-    bounds = item.bounds()
-    assert bounds.shape == item.y.shape
-    assert (item.terms(everywhere(item)) <= bounds + 1e-12).all()
-    step = 0.01
-    coarse = np.arange(-40, 40, step)
-    best = coarse[item.terms(everywhere(item, coarse)).argmax(axis=0)]
-    fine = item.terms(best + everywhere(item, np.linspace(-step, step, 2001)))
-    assert (fine <= bounds + 1e-12).all()
-    # The nearest of the fine points is within 5e-6 of the top, where the curvature is at most 40 (the largest count).
-    np.testing.assert_allclose(fine.max(axis=0), bounds, rtol=0, atol=40 * 5e-6**2 / 2 + 1e-12)
+    assert (item.terms(everywhere(item)) <= highest(item) + 1e-12).all()
 
 
 @EVERY
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_any_finite_f_gives_a_number_within_bounds(name, data):
+def test_any_finite_f_gives_a_number(name, data):
     item = CATALOGUE[name]()
     values = st.lists(st.floats(-1e6, 1e6) | st.floats(-712, 712), min_size=item.y.size, max_size=item.y.size)
     f = np.array(data.draw(values)).reshape(item.y.shape)
@@ -144,7 +138,7 @@ def test_any_finite_f_gives_a_number_within_bounds(name, data):
         warnings.simplefilter("error")
         terms, value = item.terms(f), item(f)
     assert not np.isnan(value)
-    assert (terms <= item.bounds() + 1e-12).all()  # false for NaN
+    assert (terms <= highest(item) + 1e-12).all()  # false for NaN
 
 
 @COMPILED
@@ -191,7 +185,6 @@ def test_claims_of_log_concavity(name):
     terms = item.terms(f)
     bend = terms[:-2] - 2 * terms[1:-1] + terms[2:]
     rounding = 1e-14 * (np.abs(terms[1:-1]) + 1e2 + np.abs(item.y) * 40)
-    assert item.log_concave == (type(item) is not StudentT)
     assert (bend <= rounding).all() == item.log_concave
 
 
@@ -206,12 +199,14 @@ def test_claims_of_how_fast_they_bend(name):
 
     seconds = slope_of(slope_of(item.terms))
     bends, change = np.abs(compiled(seconds, f)), np.abs(compiled(slope_of(seconds), f))
-    assert (item.bend_rate is None) == (type(item) in (Probit, StudentT))
-    if item.bend_rate is not None:
+    clear = bends > 1e-6 * bends.max()
+    fastest = (change[clear] / bends[clear]).max()
+    if item.bend_rate is None:  # where there is none, no rate such as the others have would do
+        assert fastest > 3
+    else:
         # Of rounding: derivatives of the sigmoid are differences of numbers up to 1, times the largest count.
         assert (change <= item.bend_rate * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
-        clear = bends > 1e-6 * bends.max()
-        assert (change[clear] / bends[clear]).max() >= 0.9 * item.bend_rate
+        assert fastest >= 0.9 * item.bend_rate
 
 
 # --- simulation -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from fractions import Fraction
 
@@ -13,7 +12,7 @@ import ellipslice.moves as moves
 from catalogue import MOVES, SEEDS
 from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.host import HostTarget
-from ellipslice.moves import Cycle, Move, Search, State
+from ellipslice.moves import Cycle, Search, State
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move
@@ -28,9 +27,7 @@ NORMALS = Diagonal(np.ones(2))
 
 
 def test_the_catalogue_has_every_move():
-    exported = {getattr(moves, name) for name in moves.__all__}
-    concrete = {x for x in exported if inspect.isclass(x) and issubclass(x, Move) and not inspect.isabstract(x)}
-    assert {type(make()) for make in MOVES.values()} == concrete
+    assert {type(make()) for make in MOVES.values()} == set(moves.REGISTERED)
 
 
 @pytest.mark.short_cases("EllipticalSlice-0", "NealMetropolis-0", "Recentred-0")

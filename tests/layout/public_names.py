@@ -22,7 +22,10 @@ COMMAND = "python tests/layout/public_names.py"
 def documented() -> list[str]:
     """Every name with an entry on a reference page."""
     pages = "\n".join(page.read_text(encoding="utf8") for page in sorted((ROOT / "docs" / "api").glob("*.rst")))
-    return sorted(set(re.findall(r"^\.\. auto(?:class|function|exception|data):: (\S+)$", pages, re.MULTILINE)))
+    names = set(re.findall(r"^\.\. auto(?:class|function|exception|data):: (\S+)$", pages, re.MULTILINE))
+    for folder, public in re.findall(r"^\.\. registered:: (\S+)\n(?:   :public: (\S+)\n)?", pages, re.MULTILINE):
+        names |= {f"{public or folder}.{cls.__name__}" for cls in importlib.import_module(folder).REGISTERED}
+    return sorted(names)
 
 
 def lines() -> Iterator[str]:

@@ -26,6 +26,8 @@ INTERNAL = {
     "ellipslice.gp.structure.DENSE",
     "ellipslice.gp.structure.LIMIT",
     "ellipslice.gp.structure.is_grid",
+    "ellipslice.likelihoods.REGISTERED",
+    "ellipslice.likelihoods.command.Command",
     "ellipslice.machine.commit",
     "ellipslice.machine.machine",
     "ellipslice.machine.version",

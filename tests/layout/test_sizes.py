@@ -18,16 +18,10 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
-    "engines/compiled.py",
     "engines/fused.py",
     "engines/host.py",
-    "apps/fits/model.py",
-    "gp/estimators.py",
     "gp/model.py",
     "gp/sweep.py",
-    "likelihoods/base.py",
-    "marginal/evidence.py",
-    "priors/sparse_precision.py",
     "sampling/sample.py",
 }
 

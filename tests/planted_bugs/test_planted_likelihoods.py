@@ -42,18 +42,6 @@ WRONG = {
         lambda: planted(terms=lambda self, f: Gaussian.terms(self, f)[..., None]),
         "terms of shape",
     ),
-    "a bound too low": (
-        lambda: planted(bounds=lambda self: Gaussian.bounds(self) - 0.2),
-        "exceeds its bound",
-    ),
-    "a bound that is the mean": (
-        lambda: planted(bounds=lambda self: Gaussian.terms(self, np.zeros(6))),
-        "exceeds its bound",
-    ),
-    "bounds of the wrong shape": (
-        lambda: planted(bounds=lambda self: np.float64(0.0)),
-        "bounds have shape",
-    ),
     "rows that know of each other": (
         lambda: planted(__call__=lambda self, f: Gaussian.__call__(self, f - 0.01 * (f.ndim > 1))),
         "sum|batch",

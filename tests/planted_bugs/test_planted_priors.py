@@ -185,6 +185,23 @@ def test_a_wrong_color_is_caught(name, seed):
         check_prior(coloring(color), seed=seed)
 
 
+@pytree
+class OtherFactor(Planted):
+    def device_factor(self):
+        return LOWER  # the transpose
+
+
+@pytree
+class NotLinear(Planted):
+    linear = False
+
+
+@pytest.mark.parametrize(("prior", "says"), [(OtherFactor, "device_factor"), (NotLinear, "`linear` is False")])
+def test_what_a_prior_says_of_its_color_is_checked(prior, says):
+    with pytest.raises(AssertionError, match=says):
+        check_prior(prior())
+
+
 # --- shapes and the mean --------------------------------------------------------------------------------------------
 
 

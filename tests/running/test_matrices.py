@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import jax, jax.numpy as jnp, numpy as np
 import ellipslice as es
-from ellipslice.likelihoods.base import observations
+from ellipslice.likelihoods.arguments import observations
 from ellipslice.pytree import pytree, set_fields
 
 BASE = np.eye(100) + 0.1
@@ -89,9 +89,6 @@ class OwnCovariances(es.likelihoods.Likelihood):
         side = xp.broadcast_to(self.y[..., None, None], (*covariance.shape[:-1], 1))
         fit = (side * xp.linalg.solve(covariance, side)).sum((-1, -2))
         return -xp.log(xp.diagonal(root, axis1=-2, axis2=-1)).sum(-1) - 0.5 * fit
-
-    def bounds(self):
-        return np.full(self.y.shape, np.inf)
 
     def simulate(self, f, rng):
         return rng.standard_normal(f.shape)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.engines.device_normals import WHOLE_SD, normals, whole_normals
 from ellipslice.engines.halves import in_halves
-from ellipslice.priors import Dense, LowRank, Prior
+from ellipslice.priors import Prior
 from ellipslice.priors.carried import Carried
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -94,7 +94,7 @@ class HalvesProduct(Source):
 
 def source_of(prior: Prior, padded: int, dtype: Any, halves: bool | None = None) -> Source:
     """The quickest way to draw from a prior on the device; `halves` says whether in half precision."""
-    factor = _factor(prior)
+    factor = prior.device_factor()
     if factor is None:
         return Colored(prior, padded, dtype)
     if halves is None:
@@ -112,15 +112,6 @@ def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
     rows = np.zeros((noise + -noise % 8, padded))
     rows[:noise, :size] = factor
     return rows
-
-
-def _factor(prior: Prior) -> np.ndarray | None:
-    """The matrix that maps normals to draws, if the prior has one."""
-    if isinstance(prior, Dense) or (isinstance(prior, LowRank) and prior.deviation is None):
-        return np.asarray(prior.rows)
-    if isinstance(prior, Carried):
-        return np.asarray(prior.color(np.eye(prior.noise_size)))
-    return None
 
 
 def _as(leaf: Any, dtype: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.model import LatentGP
 from ellipslice.likelihoods import Poisson
-from ellipslice.priors.base import as_numbers
 from ellipslice.sampling import Until
 
 

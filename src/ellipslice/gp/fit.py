@@ -11,7 +11,7 @@ import numpy as np
 
 from ellipslice.gp.conditional import Conditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.base import said_before
+from ellipslice.likelihoods.arguments import said_before
 from ellipslice.priors.features import as_inputs
 from ellipslice.priors.kernels import comes_from
 

@@ -207,6 +207,10 @@ class JointPrior(Prior):
         raise TypeError("it is not a linear map of normals")
 
     @property
+    def linear(self) -> bool:
+        return False
+
+    @property
     def traceable(self) -> bool:
         return False
 

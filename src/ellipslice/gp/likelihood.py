@@ -17,7 +17,7 @@ from ellipslice.gp.calling import Called
 from ellipslice.gp.joint import Joint, Point
 from ellipslice.gp.structure import check_latents, of_named
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.base import said_before
+from ellipslice.likelihoods.arguments import said_before
 from ellipslice.references.fit import of_each
 from ellipslice.references.laplace import slopes
 from ellipslice.undocumented.matrices import one_matrix_at_a_time

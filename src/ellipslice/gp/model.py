@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ellipslice.checks import as_path, whole_number
 from ellipslice.gp import mix
 from ellipslice.gp.calling import Called, called_kernel
 from ellipslice.gp.entering import (
@@ -31,10 +32,10 @@ from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import LIMIT, of_latents, structured
 from ellipslice.gp.sweep import WAYS, Sweep
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.base import said_before
+from ellipslice.likelihoods.arguments import said_before
 from ellipslice.priors.features import as_inputs
 from ellipslice.sampling import Until, resume, sample
-from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, how_many
+from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
 from ellipslice.sampling.opening import check_draws
 from ellipslice.sampling.reading import open_tree
 from ellipslice.sampling.setup import stored_parts
@@ -216,8 +217,7 @@ class LatentGP:
             raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
         if self.parameters.size and reference is not None:
             raise ValueError("reference is for models without unknown parameters. Leave it out.")
-        if isinstance(latent_updates, bool) or not isinstance(latent_updates, int) or latent_updates < 1:
-            raise ValueError(f"latent_updates must be a whole number, at least 1, but it is {latent_updates!r}.")
+        latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
         ways, problem = _check_ways(ways), self._problem(inputs, y)
         engine = problem.engine if engine is None else engine
         move = None

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
+from ellipslice.checks import whole_number
 from ellipslice.interop.update import update
 from ellipslice.interop.versions import require
 from ellipslice.moves import Info
@@ -105,9 +105,7 @@ class EllipticalSlice(MCMCKernel):
             raise TypeError(f"model must be a function with NumPyro's primitives, but it is a {type(model).__name__}.")
         if isinstance(sites, str):
             raise TypeError(f"sites must be a list of names: sites=[{sites!r}].")
-        if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 1:
-            raise ValueError(f"updates must be a whole number, at least 1, but it is {updates!r}.")
-        self._updates = int(updates)
+        self._updates = whole_number("updates", updates, 1, "a whole number, at least 1")
         self._model, self._sites = model, None if sites is None else tuple(sites)
         self._blocks: tuple[tuple[str, ...], ...] = ()
         self._deterministic = False

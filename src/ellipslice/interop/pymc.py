@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ellipslice.checks import whole_number
 from ellipslice.interop.blocks import in_turn
 from ellipslice.interop.pymc_prior import PRIORS, Gaussian, why_not
 from ellipslice.interop.versions import require
@@ -102,14 +103,12 @@ class EllipticalSlice(BlockedStep):
         compile_kwargs: dict[str, Any] | None = None,
         blocked: bool = True,
     ):
-        if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 1:
-            raise ValueError(f"updates must be a whole number, at least 1, but it is {updates!r}.")
         model = pm.modelcontext(model)
         variables = _own(model, vars)
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = [model.rvs_to_values[variable] for variable in variables]
         self.rng = get_random_generator(rng)
-        self.updates = int(updates)
+        self.updates = whole_number("updates", updates, 1, "a whole number, at least 1")
         self.tune = False  # there is nothing to tune
         upstream = {variable.name: {str(a.name) for a in ancestors(variable.owner.inputs)} for variable in variables}
         by_name = {variable.name: variable for variable in variables}

@@ -1,12 +1,13 @@
-"""Observation models, one per file: the log-likelihood of f, term by term, its bounds, and new data drawn from it.
+"""Observation models, one per file: the log-likelihood of f, term by term, and new data drawn from it.
 
-To add one, write a file with a class derived from `Likelihood` and decorated with `@pytree`, import it below, and name
-it in `tests/catalogue_likelihoods.py`: the laws in `tests/laws/test_likelihoods.py` then run over it. The class writes
+To add one, write a file with a class derived from `Likelihood` and decorated with `@pytree`, import it and add it to
+`REGISTERED` here, and add it to `tests/catalogue_likelihoods.py`. The class has
 
-- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `base.py`) and stores them with
-  `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
+- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `arguments.py`) and stores them
+  with `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
 - `_terms(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled code;
-- `bounds`, `simulate` and the class attributes `log_concave` and, if there is one, `bend_rate`.
+- `expected`, `simulate` and the class attributes `log_concave`, `bend_rate` if there is one, and `command`, by which
+  the command line offers it.
 """
 
 from ellipslice.likelihoods.base import Likelihood
@@ -30,3 +31,6 @@ __all__ = [
     "Probit",
     "StudentT",
 ]
+
+REGISTERED = (Gaussian, StudentT, Poisson, NegativeBinomial, Logistic, Probit, Binomial)
+"""Every observation model, for the command line, the reference pages and the catalogue of the tests."""

@@ -1,4 +1,4 @@
-"""What every observation model shares: calling, shapes, NumPy or JAX, and the checks of data.
+"""What every observation model shares: calling, shapes, and special functions by NumPy or JAX.
 
 The host engine calls a likelihood hundreds of thousands of times on short NumPy vectors, where each array operation
 costs about a microsecond whatever it does. Hence one shape comparison per call, and constants worked out beforehand.
@@ -7,11 +7,7 @@ costs about a microsecond whatever it does. Hence one shape comparison per call,
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import jax
@@ -20,6 +16,8 @@ import jax.scipy.special
 import numpy as np
 import scipy.special
 from jax.core import Tracer
+
+from ellipslice.likelihoods.command import Command
 
 ARRAYS = (np.ndarray, jax.Array)
 NUMPY = (np.ndarray, np.generic)
@@ -41,6 +39,8 @@ class Likelihood(ABC):
     """Whether every term is known to be a concave function of its latent value."""
     bend_rate: ClassVar[float | None] = None
     """A number that every term's third derivative is at most times its second, in size; None if there is none."""
+    command: ClassVar[Command | None] = None
+    """How `ellipslice fit` offers it; None if it does not."""
 
     y: Any
     """The observations: a float64 NumPy array with at least one axis (a JAX array inside compiled code)."""
@@ -87,10 +87,6 @@ class Likelihood(ABC):
     @abstractmethod
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         """What `terms` returns, written with NumPy-like `xp` and SciPy-like `special` only."""
-
-    @abstractmethod
-    def bounds(self) -> Any:
-        """The supremum over its latent value of each term: an array of y's shape."""
 
     def expected(self, f: Any) -> np.ndarray:
         """What is observed on average, given f; for labels the probability of +1.
@@ -215,125 +211,6 @@ _ATANH = (
     0.0416225325593041,
     0.08522081781390699,
 )
-
-
-def draw_counts(owner: str, rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Poisson counts, with an error in our own words where NumPy has no integers large enough."""
-    bad = ~(rate < 9e18)
-    refuse(owner, "the rate", rate, bad, "cannot be simulated: it must be below 9e18. Check f's scale.")
-    return rng.poisson(rate)
-
-
-# --- checks of data: what was given, what was expected, what to do --------------------------------------------------
-
-
-def observations(owner: str, y: Any) -> np.ndarray:
-    """Finite numbers, with at least one axis."""
-    return leaf(np.atleast_1d(_numbers(owner, "y", y)))
-
-
-def counts(owner: str, name: str, values: np.ndarray, advice: str) -> None:
-    """Raise unless all values are 0, 1, 2, ..."""
-    bad = (values < 0) | (values != np.floor(values))
-    refuse(owner, name, values, bad, f"is not a count. Expected whole numbers, 0 or more. {advice}")
-
-
-def labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
-    """Labels as -1/+1, and whether they were given as 0/1."""
-    values = observations(owner, y)
-    bad = np.unique(values[~np.isin(values, (-1.0, 0.0, 1.0))])
-    advice = "Expected -1 and +1, or 0 and 1. Recode the two classes as -1 and +1."
-    if bad.size:
-        more = ", ..." if bad.size > 5 else ""
-        raise ValueError(f"{owner}: y holds {', '.join(f'{value:g}' for value in bad[:5])}{more} as labels. {advice}")
-    if not (np.asarray(y).dtype == np.bool_ or (values == 0.0).any()):
-        return values, False
-    if (values == -1.0).any():
-        raise ValueError(f"{owner}: y holds both -1 and 0, so 0/1 labels cannot be told from -1/+1 ones. {advice}")
-    if not _SAID.get():
-        warnings.warn(
-            f"{owner}: labels 0/1 were read as -1/+1. Pass 2 * y - 1 to say so yourself.", UserWarning, stacklevel=3
-        )
-    return leaf(2.0 * values - 1.0), True
-
-
-_SAID: ContextVar[bool] = ContextVar("how labels were read has been said", default=False)
-
-
-@contextmanager
-def said_before() -> Iterator[None]:
-    """In here, data that a model has seen before are made likelihoods of again, without the same warning again."""
-    token = _SAID.set(True)
-    try:
-        yield
-    finally:
-        _SAID.reset(token)
-
-
-def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> Any:
-    """A finite number, or an array that broadcasts to y's shape; or one that is unknown, inside compiled code.
-
-    (The values of that one cannot be checked. Models with unknown parameters make likelihoods of them.)
-    """
-    traced = isinstance(value, Tracer)
-    values: Any = value if traced else _numbers(owner, name, value)
-    try:
-        fits = np.broadcast_shapes(values.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"{owner}: {name} has shape {values.shape}, which does not broadcast to y's shape {shape}. "
-            f"Give one number, or an array of shape {shape}."
-        )
-    if positive and not traced:
-        refuse(owner, name, values, values <= 0, f"is not positive. Expected {name} > 0 everywhere.")
-    return leaf(values)
-
-
-def leaf(values: Any) -> Any:
-    """A float64 array nobody can write to: constants computed from it would no longer fit."""
-    if isinstance(values, Tracer):
-        return values
-    values = np.asarray(values, dtype=np.float64)
-    values.setflags(write=False)
-    return values
-
-
-def refuse(owner: str, name: str, values: np.ndarray, bad: np.ndarray, problem: str) -> None:
-    """Raise, naming the first bad value and where it is, if there is one."""
-    if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        place = f"[{', '.join(map(str, index))}]" if index else ""
-        raise ValueError(f"{owner}: {name}{place} = {values[index]:g} {problem}")
-
-
-def _numbers(owner: str, name: str, value: Any) -> np.ndarray:
-    """A copy of the data as float64, since what the caller does to his array later must not change ours."""
-    if isinstance(value, Tracer):
-        raise TypeError(
-            f"{owner}: {name} is traced by JAX, so its values cannot be checked. Expected numbers. Build the "
-            "likelihood outside the compiled function and pass it in as an argument: it is a pytree."
-        )
-    if np.ma.is_masked(value):
-        raise ValueError(
-            f"{owner}: {name} has masked values. Expected a value everywhere. Drop them, and their part of f."
-        )
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{owner}: {name} is not a rectangular array. Expected rows of equal length.") from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{owner}: {name} has dtype {array.dtype}. Expected real numbers. Convert it first, with "
-            f"numpy.asarray({name}, dtype=float) if it holds numbers."
-        )
-    if array.size == 0:
-        raise ValueError(f"{owner}: {name} is empty (shape {array.shape}). Expected at least one value.")
-    array = np.array(array, dtype=np.float64)
-    bad = ~np.isfinite(array)
-    refuse(owner, name, array, bad, "is not finite. Expected finite numbers. Drop missing values, and their part of f.")
-    return array
 
 
 def _short(value: Any) -> str:

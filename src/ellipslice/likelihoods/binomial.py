@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import (
-    Likelihood,
-    counts,
-    leaf,
-    namespace,
-    observations,
-    parameter,
-    refuse,
-    softplus,
-)
+from ellipslice.checks import reject
+from ellipslice.likelihoods.arguments import counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -54,6 +48,14 @@ class Binomial(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("trials",)
+    command = Command(
+        "binomial",
+        "successes out of a number of trials",
+        "share",
+        scipy.special.logit,
+        options={"trials": "trials"},
+        required=("trials",),
+    )
 
     def __init__(self, y: Any, trials: Any):
         owner = type(self).__name__
@@ -62,23 +64,13 @@ class Binomial(Likelihood):
         trials = parameter(owner, "trials", trials, y.shape)
         counts(owner, "trials", trials, "trials holds the number of attempts behind each y.")
         at_least = np.broadcast_to(trials, y.shape)
-        refuse(owner, "y", y, y > at_least, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
+        reject(f"{owner}: y", y, y > at_least, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
         gammaln = scipy.special.gammaln
         log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
         set_fields(self, y=y, trials=trials, failures=leaf(trials - y), log_coefficient=leaf(log_coefficient))
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
-
-    def bounds(self) -> Any:
-        """Reached where the probability is y / trials; approached at infinity if that is 0 or 1."""
-        xp, special = namespace(self.y)
-        trials = xp.maximum(self.trials, 1.0)  # without trials the bound is 0, not 0 log(0 / 0)
-        return (
-            self.log_coefficient
-            + special.xlogy(self.y, self.y / trials)
-            + special.xlogy(self.failures, self.failures / trials)
-        )
 
     def expected(self, f: Any) -> np.ndarray:
         return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._read(f)))

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.base import Likelihood, leaf, namespace, observations, parameter
+from ellipslice.likelihoods.arguments import leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, namespace
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -47,6 +49,9 @@ class Gaussian(Likelihood):
     log_concave = True
     bend_rate = 0.0
     _shown = ("sigma",)
+    command = Command(
+        "gaussian", "numbers with noise", "number", float, options={"noise": "sigma"}, aliases=("normal",)
+    )
 
     def __init__(self, y: Any, sigma: Any = 1.0):
         owner = type(self).__name__
@@ -64,11 +69,6 @@ class Gaussian(Likelihood):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         z = (f - self.y) * self.inverse
         return self.constant - 0.5 * (z * z)
-
-    def bounds(self) -> Any:
-        """Reached at f = y: the height of the Gaussian density."""
-        xp, _ = namespace(self.y)
-        return self.constant + xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return np.array(self._read(f))

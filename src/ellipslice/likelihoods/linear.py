@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers, check_real
 from ellipslice.likelihoods.base import Likelihood
 
 
@@ -130,12 +131,13 @@ def _matrix(A: Any, name: str) -> Any:
 
     if isinstance(A, LinearOperator):
         return A
-    values = A.tocsr() if issparse(A) else np.asarray(A)
+    advice = "Drop rows with missing values."
+    sparse = issparse(A)
+    values = A.tocsr() if sparse else as_numbers(A, name, advice=advice)
     if values.ndim != 2 or 0 in values.shape:
         raise ValueError(f"{name} has shape {values.shape}; expected (rows, N), with the predictor {name} @ f.")
-    if values.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, but its dtype is {values.dtype}.")
-    values = values.astype(np.float64)  # a copy: what the caller does to his later must not change ours
-    if not np.isfinite(values.data if issparse(values) else values).all():
-        raise ValueError(f"{name} must be finite, but it is not everywhere. Drop rows with missing values.")
+    if sparse:
+        check_real(name, values.dtype)
+        values = values.astype(np.float64)  # a copy: what the caller does to his later must not change ours
+        as_numbers(values.data, f"the non-zeros of {name}", advice=advice)
     return values

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, namespace, softplus
+from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.base import Likelihood, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -44,6 +46,14 @@ class Logistic(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _noun = "label"
+    command = Command(
+        "bernoulli",
+        "yes or no, in words or as 1 and 0",
+        "label",
+        scipy.special.logit,
+        other_names=("logistic",),
+        aliases=("binary", "logit"),
+    )
 
     def __init__(self, y: Any):
         y, converted = labels(type(self).__name__, y)
@@ -51,11 +61,6 @@ class Logistic(Likelihood):
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return -softplus(-self.y * f, xp)
-
-    def bounds(self) -> Any:
-        """0, approached as f goes to y times infinity."""
-        xp, _ = namespace(self.y)
-        return xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.expit(np.asarray(self._read(f)))

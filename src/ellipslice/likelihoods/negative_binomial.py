@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.base import (
-    Likelihood,
-    counts,
-    draw_counts,
-    leaf,
-    namespace,
-    observations,
-    parameter,
-    softplus,
-)
+from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, namespace, softplus
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -58,6 +52,14 @@ class NegativeBinomial(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("dispersion", "offset")
+    command = Command(
+        "negative-binomial",
+        "counts that vary more than Poisson counts",
+        "count",
+        math.log,
+        options={"dispersion": "dispersion", "exposure": "offset"},
+        aliases=("negbin", "nb"),
+    )
 
     def __init__(self, y: Any, dispersion: Any, offset: Any = 0.0):
         owner = type(self).__name__
@@ -80,14 +82,6 @@ class NegativeBinomial(Likelihood):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         a = f + self.shift
         return self.log_coefficient - self.y * softplus(-a, xp) - self.dispersion * softplus(a, xp)
-
-    def bounds(self) -> Any:
-        """Reached where the mean is y; for y = 0 approached as f goes to minus infinity."""
-        xp, special = namespace(self.y)
-        share = self.y / (self.y + self.dispersion)
-        return (
-            self.log_coefficient + special.xlogy(self.y, share) - self.dispersion * xp.log1p(self.y / self.dispersion)
-        )
 
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, counts, draw_counts, leaf, namespace, observations, parameter
+from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -46,6 +49,7 @@ class Poisson(Likelihood):
     log_concave = True
     bend_rate = 1.0
     _shown = ("offset",)
+    command = Command("poisson", "counts", "count", math.log, options={"exposure": "offset"}, aliases=("counts",))
 
     def __init__(self, y: Any, offset: Any = 0.0):
         owner = type(self).__name__
@@ -57,11 +61,6 @@ class Poisson(Likelihood):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         log_rate = f + self.offset
         return self.y * log_rate - xp.exp(log_rate) - self.log_factorial
-
-    def bounds(self) -> Any:
-        """Reached where the rate is y; for y = 0 approached as f goes to minus infinity."""
-        _, special = namespace(self.y)
-        return special.xlogy(self.y, self.y) - self.y - self.log_factorial
 
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):

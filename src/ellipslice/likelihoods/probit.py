@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.base import Likelihood, labels, log1p, namespace
+from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.base import Likelihood, log1p
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -45,6 +47,7 @@ class Probit(Likelihood):
 
     log_concave = True
     _noun = "label"
+    command = Command("probit", "yes or no, with a Gaussian link", "label", scipy.special.ndtri)
 
     def __init__(self, y: Any):
         y, converted = labels(type(self).__name__, y)
@@ -52,11 +55,6 @@ class Probit(Likelihood):
 
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
-
-    def bounds(self) -> Any:
-        """0, approached as f goes to y times infinity."""
-        xp, _ = namespace(self.y)
-        return xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.ndtr(np.asarray(self._read(f)))

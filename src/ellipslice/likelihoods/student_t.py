@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.base import Likelihood, leaf, namespace, observations, parameter
+from ellipslice.likelihoods.arguments import leaf, observations, parameter
+from ellipslice.likelihoods.base import Likelihood, namespace
+from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
 
 
@@ -46,6 +48,15 @@ class StudentT(Likelihood):
 
     log_concave = False
     _shown = ("scale", "degrees")
+    command = Command(
+        "student-t",
+        "numbers with noise and outliers",
+        "number",
+        float,
+        options={"noise": "scale"},
+        average=np.median,
+        aliases=("studentt", "t"),
+    )
 
     def __init__(self, y: Any, scale: Any = 1.0, degrees: Any = 4.0):
         owner = type(self).__name__
@@ -60,11 +71,6 @@ class StudentT(Likelihood):
     def _terms(self, f: Any, xp: Any, special: Any) -> Any:
         z = (f - self.y) / self.scale
         return self.constant - (0.5 * (self.degrees + 1.0)) * xp.log1p(z * z / self.degrees)
-
-    def bounds(self) -> Any:
-        """Reached at f = y: the height of the density."""
-        xp, _ = namespace(self.y)
-        return self.constant + xp.zeros_like(self.y)
 
     def expected(self, f: Any) -> np.ndarray:
         return np.array(self._read(f))

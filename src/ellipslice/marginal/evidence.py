@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.farmed import FarmedEngine
 from ellipslice.engines.workers import Workers, hired
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.movers import GROUP, Mover, Particles
-from ellipslice.marginal.result import Evidence, agreement, mean_of, weighted_mean
+from ellipslice.marginal.result import Evidence, agreement, mean_of, warn_of_trouble, weighted_mean
 from ellipslice.marginal.target import Target, around_prior, around_reference
 from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import generator, start_generator
@@ -28,7 +29,6 @@ from ellipslice.references.sites import Sites, has_rows
 from ellipslice.sampling.arguments import check_timeout
 from ellipslice.sampling.start import first_draw
 from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
-from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings, on_cpu
 
 CORRELATION = 0.1
@@ -36,9 +36,6 @@ CORRELATION = 0.1
 
 MOST = 400
 """Updates at one power that the pilot run tries."""
-
-ALIKE = 0.5
-"""Correlation after these that is worth a warning."""
 
 
 def evidence(
@@ -126,12 +123,12 @@ def evidence(
     sampling, Statistics and Computing 11. Zhou, Johansen & Aston (2016), Toward automatic model comparison, JCGS 25.
     """
     began = time.perf_counter()
-    particles, islands = _whole("particles", particles, 8), _whole("islands", islands, 4)
+    particles, islands = whole_number("particles", particles, 8), whole_number("islands", islands, 4)
     if particles % islands or particles < 2 * islands:
         raise ValueError(f"{islands} islands cannot share {particles} particles equally. Take a multiple of {islands}.")
-    updates = None if updates is None else _whole("updates", updates, 1)
-    seed = secrets.randbits(32) if seed is None else _whole("seed", seed, 0)
-    if not isinstance(overlap, int | float) or not 0 < overlap < 1:
+    updates = None if updates is None else whole_number("updates", updates, 1)
+    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
+    if not is_number(overlap) or not 0 < overlap < 1:
         raise ValueError(f"overlap must be a number between 0 and 1, but it is {overlap!r}.")
     if reference not in (None, "auto", "laplace", "ep"):
         raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
@@ -169,7 +166,7 @@ def evidence(
     if log_weights is not None:
         *annealing, effective = weighted_mean(log_weights)
         agrees = agreement(estimate, annealing, effective)
-    _warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
+    warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
     rows = systematic(np.repeat(found.log_z, particles // islands), generator(seed, 1, 2))  # by what islands weigh
     latents = posterior.log_likelihood.unpack(target.centre + found.particles.f[rows])
     return Evidence(
@@ -256,49 +253,3 @@ class _Runs:
             MOST if self._updates is None else self._updates,
             self.cost,
         )
-
-
-def _warn_of_trouble(
-    cost: Cost,
-    schedule: Schedule,
-    estimate: tuple[float, float],
-    annealing: Sequence[float],
-    agrees: bool | None,
-) -> None:
-    """Say at the end what a user must know before using the estimate."""
-    if cost.nans:
-        warn(
-            f"{cost.nans:,} of {cost.evaluations:,} log-likelihood evaluations gave NaN. They count as a likelihood of "
-            "zero; if it should not be, look for the log of a negative number or inf - inf."
-        )
-    if cost.stuck:
-        warn(
-            f"{cost.stuck:,} of {cost.updates:,} updates found no acceptable point. That is rounding if it is rare; "
-            "otherwise the log-likelihood is not a function of f alone."
-        )
-    worst = float(schedule.correlations.max())
-    if worst > ALIKE:
-        warn(
-            f"particles move little: after {int(schedule.updates.max())} updates at one power their log-likelihoods "
-            f"still correlate by {worst:.2f} with those before. The error bar knows, but a mode that no particle began "
-            'near would be missed. Take more particles or updates; or, where it can be, reference="ep".'
-        )
-    if estimate[1] > 1:
-        warn(
-            f"the islands differ so much that the error of log Z, {estimate[1]:.2g}, is itself not to be trusted. Take "
-            "more particles."
-        )
-    if agrees is False:
-        warn(
-            f"annealed importance sampling gives log Z = {annealing[0]:.4g} +/- {annealing[1]:.2g}, and sequential "
-            f"Monte Carlo {estimate[0]:.4g} +/- {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
-            "particles. (Annealed importance sampling errs downwards, if it errs.)"
-        )
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, but it is {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, but it is {value}.")
-    return int(value)

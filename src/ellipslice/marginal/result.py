@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import warn
+from ellipslice.marginal.annealing import Cost, Schedule
+
 ENOUGH = 100
 """Effective runs of annealed importance sampling, below which it is too noisy to be a check.
 
@@ -15,6 +18,10 @@ ENOUGH = 100
 
 FAR = 4.0
 """Standard errors between two estimates that do not agree."""
+
+
+ALIKE = 0.5
+"""Correlation of the log-likelihoods before and after the updates at one power, above which `evidence` warns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,3 +120,41 @@ def _shown(value: float, error: float) -> str:
     """A value to the second digit of its error."""
     digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
     return f"{value:.{digits}f} +/- {error:.{digits}f}"
+
+
+def warn_of_trouble(
+    cost: Cost,
+    schedule: Schedule,
+    estimate: tuple[float, float],
+    annealing: Sequence[float],
+    agrees: bool | None,
+) -> None:
+    """Warn about everything that makes the estimate unreliable."""
+    if cost.nans:
+        warn(
+            f"{cost.nans:,} of {cost.evaluations:,} log-likelihood evaluations gave NaN. They count as a likelihood of "
+            "zero; if it should not be, look for the log of a negative number or inf - inf."
+        )
+    if cost.stuck:
+        warn(
+            f"{cost.stuck:,} of {cost.updates:,} updates found no acceptable point. That is rounding if it is rare; "
+            "otherwise the log-likelihood is not a function of f alone."
+        )
+    worst = float(schedule.correlations.max())
+    if worst > ALIKE:
+        warn(
+            f"particles move little: after {int(schedule.updates.max())} updates at one power their log-likelihoods "
+            f"still correlate by {worst:.2f} with those before. The error bar knows, but a mode that no particle began "
+            'near would be missed. Take more particles or updates; or, where it can be, reference="ep".'
+        )
+    if estimate[1] > 1:
+        warn(
+            f"the islands differ so much that the error of log Z, {estimate[1]:.2g}, is itself not to be trusted. Take "
+            "more particles."
+        )
+    if agrees is False:
+        warn(
+            f"annealed importance sampling gives log Z = {annealing[0]:.4g} +/- {annealing[1]:.2g}, and sequential "
+            f"Monte Carlo {estimate[0]:.4g} +/- {estimate[1]:.2g}: they do not agree, so trust neither. Take more "
+            "particles. (Annealed importance sampling errs downwards, if it errs.)"
+        )

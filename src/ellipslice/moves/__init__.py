@@ -1,9 +1,11 @@
 """Moves: Markov transitions that leave N(f; 0, Sigma) L(f) invariant, one per file.
 
 To add one, write a file with a frozen dataclass derived from `Search` (if it slice samples along a curve) or `Move`,
-name it here and in `tests/catalogue.py`, and `ellipslice.testing.check_move` tells you whether it is valid.
+import it and add it to `REGISTERED` here, and add an instance to `tests/catalogue.py`. `ellipslice.testing.check_move`
+checks that it is valid.
 """
 
+from ellipslice.moves import control_conditionals, local_blocks, one_at_a_time
 from ellipslice.moves.auxiliary import AuxiliaryEllipse
 from ellipslice.moves.base import Info, Move, State
 from ellipslice.moves.constrained import ConstrainedSlice
@@ -40,3 +42,15 @@ __all__ = [
     "State",
     "step",
 ]
+
+REGISTERED = (
+    *(EllipticalSlice, Recentred, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
+    *(LineSlice, ControlVariables, CoordinateSlice, Gibbs, Hamiltonian),
+)
+"""Every move, for stores, the reference pages and the catalogue of the tests."""
+
+STORED_PARTS = (
+    *(local_blocks.Given, local_blocks.Names, local_blocks.Contiguous, local_blocks.Random),
+    *(one_at_a_time.SliceAlongAxis, one_at_a_time.ParabolaAlongAxis, control_conditionals.AtValues),
+)
+"""Classes of which instances are stored inside a move."""

@@ -18,6 +18,8 @@ class AuxiliaryEllipse(Search):
     tried (Section 2.4). That saves an evaluation where large steps fail, and with it the chance of one that does not.
     """
 
+    stored_as = "AuxiliaryEllipse"
+
     def here(self, place: Any) -> Any:
         return 2 * pi * place  # step 1: theta ~ Uniform[0, 2 pi]
 

@@ -44,6 +44,8 @@ class ConstrainedSlice(Move):
     ConstrainedSlice()
     """
 
+    stored_as = "ConstrainedSlice"
+
     constrained = True
 
     def prepare(self, prior: Prior) -> Any:

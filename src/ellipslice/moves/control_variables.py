@@ -66,6 +66,8 @@ class ControlVariables(Move):
     3.0
     """
 
+    stored_as = "ControlVariables"
+
     def __init__(self, kernel: Any, inputs: Any, controls: Any):
         inputs, controls = as_inputs(inputs, "inputs"), as_inputs(controls, "controls")
         if inputs.shape[1:] != controls.shape[1:]:

@@ -31,6 +31,8 @@ class Cycle(Move):
     Cycle(EllipticalSlice(bracket_width=1.0, shrinking='cut'), AuxiliaryEllipse())
     """
 
+    stored_as = "Cycle"
+
     def __init__(self, *moves: Move):
         if not moves:
             raise ValueError("Cycle needs at least one move.")

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any, Literal
 
-import numpy as np
-
+from ellipslice.checks import number
 from ellipslice.moves.arithmetic import cos_sin, rounded, where
 from ellipslice.moves.search import Path, Search
 
@@ -43,10 +42,7 @@ class EllipticalPath(Path):
     shrinking: Literal["cut", "halve"] = "cut"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bracket_width, int | float | np.integer | np.floating):
-            raise TypeError(f"bracket_width must be a number, but it is {self.bracket_width!r}.")
-        if not 0 < self.bracket_width <= FULL_TURN:
-            raise ValueError(f"bracket_width must lie in (0, 2 pi], but it is {self.bracket_width}.")
+        number("bracket_width", self.bracket_width, above=0, most=FULL_TURN, expected="in (0, 2 pi]")
         if self.shrinking not in ("cut", "halve"):
             raise ValueError(f'shrinking must be "cut" or "halve", but it is {self.shrinking!r}.')
 
@@ -99,3 +95,5 @@ class EllipticalSlice(EllipticalPath, Search):
     >>> EllipticalSlice(bracket_width=1.5, shrinking="halve")
     EllipticalSlice(bracket_width=1.5, shrinking='halve')
     """
+
+    stored_as = "EllipticalSlice"

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.checks import as_numbers, whole_number
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.metropolis import as_step
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
-from ellipslice.priors.base import as_numbers
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -57,6 +57,8 @@ class Hamiltonian(Move):
     >>> tree = es.sample(lambda f: -8 * jnp.sum((f - 1) ** 2), es.Diagonal(np.ones(3)), move=move, draws=100, seed=1)
     """
 
+    stored_as = "Hamiltonian"
+
     epsilon: float
     steps: int | None
     variances: tuple[float, ...] | None
@@ -64,11 +66,11 @@ class Hamiltonian(Move):
     gradients = True
 
     def __init__(self, step: float, steps: int | None = None, *, variances: Sequence[float] | None = None):
-        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1):
-            raise ValueError(f"steps must be a whole number, at least 1, or None for NUTS, but it is {steps!r}.")
+        if steps is not None:
+            steps = whole_number("steps", steps, 1, "a whole number, at least 1, or None for NUTS")
         _blackjax()
         object.__setattr__(self, "epsilon", as_step(step, most=np.inf))
-        object.__setattr__(self, "steps", None if steps is None else int(steps))
+        object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "variances", None if variances is None else _positive(variances))
 
     def __repr__(self) -> str:

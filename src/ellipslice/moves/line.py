@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ellipslice.checks import number
 from ellipslice.moves.arithmetic import rounded
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.search import Path
@@ -103,13 +104,12 @@ class LineSlice(LineMove):
     LineSlice(width=1.0)
     """
 
+    stored_as = "LineSlice"
+
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or not isinstance(self.width, int | float | np.integer | np.floating):
-            raise TypeError(f"width must be a number, but it is {self.width!r}.")
-        if not 0 < self.width < np.inf:
-            raise ValueError(f"width must be above 0 and finite, but it is {self.width}.")
+        number("width", self.width, above=0, expected="above 0 and finite")
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Make one search along the line."""

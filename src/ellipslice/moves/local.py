@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.checks import whole_number
 from ellipslice.moves import local_blocks as choices
 from ellipslice.moves.arithmetic import pick, put, where
 from ellipslice.moves.base import Info, Move, State, Target
@@ -71,6 +72,8 @@ class Local(Move):
     >>> tree.posterior.f.shape
     (4, 50, 20)
     """
+
+    stored_as = "Local"
 
     def __init__(self, blocks: Any, move: Move = DEFAULT, *, partial: bool = False):
         if not isinstance(move, Move):
@@ -267,8 +270,4 @@ def _mean(conditional: Conditional, f: Any) -> Any:
 
 
 def _whole(name: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
-    return int(value)
+    return None if value is None else whole_number(name, value, 1, "a whole number, at least 1")

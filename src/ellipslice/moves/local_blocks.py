@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers
 from ellipslice.priors import Prior
-from ellipslice.priors.base import Layout, as_numbers
+from ellipslice.priors.base import Layout
 from ellipslice.priors.conditional import as_block
 
 Partition = list[np.ndarray]
@@ -30,6 +31,8 @@ class Blocks(abc.ABC):
 @dataclass(frozen=True)
 class Given(Blocks):
     """Blocks as the user writes them: names, tuples of names, or indices."""
+
+    stored_as = "Given"
 
     blocks: tuple[Any, ...]
 
@@ -53,6 +56,8 @@ class Given(Blocks):
 class Names(Blocks):
     """Every latent of a `Stack` in turn."""
 
+    stored_as = "Names"
+
     def partitions(self, prior: Prior) -> list[Partition]:
         return [[_indices(name, prior) for name, _ in prior.layout]]
 
@@ -63,6 +68,8 @@ class Names(Blocks):
 @dataclass(frozen=True)
 class Contiguous(Blocks):
     """Stretches of the flat vector, as equal as can be."""
+
+    stored_as = "Contiguous"
 
     size: int | None
     count: int | None
@@ -75,6 +82,8 @@ class Contiguous(Blocks):
 @dataclass(frozen=True)
 class Random(Blocks):
     """A few partitions drawn once, of which each update chooses one."""
+
+    stored_as = "Random"
 
     size: int
     partitions_drawn: int

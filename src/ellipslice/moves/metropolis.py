@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ellipslice.checks import number
 from ellipslice.moves.arithmetic import count, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.line import LineDraws, LineMove, prior_on_line
@@ -45,6 +44,8 @@ class NealMetropolis(Move):
     >>> 0.2 < (tree.sample_stats.angle != 0).mean().item() < 0.8
     True
     """
+
+    stored_as = "NealMetropolis"
 
     epsilon: float
 
@@ -88,6 +89,8 @@ class RandomWalk(LineMove):
     RandomWalk(step=0.3)
     """
 
+    stored_as = "RandomWalk"
+
     epsilon: float
 
     def __init__(self, step: float):
@@ -117,9 +120,5 @@ def metropolis(proposal: Any, log_y: Any, distance: float, state: State, target:
 
 def as_step(step: Any, most: float) -> float:
     """Validate a step size, which must lie in (0, most]."""
-    if isinstance(step, bool) or not isinstance(step, int | float | np.integer | np.floating):
-        raise TypeError(f"step must be a number, but it is {step!r}. tune_step finds one.")
-    if not 0 < step <= most or np.isinf(step):
-        limits = "in (0, 1]" if most == 1 else "above 0 and finite"
-        raise ValueError(f"step must be {limits}, but it is {step}. tune_step finds one.")
-    return float(step)
+    limits = "in (0, 1]" if most == 1 else "above 0 and finite"
+    return number("step", step, above=0, most=most, expected=limits, advice="tune_step finds one.")

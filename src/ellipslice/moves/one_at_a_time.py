@@ -66,6 +66,8 @@ class CoordinateSlice(OneAtATime):
     CoordinateSlice(width=6.0)
     """
 
+    stored_as = "CoordinateSlice"
+
     def __init__(self, width: float = 6.0):
         super().__init__(SliceAlongAxis(LineSlice(width).width))
 
@@ -73,6 +75,8 @@ class CoordinateSlice(OneAtATime):
 @dataclass(frozen=True)
 class SliceAlongAxis(CoordinateMove):
     """The slice search for one value, of prior N(0, deviation^2)."""
+
+    stored_as = "SliceAlongAxis"
 
     width: float
 
@@ -113,6 +117,8 @@ class Gibbs(OneAtATime):
     20.0
     """
 
+    stored_as = "Gibbs"
+
     def __init__(self) -> None:
         super().__init__(ParabolaAlongAxis())
 
@@ -120,6 +126,8 @@ class Gibbs(OneAtATime):
 @dataclass(frozen=True)
 class ParabolaAlongAxis(CoordinateMove):
     """The draw of one value, of prior N(0, deviation^2), from what a parabola says of it."""
+
+    stored_as = "ParabolaAlongAxis"
 
     def __repr__(self) -> str:
         return "Gibbs()"

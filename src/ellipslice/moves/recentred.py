@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from ellipslice.checks import whole_number
 from ellipslice.moves.arithmetic import cos_sin, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalPath
@@ -98,13 +99,14 @@ class Recentred(Move):
     Nishihara, Murray & Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15.
     """
 
+    stored_as = "Recentred"
+
     reference: Reference = field(compare=False)  # it is handed to compiled code, which does not depend on it
     plain: int = 10
     independent: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.plain, bool) or not isinstance(self.plain, int | np.integer) or self.plain < 2:
-            raise ValueError(f"plain must be a whole number, at least 2, but it is {self.plain!r}.")
+        whole_number("plain", self.plain, 2, "a whole number, at least 2")
 
     @property
     def elementwise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers
 from ellipslice.moves.base import Info, State
 from ellipslice.moves.elliptical import FULL_TURN, EllipticalSlice
 from ellipslice.moves.search import search
 from ellipslice.posterior import as_log_likelihood, explain
-from ellipslice.priors.base import as_numbers
 
 
 def step(

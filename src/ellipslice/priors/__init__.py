@@ -1,13 +1,14 @@
 """Gaussian priors, one structure per file.
 
-To add one, write a file with a class derived from `Prior`, name it here and in `tests/catalogue.py`, and
-`ellipslice.testing.check_prior` tells you whether it keeps the laws.
+To add one, write a file with a class derived from `Prior`, import it and add it to `REGISTERED` here, and add an
+instance to `tests/catalogue.py`. `ellipslice.testing.check_prior` checks it.
 """
 
 from ellipslice.priors.base import Prior
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.diagonal import Diagonal
 from ellipslice.priors.from_draws import FromDraws
+from ellipslice.priors.intrinsic import Constraints
 from ellipslice.priors.kronecker import Kronecker
 from ellipslice.priors.low_rank import LowRank
 from ellipslice.priors.markov import Markov
@@ -31,3 +32,12 @@ __all__ = [
     "Sum",
     "TruncatedGaussian",
 ]
+
+REGISTERED = (
+    *(Dense, Diagonal, Stationary, Kronecker, Markov, SparsePrecision, LowRank, Stack, Sum, FromDraws),
+    TruncatedGaussian,
+)
+"""Every prior, for stores, the reference pages and the catalogue of the tests."""
+
+STORED_PARTS = (Constraints,)
+"""Classes of which instances are stored inside a prior."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.checks import whole_number
 from ellipslice.priors.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 from ellipslice.settings import jax_settings
 
@@ -69,6 +69,15 @@ class Prior(abc.ABC):
     @abc.abstractmethod
     def color(self, z: Any) -> Any:
         """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether draws are a linear map of standard normals: False if there is no `noise_size` and no `color`."""
+        return True
+
+    def device_factor(self) -> np.ndarray | None:
+        """Return the matrix M (noise_size, size) of `color`, z @ M, if a device should draw with it; None if not."""
+        return None
 
     by_numpy = False
     """Whether `color` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
@@ -157,9 +166,8 @@ class Prior(abc.ABC):
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy Generator, numpy.random.default_rng(seed), but it is {rng!r}.")
-        if count is not None and (not isinstance(count, int | np.integer) or count < 0):
-            raise ValueError(f"count must be a whole number, 0 or more, but it is {count!r}.")
-        draws = np.asarray(self.draw(rng, 1 if count is None else int(count)))
+        number = 1 if count is None else whole_number("count", count, 0, "a whole number, 0 or more")
+        draws = np.asarray(self.draw(rng, number))
         latents = unpack(draws[0] if count is None else draws, self.mean if mean else None, self.layout)
         return latents["f"] if is_single(self.layout) else latents
 
@@ -198,41 +206,3 @@ def on_span(log_density: Any, f: Any, nearest: Any) -> Any:
     """Minus infinity where f is not its nearest draw: a singular Gaussian has no mass there."""
     gap, size = jnp.abs(f - nearest).max(-1), jnp.abs(f).max(-1)
     return jnp.where(gap <= 1e-6 * size, log_density, -jnp.inf)
-
-
-def as_mean(mean: Any, shape: tuple[int, ...], name: str = "mean") -> np.ndarray | None:
-    """Validate a mean (or another value per latent) and flatten it; None when it is zero everywhere."""
-    array = as_numbers(mean, name)
-    if array.shape not in ((), shape):
-        raise ValueError(
-            f"{name} has shape {array.shape}, but the latent has shape {shape}. Give a number or that shape."
-        )
-    if not array.any():
-        return None
-    return np.broadcast_to(array, shape).ravel().copy()
-
-
-def as_numbers(values: Any, name: str, *, finite: bool = True) -> np.ndarray:
-    """A float64 copy of `values`, refused if anything in it is not a (finite) real number."""
-    if hasattr(values, "toarray"):
-        raise TypeError(f"{name} is a sparse {type(values).__name__}; pass {name}.toarray().")
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked values. Leave them out, or fill them in.")
-    if isinstance(values, Prior):
-        raise TypeError(f"{name} must be numbers, but it is a prior, {values!r}. Did you mean a draw from it?")
-    if isinstance(values, Mapping):
-        raise TypeError(f"{name} must be an array, but it is a mapping. Put its parts into one array.")
-    if callable(values):
-        raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass what it returns.")
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} is not a rectangular array: its rows have different lengths.") from None
-    if given.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, but its dtype is {given.dtype}.")
-    array = given.astype(np.float64)
-    if finite and not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        place = f"{name}[{', '.join(map(str, where))}]" if where else name
-        raise ValueError(f"{name} must be finite, but {place} is {array[where]}.")
-    return array

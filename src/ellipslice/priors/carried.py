@@ -49,6 +49,13 @@ class Carried(Prior):
         return self.base.rank
 
     @property
+    def linear(self) -> bool:
+        return self.base.linear
+
+    def device_factor(self) -> np.ndarray:
+        return np.asarray(self.color(np.eye(self.noise_size)))
+
+    @property
     def traceable(self) -> bool:
         return self._traceable and self.base.traceable
 

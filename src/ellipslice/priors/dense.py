@@ -12,7 +12,8 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg import lapack, qr
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, Regression, as_block, outside
 from ellipslice.priors.null_space import null_space_of_factor, rounding
 from ellipslice.priors.triangular import draw_by_rows
@@ -50,6 +51,8 @@ class Dense(Prior):
     (50, True)
     """
 
+    stored_as = "Dense"
+
     rows: Any
     pivots: Any
     """The values that determine all others, as many as `rows`, in whose order these are upper triangular."""
@@ -70,6 +73,9 @@ class Dense(Prior):
     @property
     def noise_size(self) -> int:
         return self.rows.shape[0]
+
+    def device_factor(self) -> np.ndarray:
+        return np.asarray(self.rows)
 
     def color(self, z: Any) -> Any:
         return z @ self.rows

@@ -7,7 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -34,6 +35,8 @@ class Diagonal(Prior):
     >>> Diagonal(np.full((3, 4), 2.0))
     Diagonal(shape (3, 4))
     """
+
+    stored_as = "Diagonal"
 
     deviation: Any
     mean: Any

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import as_numbers
+from ellipslice.checks import as_numbers, whole_number
 from ellipslice.priors.dense import pivoted_cholesky
 from ellipslice.priors.kernels import covariance_function, variance_function
 
@@ -20,12 +20,11 @@ def fourier_factor(x: Any, length_scale: Any, smoothness: float, variance: float
     for name, value in (("length_scale", scale.min()), ("smoothness", smoothness), ("variance", variance)):
         if not value > 0:
             raise ValueError(f"{name} must be positive, but it is {value}.")
-    if count < 1 or int(count) != count:
-        raise ValueError(f"count must be a positive whole number, but it is {count}.")
+    count = whole_number("count", count, 1, "a positive whole number")
     rng = np.random.default_rng(seed)
-    frequencies = rng.standard_normal((int(count), inputs.shape[1]))
+    frequencies = rng.standard_normal((count, inputs.shape[1]))
     if np.isfinite(smoothness):  # the Matérn kernel's spectrum is a multivariate t with 2 nu degrees of freedom
-        frequencies *= np.sqrt(2 * smoothness / rng.chisquare(2 * smoothness, (int(count), 1)))
+        frequencies *= np.sqrt(2 * smoothness / rng.chisquare(2 * smoothness, (count, 1)))
     phases = (inputs / scale) @ frequencies.T
     return np.concatenate([np.cos(phases), np.sin(phases)], axis=1) * np.sqrt(variance / count)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean
+from ellipslice.checks import as_mean, is_whole
+from ellipslice.priors.base import Prior
 from ellipslice.pytree import pytree, set_fields, static
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -38,6 +39,8 @@ class FromDraws(Prior):
     >>> FromDraws(lambda rng: rng.standard_normal(100).cumsum(), 100)
     FromDraws(shape (100,))
     """
+
+    stored_as = "FromDraws"
 
     mean: Any
     routine: Callable[..., Any] = static()
@@ -73,6 +76,10 @@ class FromDraws(Prior):
         raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
 
     @property
+    def linear(self) -> bool:
+        return False
+
+    @property
     def traceable(self) -> bool:
         return False
 
@@ -99,7 +106,7 @@ class FromDraws(Prior):
 
 def _as_shape(size: Any) -> tuple[int, ...]:
     shape: tuple[Any, ...] = tuple(size) if isinstance(size, Sequence | np.ndarray) and np.ndim(size) else (size,)
-    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in shape):
+    if not all(is_whole(n) for n in shape):
         raise TypeError(f"size must be a whole number or a tuple of them, but it is {size!r}.")
     if min(shape, default=0) < 1:
         raise ValueError(f"size must be positive, but it is {size}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import as_numbers
+from ellipslice.checks import as_numbers
 from ellipslice.priors.sparse_cholesky import SparseCholesky
 from ellipslice.pytree import pytree, set_fields
 
@@ -14,6 +14,8 @@ from ellipslice.pytree import pytree, set_fields
 @pytree
 class Constraints:
     """matrix @ f = 0, and the correction that takes a field there: conditioning by kriging (Rue & Held 2005, 2.3.3)."""
+
+    stored_as = "Constraints"
 
     matrix: Any
     """(M, N), with orthonormal rows."""

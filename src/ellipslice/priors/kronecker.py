@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, log_normal, on_span
+from ellipslice.checks import as_mean
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.kronecker_condition import Axis, ThroughAxes, as_axis, can_be_axis, each_axis
@@ -50,6 +51,8 @@ class Kronecker(Prior):
     >>> Kronecker(time, space)
     Kronecker(Dense(50 values, rank 50), Dense(30 values, rank 30))
     """
+
+    stored_as = "Kronecker"
 
     factors: tuple[Prior, ...]
     log_determinant: Any

@@ -7,7 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal, on_span
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import as_factor, regress, unsuspected
 from ellipslice.priors.features import fourier_factor, inducing_factor
@@ -43,6 +44,8 @@ class LowRank(Prior):
     >>> LowRank(np.column_stack([np.ones(200), t, t**2]), diagonal=0.01)
     LowRank(200 values, rank 3 plus a diagonal)
     """
+
+    stored_as = "LowRank"
 
     rows: Any
     deviation: Any
@@ -148,6 +151,9 @@ class LowRank(Prior):
     @property
     def rank(self) -> int:
         return self.dimension
+
+    def device_factor(self) -> np.ndarray | None:
+        return np.asarray(self.rows) if self.deviation is None else None
 
     def color(self, z: Any) -> Any:
         if self.deviation is None:

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers, log_normal
+from ellipslice.checks import as_mean, as_numbers
+from ellipslice.priors.base import Prior, log_normal
 from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.kernels import comes_from
 from ellipslice.priors.markov_condition import condition
@@ -51,6 +52,8 @@ class Markov(Prior):
     >>> Markov(quasisep.Matern32(scale=5.0) + quasisep.Exp(scale=0.5, sigma=0.3), times)
     Markov(1000 values, state of 3)
     """
+
+    stored_as = "Markov"
 
     diagonal: Any
     left: Any

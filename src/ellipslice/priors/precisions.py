@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.priors.base import as_numbers
+from ellipslice.checks import as_grid, as_numbers, check_real, positive_number, whole_number
+from ellipslice.priors.intrinsic import what
 
 
 def random_walk(size: int, order: int, precision: float) -> Any:
@@ -16,13 +17,12 @@ def random_walk(size: int, order: int, precision: float) -> Any:
 
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2, but it is {order!r}.")
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size <= order:
-        raise ValueError(f"size must be a whole number above the order, {order}, but it is {size!r}.")
+    size = whole_number("size", size, order + 1, f"a whole number above the order, {order}")
     difference = eye_array(size, format="csr")
     for length in range(size, size - order, -1):
         step = diags_array([-np.ones(length - 1), np.ones(length - 1)], offsets=[0, 1], shape=(length - 1, length))  # pyright: ignore[reportArgumentType]
         difference = step.tocsr() @ difference
-    return _positive(precision, "precision") * (difference.T @ difference)
+    return positive_number("precision", precision) * (difference.T @ difference)
 
 
 def autoregression(graph: Any, correlation: float, precision: float) -> Any:
@@ -54,17 +54,15 @@ def autoregression(graph: Any, correlation: float, precision: float) -> Any:
         )
     if not -1 < correlation <= 1:
         raise ValueError(f"correlation must be above -1 and at most 1, but it is {correlation!r}.")
-    return _positive(precision, "precision") * (diags_array(degree) - correlation * weights).tocsr()
+    return positive_number("precision", precision) * (diags_array(degree) - correlation * weights).tocsr()
 
 
 def matern(shape: Any, spacing: float, length_scale: float, smoothness: float, variance: float) -> tuple[Any, Any]:
     """Shape and precision of (kappa^2 - Laplacian)^(alpha / 2) f = white noise on a lattice with reflecting edges."""
     from scipy.sparse import diags_array, eye_array, kron
 
-    given = np.atleast_1d(np.asarray(shape))
-    if given.dtype.kind not in "iu" or given.ndim != 1 or not 1 <= len(given) <= 3 or given.min() < 1:
-        raise ValueError(f"shape must be 1, 2 or 3 positive whole numbers, but it is {shape!r}.")
-    lattice, axes = tuple(int(n) for n in given), len(given)
+    lattice = as_grid(shape)
+    axes = len(lattice)
     alpha = smoothness + axes / 2
     if not smoothness > 0 or alpha != int(alpha):
         fitting = ", ".join(f"{n - axes / 2:g}" for n in range(axes // 2 + 1, axes // 2 + 4))
@@ -72,8 +70,8 @@ def matern(shape: Any, spacing: float, length_scale: float, smoothness: float, v
             f"smoothness must be one of {fitting}, ... with {axes} axes, but it is {smoothness!r}. Use Stationary "
             "for any other."
         )
-    kappa = math.sqrt(2 * smoothness) / _positive(length_scale, "length_scale")
-    spacing = _positive(spacing, "spacing")
+    kappa = math.sqrt(2 * smoothness) / positive_number("length_scale", length_scale)
+    spacing = positive_number("spacing", spacing)
     operator = kappa**2 * eye_array(math.prod(lattice), format="csr")
     for axis, length in enumerate(lattice):
         if length == 1:
@@ -88,7 +86,7 @@ def matern(shape: Any, spacing: float, length_scale: float, smoothness: float, v
     precision = operator
     for _ in range(int(alpha) - 1):
         precision = precision @ operator
-    return lattice, precision * (scale / _positive(variance, "variance") * spacing**axes)
+    return lattice, precision * (scale / positive_number("variance", variance) * spacing**axes)
 
 
 def as_precision(precision: Any) -> Any:
@@ -98,8 +96,7 @@ def as_precision(precision: Any) -> Any:
     matrix: Any = csr_array(precision) if issparse(precision) else csr_array(as_numbers(precision, "precision"))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or 0 in matrix.shape:
         raise ValueError(f"precision has shape {matrix.shape}; expected a square matrix, (N, N).")
-    if matrix.dtype.kind not in "fiub":
-        raise TypeError(f"precision must be real numbers, but its dtype is {matrix.dtype}.")
+    check_real("precision", matrix.dtype)
     matrix = matrix.astype(np.float64)
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
@@ -124,8 +121,15 @@ def as_precision(precision: Any) -> Any:
     return matrix
 
 
-def _positive(value: Any, name: str) -> float:
-    number = as_numbers(value, name)
-    if number.ndim or not number > 0:
-        raise ValueError(f"{name} must be one positive number, but it is {value!r}.")
-    return float(number)
+def not_definite(directions: np.ndarray) -> str:
+    """Return the message for a precision that cannot be factorised; `directions` (N, K) span its known null space."""
+    if directions.shape[1]:
+        return (
+            f"precision is not positive semi-definite, or says nothing of more than {what(directions)} that was "
+            "found. If it is an intrinsic field, give null_space, the directions of which it says nothing."
+        )
+    return (
+        "precision is not positive definite. Check its signs: neighbours that are alike have negative entries, and a "
+        "diagonal entry is at least the sum of the others in its row, in absolute value, in most models. If it is an "
+        "intrinsic field, give null_space, the directions of which it says nothing, and constraints."
+    )

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ellipslice.priors.base import Prior, as_mean, log_normal, on_span
+from ellipslice.checks import as_mean
+from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.conditional import Conditional, as_block, outside
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.intrinsic import Constraints, as_constraints, find_null_space, pin, solve_constraints, what
-from ellipslice.priors.precisions import as_precision, autoregression, matern, random_walk
+from ellipslice.priors.intrinsic import Constraints, as_constraints, find_null_space, pin, solve_constraints
+from ellipslice.priors.precisions import as_precision, autoregression, matern, not_definite, random_walk
 from ellipslice.priors.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
 from ellipslice.priors.through_precision import check_small, inverse_factor
 from ellipslice.pytree import pytree, set_fields, static
@@ -63,6 +64,8 @@ class SparsePrecision(Prior):
     SparsePrecision(100 values, 298 non-zeros, 1 constraint)
     """
 
+    stored_as = "SparsePrecision"
+
     rows: Any
     columns: Any
     values: Any
@@ -98,7 +101,7 @@ class SparsePrecision(Prior):
         try:
             factor = SparseCholesky(matrix[free][:, free], cholesky)
         except NotPositiveDefiniteError:
-            raise ValueError(_not_definite(directions)) from None
+            raise ValueError(not_definite(directions)) from None
         solved, log_determinant = solve_constraints(matrix, factor, free, pinned, given, directions)
         entries = matrix.tocoo()
         set_fields(self, rows=entries.row.astype(np.int64), columns=entries.col.astype(np.int64), values=entries.data)
@@ -291,16 +294,3 @@ def _rows_of(values: Any, ability: str) -> np.ndarray:
         )
     array = np.asarray(values, dtype=np.float64)
     return array.reshape(-1, array.shape[-1])
-
-
-def _not_definite(directions: np.ndarray) -> str:
-    if directions.shape[1]:
-        return (
-            f"precision is not positive semi-definite, or says nothing of more than {what(directions)} that was "
-            "found. If it is an intrinsic field, give null_space, the directions of which it says nothing."
-        )
-    return (
-        "precision is not positive definite. Check its signs: neighbours that are alike have negative entries, and a "
-        "diagonal entry is at least the sum of the others in its row, in absolute value, in most models. If it is an "
-        "intrinsic field, give null_space, the directions of which it says nothing, and constraints."
-    )

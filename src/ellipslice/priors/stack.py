@@ -36,6 +36,8 @@ class Stack(Prior):
     and then `def log_likelihood(f, b): ...`
     """
 
+    stored_as = "Stack"
+
     priors: tuple[Prior, ...]
     mean: Any
     names: tuple[str, ...] = static()
@@ -75,6 +77,10 @@ class Stack(Prior):
     @property
     def rank(self) -> int:
         return sum(prior.rank for prior in self.priors)
+
+    @property
+    def linear(self) -> bool:
+        return all(prior.linear for prior in self.priors)
 
     @property
     def traceable(self) -> bool:

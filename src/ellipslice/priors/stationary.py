@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.fft import next_fast_len, rfftn
 
-from ellipslice.priors.base import Prior, as_mean, as_numbers
+from ellipslice.checks import as_grid, as_mean, as_numbers
+from ellipslice.priors.base import Prior
 from ellipslice.priors.kernels import lag_function
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -61,6 +62,8 @@ class Stationary(Prior):
     (20000, True)
     """
 
+    stored_as = "Stationary"
+
     root: Any
     """Square roots of the embedding's eigenvalues, by wave number, less the transform's own factor."""
     excess: Any
@@ -83,7 +86,7 @@ class Stationary(Prior):
         tolerance: float = 1e-12,
         limit: int | None = None,
     ):
-        shape = _as_shape(shape)
+        shape = as_grid(shape)
         steps = _as_spacing(spacing, len(shape))
         covariance = lag_function(kernel, len(shape))
         _check_even(covariance, shape, steps)
@@ -192,13 +195,6 @@ def _eigenvalues(
 def _fast(least: int) -> int:
     """The next length whose transform is fast."""
     return next_fast_len(least, real=True) or least
-
-
-def _as_shape(shape: Any) -> tuple[int, ...]:
-    given = np.atleast_1d(np.asarray(shape))
-    if given.dtype.kind not in "iu" or given.ndim != 1 or not 1 <= len(given) <= 3 or given.min() < 1:
-        raise ValueError(f"shape must be 1, 2 or 3 positive whole numbers, but it is {shape!r}.")
-    return tuple(int(n) for n in given)
 
 
 def _as_spacing(spacing: Any, axes: int) -> np.ndarray:

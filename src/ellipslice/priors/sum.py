@@ -38,6 +38,8 @@ class Sum(Prior):
     100
     """
 
+    stored_as = "Sum"
+
     priors: tuple[Prior, ...]
     mean: Any
 
@@ -76,6 +78,10 @@ class Sum(Prior):
     @property
     def rank(self) -> int:
         raise self.lacks("rank")
+
+    @property
+    def linear(self) -> bool:
+        return all(prior.linear for prior in self.priors)
 
     @property
     def traceable(self) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ellipslice.priors.base import Layout, Prior, as_numbers, is_single
+from ellipslice.checks import as_numbers, check_real
+from ellipslice.priors.base import Layout, Prior, is_single
 from ellipslice.priors.carried import Carried
 from ellipslice.priors.feasible import interior_point
 
@@ -68,6 +69,8 @@ class TruncatedGaussian:
     >>> int(alone.sample_stats.proposals.max())
     1
     """
+
+    stored_as = "TruncatedGaussian"
 
     def __init__(self, prior: Prior, A: Any, b: Any):
         if not isinstance(prior, Prior):
@@ -196,8 +199,7 @@ class WithProducts(Carried):
 def _as_matrix(A: Any, size: int) -> Any:
     matrix: Any
     if scipy.sparse.issparse(A):
-        if A.dtype.kind not in "fiub":
-            raise TypeError(f"A must be real numbers, but its dtype is {A.dtype}.")
+        check_real("A", A.dtype)
         matrix = scipy.sparse.csr_array(A, dtype=np.float64, copy=True)
         as_numbers(matrix.data, "the non-zeros of A")
     else:

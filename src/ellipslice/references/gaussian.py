@@ -26,6 +26,8 @@ class WhiteGaussian:
         Positive definite.
     """
 
+    stored_as = "WhiteGaussian"
+
     mean: np.ndarray
     covariance: np.ndarray
 

@@ -30,6 +30,8 @@ class Sites:
         The precisions are at least 0, so that there is a Gaussian beside any prior.
     """
 
+    stored_as = "Sites"
+
     linear: np.ndarray
     precision: np.ndarray
 
@@ -116,10 +118,7 @@ LIMIT = 5_000
 
 def has_rows(prior: Prior) -> bool:
     """Whether a prior has a factor for `as_rows`. One that is known only through its draws has none."""
-    try:
-        return prior.size <= LIMIT and prior.noise_size > 0
-    except TypeError:
-        return False
+    return prior.linear and prior.size <= LIMIT and prior.noise_size > 0
 
 
 def as_rows(prior: Prior, asked: str = "a reference", instead: str = "Leave it out (reference=None)") -> np.ndarray:

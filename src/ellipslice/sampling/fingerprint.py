@@ -18,7 +18,7 @@ import scipy.sparse
 
 from ellipslice.priors import Dense
 from ellipslice.sampling.alike import DIGITS
-from ellipslice.sampling.serial import fields_of, known_classes, numbers_of
+from ellipslice.sampling.serial import fields_of, is_known, numbers_of, stored_name
 
 SMALLEST = 1e-13
 """Differences that are rounding whatever the scale: some fields hold the error of a computation."""
@@ -72,8 +72,8 @@ class _Found:
         elif type(item) is Dense:  # of its factor rounding may choose another one, so the covariance is compared
             self.walk([repr(item), item.shape, item.mean])
             self.numbers.append(_of_covariance(item.rows))
-        elif type(item) is known_classes().get(type(item).__name__):
-            self._say(type(item).__name__)
+        elif is_known(item):
+            self._say(stored_name(type(item)))
             for name, value in sorted(fields_of(item).items()):
                 self._say(name)
                 self.walk(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.sampling.arguments import as_path
+from ellipslice.checks import as_path
 from ellipslice.sampling.fingerprint import differing
 from ellipslice.sampling.reading import open_tree
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from ellipslice.checks import as_path, warn, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers import Workers, hired
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.sampling.arguments import as_path, check_timeout, count, how_many
+from ellipslice.sampling.arguments import check_timeout, how_many
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.opening import open_store, refused_if_edited
 from ellipslice.sampling.record import Record
@@ -27,7 +28,6 @@ from ellipslice.sampling.session import Session
 from ellipslice.sampling.setup import Setup, read_setup
 from ellipslice.sampling.store import Store
 from ellipslice.sampling.until import Judge, Until, check_goals
-from ellipslice.sampling.warn import warn
 from ellipslice.settings import jax_settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def resume(
     """
     began = time.perf_counter()
     path = as_path(store)
-    draws = None if draws is None else count("draws", draws, 1)
+    draws = None if draws is None else whole_number("draws", draws, 1)
     if until is not None:
         draws = how_many(draws, until)
     check_timeout(timeout, executor)

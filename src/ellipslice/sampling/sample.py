@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers import Workers, hired
@@ -26,7 +27,7 @@ from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.references import accepted, fit_reference
-from ellipslice.sampling.arguments import as_path, chain_numbers, check_timeout, count, how_many
+from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
 from ellipslice.sampling.fingerprint import fingerprint
 from ellipslice.sampling.keep import Keep
 from ellipslice.sampling.record import Checkpoint, Memory, Record
@@ -171,14 +172,14 @@ def sample(
     Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
     """
     began = time.perf_counter()
-    draws, warmup, thin = how_many(draws, until), count("warmup", warmup, 0), count("thin", thin, 1)
+    draws, warmup, thin = how_many(draws, until), whole_number("warmup", warmup, 0), whole_number("thin", thin, 1)
     path = None if store is None else as_path(store)
     if path is not None:
         check_free(path)
-    look_ahead = None if look_ahead is None else count("look_ahead", look_ahead, 1)
+    look_ahead = None if look_ahead is None else whole_number("look_ahead", look_ahead, 1)
     numbers = chain_numbers(chains)
     check_goals(until, len(numbers), log_likelihood, keep)
-    seed = secrets.randbits(32) if seed is None else count("seed", seed, 0)
+    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
     given_move = move
     if move is None:
         move = ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()

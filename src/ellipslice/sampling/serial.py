@@ -1,9 +1,10 @@
 """Priors and moves as plain data: JSON and arrays, in which there is nothing to run.
 
 What is written: numbers, strings, arrays, tuples, and instances of the library's own classes, by name and field. What
-is read: the same, and a class only if it is in the list below; it is filled field by field, and its `__init__` is not
-called. A user's function or class cannot be written so. It leaves its name, and must be handed over again; what it has
-of numbers is written beside the name, so that another one is noticed: its leaves, or what its method `stored` returns.
+is read: the same, and a class only if it is registered in its folder; it is filled field by field, and its `__init__`
+is not called. A user's function or class cannot be written so. It leaves its name, and must be handed over again; what
+it has of numbers is written beside the name, so that another one is noticed: its leaves, or what its method `stored`
+returns.
 """
 
 from __future__ import annotations
@@ -18,36 +19,27 @@ import jax
 import numpy as np
 import scipy.sparse
 
+from ellipslice import moves, priors, references
+
 NUMBERS = "fiub"
 """Kinds of arrays that are written."""
 
 
 @cache
 def known_classes() -> dict[str, type]:
-    """The classes that can be written, and read again, by name."""
-    from ellipslice import moves, priors
-    from ellipslice.moves import control_conditionals, local_blocks, one_at_a_time
-    from ellipslice.priors.intrinsic import Constraints
-    from ellipslice.references.gaussian import WhiteGaussian
-    from ellipslice.references.sites import Sites
-
-    own = [
-        *(priors.Dense, priors.Diagonal, priors.LowRank, priors.Stationary, priors.Kronecker, priors.SparsePrecision),
-        *(priors.Markov, priors.Stack, priors.Sum, priors.FromDraws, priors.TruncatedGaussian),
-        *(Constraints, Sites, WhiteGaussian),
-        *(moves.EllipticalSlice, moves.AuxiliaryEllipse, moves.ConstrainedSlice, moves.Cycle, moves.Local),
-        *(moves.NealMetropolis, moves.RandomWalk, moves.LineSlice, moves.CoordinateSlice, moves.Gibbs),
-        *(moves.Hamiltonian, moves.Recentred, local_blocks.Given, local_blocks.Names),
-        *(local_blocks.Contiguous, local_blocks.Random),
-        *(one_at_a_time.SliceAlongAxis, one_at_a_time.ParabolaAlongAxis),
-        *(moves.ControlVariables, control_conditionals.AtValues),
-    ]
-    return {stored_name(cls): cls for cls in own}
+    """Return the classes that can be written, and read again, by their names in a store."""
+    members = (*priors.REGISTERED, *priors.STORED_PARTS, *moves.REGISTERED, *moves.STORED_PARTS, *references.REGISTERED)
+    return {stored_name(cls): cls for cls in members}
 
 
 def stored_name(cls: type) -> str:
     """Return the name of a class in a store: its own attribute `stored_as`, by default the name of the class."""
     return vars(cls).get("stored_as", cls.__name__)
+
+
+def is_known(item: Any) -> bool:
+    """Return whether an instance can be written: whether its class, not one that it is derived from, is registered."""
+    return known_classes().get(stored_name(type(item))) is type(item)
 
 
 @dataclasses.dataclass
@@ -95,7 +87,7 @@ def _write(item: Any, into: Written) -> Any:
         return {type(item).__name__: [_write(part, into) for part in item]}
     if scipy.sparse.issparse(item):
         return _write_sparse(item, into)
-    if known_classes().get(stored_name(type(item))) is type(item):
+    if is_known(item):
         return {
             "class": stored_name(type(item)),
             "fields": {name: _write(x, into) for name, x in fields_of(item).items()},

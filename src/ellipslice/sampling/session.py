@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.workers import WorkersLostError
 from ellipslice.result_parts import not_judged
@@ -23,7 +24,6 @@ from ellipslice.sampling.store import Store
 from ellipslice.sampling.suspicions import warn_if_random
 from ellipslice.sampling.traces import Traces
 from ellipslice.sampling.until import Judge
-from ellipslice.sampling.warn import warn
 from ellipslice.undocumented.registry import taken
 
 if TYPE_CHECKING:

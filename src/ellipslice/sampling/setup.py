@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling import serial
 from ellipslice.sampling.alike import alike
 from ellipslice.sampling.opening import as_made, load_arrays, refused_if_edited
 from ellipslice.sampling.store import Store
-from ellipslice.sampling.warn import warn
 
 PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
 """Fields that JSON holds as they are."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import as_numbers
 from ellipslice.engines.base import Engine
 from ellipslice.moves import State
 from ellipslice.moves.recentred import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.priors.base import as_numbers
 
 TRIES = 100
 

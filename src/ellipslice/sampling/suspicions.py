@@ -11,11 +11,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.engines.base import Engine
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.sampling.warn import warn
 
 Evaluate = Callable[[np.ndarray], float]
 
@@ -58,14 +58,12 @@ def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
     posterior = engine.posterior
     if isinstance(posterior.log_likelihood.callable, Likelihood):
         return  # ours do not
-    try:
-        size = posterior.prior.noise_size
-    except TypeError:
-        return  # a prior that draws by itself does not say what its directions are
+    if not posterior.prior.linear:
+        return  # the directions of the prior are not known
     looked_at = _innocent.setdefault(posterior.prior, set())
     if (identity := engine.identity) in looked_at:
         return
-    if not _bends_like_the_prior(engine, size, seconds):
+    if not _bends_like_the_prior(engine, posterior.prior.noise_size, seconds):
         if identity is not None:
             looked_at.add(identity)
     else:

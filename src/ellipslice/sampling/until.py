@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.checks import number, whole_number
 from ellipslice.sampling.keep import Kept
 from ellipslice.sampling.traces import LENGTH, Found, Traces
 
@@ -63,19 +64,10 @@ class Until:
             raise ValueError("Until was given no goal and no budget. Give one, such as Until(effective_size=400).")
         for name, least in (("effective_size", 0), ("rhat", 1), ("seconds", 0)):
             value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise TypeError(f"{name} must be a number, but it is {value!r}.")
-            if not least < value < math.inf:
-                raise ValueError(f"{name} must be finite and above {least}, but it is {value}.")
-            object.__setattr__(self, name, float(value))
+            if value is not None:
+                object.__setattr__(self, name, number(name, value, above=least))
         if self.draws is not None:
-            if isinstance(self.draws, bool) or not isinstance(self.draws, int | np.integer):
-                raise TypeError(f"draws must be a whole number, but it is {self.draws!r}.")
-            if self.draws < 1:
-                raise ValueError(f"draws must be at least 1, but it is {self.draws}.")
-            object.__setattr__(self, "draws", int(self.draws))
+            object.__setattr__(self, "draws", whole_number("draws", self.draws, 1))
 
     @property
     def most(self) -> int:

@@ -22,7 +22,7 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     it is not traceable; `draw` is a function of its generator; draws have mean zero, are Gaussian, and have the
     covariance that `color` says. And the abilities it has: `whiten` inverts `color`, `log_density` is that of the
     covariance, `condition` is the formula for dense matrices. One that it has not raises a TypeError that names an
-    alternative.
+    alternative. `device_factor`, if there is one, is the matrix of `color`.
 
     Parameters
     ----------
@@ -63,21 +63,32 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     elif factor is not None:
         covariance = factor.T @ factor
     _check_draws(prior, covariance, seed)
+    _check_optional(prior, factor, seed)
+
+
+def _check_optional(prior: Prior, factor: np.ndarray | None, seed: int) -> None:
+    """Check the abilities that a prior has, those that it lacks, and its matrix for devices."""
     for ability in ABILITIES:
         if ability not in prior.abilities:
             _check_missing(prior, ability)
         elif factor is None:
             raise AssertionError(f"a prior with `{ability}` needs `color` too")
-    if factor is not None and prior.abilities:
+    if factor is not None:
         with jax_settings():
-            check_abilities(prior, factor, seed)
+            if prior.abilities:
+                check_abilities(prior, factor, seed)
+            if (matrix := prior.device_factor()) is not None:
+                close(matrix, factor, "device_factor is not the matrix of color")
 
 
 def _has_color(prior: Prior) -> bool:
     try:
-        return prior.noise_size >= 1
+        size = prior.noise_size
     except TypeError:
+        law(not prior.linear, "noise_size raises a TypeError, but `linear` is True")
         return False
+    law(prior.linear, "noise_size is there, but `linear` is False")
+    return size >= 1
 
 
 def _check_missing(prior: Prior, ability: str) -> None:

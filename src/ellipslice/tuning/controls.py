@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.checks import warn, whole_number
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.host import HostTarget
 from ellipslice.engines.loops import CompiledTarget
@@ -22,7 +23,6 @@ from ellipslice.moves.control_variables import ControlDraws, sweep
 from ellipslice.noise import UpdateNoise, draw_block, generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.sampling.warn import warn
 from ellipslice.settings import on_cpu
 
 BURN_IN, COUNTED = 100, 200
@@ -96,9 +96,8 @@ def tune_controls(
     """
     if not 0 < share < 1:
         raise ValueError(f"share must lie in (0, 1), but it is {share}.")
-    for name, value in (("increment", increment), ("rounds", rounds)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
+    increment = whole_number("increment", increment, 1, "a whole number, at least 1")
+    rounds = whole_number("rounds", rounds, 1, "a whole number, at least 1")
     seed = secrets.randbits(32) if seed is None else seed
     posterior = Posterior(prior, log_likelihood)
     with on_cpu(), blas_beside(cores()):  # many small products, which more threads would only slow down

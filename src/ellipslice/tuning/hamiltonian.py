@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.checks import whole_number
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Hamiltonian
@@ -61,8 +62,7 @@ def tune_hamiltonian(
     """
     if not 0 < acceptance < 1:
         raise ValueError(f"acceptance must lie in (0, 1), but it is {acceptance}.")
-    if isinstance(updates, bool) or not isinstance(updates, int | np.integer) or updates < 20:
-        raise ValueError(f"updates must be a whole number, at least 20, but it is {updates!r}.")
+    updates = whole_number("updates", updates, 20, "a whole number, at least 20")
     posterior = Posterior(prior, log_likelihood)
     move = Hamiltonian(0.1, steps)
     move.prepare(posterior.prior)  # says what is missing, BlackJAX among it

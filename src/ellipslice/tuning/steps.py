@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.diagnostics import effective_size
 from ellipslice.moves import Move
 from ellipslice.priors import Prior
 from ellipslice.sampling import sample
-from ellipslice.sampling.warn import warn
 
 GRID = tuple(np.logspace(-2, -0.5, 10).tolist())
 """The authors' grid of step sizes: 0.01, 0.0147, ..., 0.316."""

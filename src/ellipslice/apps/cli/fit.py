@@ -22,6 +22,20 @@ from ellipslice.apps.cli.output import (
     readable_warnings,
     run,
 )
+from ellipslice.likelihoods import REGISTERED
+from ellipslice.likelihoods.command import Command
+
+COMMANDS = [cls.command for cls in REGISTERED if cls.command is not None]
+
+
+def _named(command: Command) -> str:
+    """Return a likelihood's names as the help lists them: "bernoulli (or logistic)"."""
+    return command.name + (f" (or {', '.join(command.other_names)})" if command.other_names else "")
+
+
+def _those_with(option: str) -> str:
+    """Return the names of the likelihoods that have an option: "gaussian and student-t"."""
+    return " and ".join(command.name for command in COMMANDS if option in command.options)
 
 
 def fit(
@@ -37,7 +51,7 @@ def fit(
     likelihood: Annotated[
         str | None,
         typer.Option(
-            help="gaussian, student-t, poisson, negative-binomial, bernoulli (or logistic), probit, binomial.",
+            help=", ".join(map(_named, COMMANDS)) + ".",
             autocompletion=lambda: _names("LIKELIHOODS"),
         ),
     ] = None,
@@ -52,11 +66,15 @@ def fit(
         list[float] | None, typer.Option(help="Fix it, in units of the input; once, or once for each --x.")
     ] = None,
     amplitude: Annotated[float | None, typer.Option(help="Fix the latent function's standard deviation.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Fix the noise of gaussian and student-t.")] = None,
-    dispersion: Annotated[float | None, typer.Option(help="Fix the dispersion of negative-binomial.")] = None,
+    noise: Annotated[float | None, typer.Option(help=f"Fix the noise of {_those_with('noise')}.")] = None,
+    dispersion: Annotated[
+        float | None, typer.Option(help=f"Fix the dispersion of {_those_with('dispersion')}.")
+    ] = None,
     mean: Annotated[float | None, typer.Option(help="Of the latent function; from the data unless given.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Column that multiplies a count's rate: area, hours.")] = None,
-    trials: Annotated[str | None, typer.Option(help="Column with the number of trials, for binomial.")] = None,
+    trials: Annotated[
+        str | None, typer.Option(help=f"Column with the number of trials, for {_those_with('trials')}.")
+    ] = None,
     window: Annotated[
         list[str] | None, typer.Option(help="Of events: LOW,HIGH for each --events; from the data unless given.")
     ] = None,

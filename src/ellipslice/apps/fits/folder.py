@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.apps.fits.model import Data, Problem
+from ellipslice.apps.fits.model import Problem
+from ellipslice.apps.fits.priors import Data
 from ellipslice.apps.fits.settings import FORMAT, Asked, read_asked
 from ellipslice.apps.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit

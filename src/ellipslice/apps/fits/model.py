@@ -1,70 +1,27 @@
-"""From settings and columns to a model: which kernel, which likelihood, and priors scaled to the data.
-
-What is not given is unknown, with a log-normal prior whose median comes from the data:
-
-| parameter    | median                                             | standard deviation of the logarithm |
-|---|---|---|
-| amplitude    | the data's standard deviation (gaussian, student-t); 1 otherwise | 1     |
-| lengthscale  | a fifth of the range of each input                 | 1                                   |
-| noise        | half the data's standard deviation                 | 1                                   |
-| dispersion   | 5                                                  | 1                                   |
-
-A standard deviation of 1 is a factor of 2.7 either way, of 7 with 95 %. The mean of the latent function is a constant:
-the one with which the model gives the data's average.
-"""
+"""Build a model from settings and columns: its kernel, its likelihood, and what is predicted from it."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import logit, ndtri
 
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.priors import DEVIATION, Data, check_scale, latent_mean, medians, window
+from ellipslice.apps.fits.settings import LIKELIHOODS, Asked
 from ellipslice.gp import CoxProcess, Fit, LatentGP
 from ellipslice.gp.structure import DENSE, LIMIT, is_grid
-from ellipslice.likelihoods import (
-    Binomial,
-    Gaussian,
-    Likelihood,
-    Logistic,
-    NegativeBinomial,
-    Poisson,
-    Probit,
-    StudentT,
-)  # fmt: skip
+from ellipslice.likelihoods import Likelihood
 from ellipslice.sampling.until import Until
 
 CELLS = {1: 100, 2: 20, 3: 8}
 """Along each axis of events, unless given."""
 
-DEVIATION = 1.0
-"""Of the logarithm of every unknown parameter, in its prior."""
-
-
-SMALLEST, LARGEST = 1e-100, 1e100
-"""Spreads whose squares, and the squares' products, double precision holds."""
-
 MARKOV = ("matern12", "matern32", "matern52")
 """Kernels that are Markov in time: any number of rows with one input, if all parameters are known."""
-
-
-class Data(NamedTuple):
-    """The columns of a fit as numbers."""
-
-    inputs: np.ndarray
-    """(n, axes)."""
-    y: np.ndarray | None = None
-    exposure: np.ndarray | None = None
-    trials: np.ndarray | None = None
-
-    @property
-    def points(self) -> np.ndarray:
-        """Inputs as models take them: (n,) for one axis."""
-        return self.inputs[:, 0] if self.inputs.shape[1] == 1 else self.inputs
 
 
 class Problem:
@@ -84,15 +41,15 @@ class Problem:
         asked.check()
         self.asked, self._data = asked, data
         self._check()
-        seen = _Seen(asked, data)
-        given = {"amplitude": asked.amplitude, "lengthscale": asked.of_each("lengthscale"), **seen.given}
+        seen, found = _Seen(asked, data), medians(asked, data)
+        given = {"amplitude": asked.amplitude, "lengthscale": asked.of_each("lengthscale"), **asked.own_parameters}
         self.known = {name: _plain(value) for name, value in given.items() if value is not None}
-        self.medians = {name: _plain(seen.medians[name]) for name, value in given.items() if value is None}
-        self.mean = seen.mean if asked.mean is None else asked.mean
+        self.medians = {name: _plain(found[name]) for name, value in given.items() if value is None}
+        self.mean = latent_mean(asked, data) if asked.mean is None else asked.mean
         seen.built({**self.medians, **self.known})  # refuses data that are no counts, labels, ...
         self._seen, self._values = seen, len(data.inputs)
         if asked.events:
-            self.window, self.cells = _window(asked, data), asked.of_each("cells")
+            self.window, self.cells = window(asked, data), asked.of_each("cells")
             if self.cells is None:
                 axes = len(asked.inputs)
                 if axes not in CELLS:
@@ -113,13 +70,15 @@ class Problem:
             if column.min() == column.max() and not (asked.events and asked.window):
                 raise ValueError(f"the input {name!r} has the same value in every row. Leave it out, or look for more.")
             if column.min() < column.max():
-                _check_scale(name, column, np.ptp)
+                check_scale(name, column, np.ptp)
         if data.exposure is not None and not (data.exposure > 0).all():
             raise ValueError(f"the column {asked.exposure!r} must be positive everywhere, for it multiplies a rate.")
-        if asked.likelihood in ("gaussian", "student-t") and data.y is not None and data.y.min() == data.y.max():
-            raise ValueError(f"the column {asked.target!r} has the same value in every row: there is nothing to fit.")
-        if asked.likelihood in ("gaussian", "student-t") and data.y is not None:
-            _check_scale(str(asked.target), data.y, np.std)
+        if asked.command.kind == "number" and data.y is not None:
+            if data.y.min() == data.y.max():
+                raise ValueError(
+                    f"the column {asked.target!r} has the same value in every row: there is nothing to fit."
+                )
+            check_scale(str(asked.target), data.y, np.std)
 
     def check_predicts_at(self, inputs: np.ndarray) -> None:
         """Raise if there are too many data to predict at inputs (rows, axes) that are not among theirs."""
@@ -204,85 +163,47 @@ class Problem:
 
 
 class _Seen:
-    """What is seen of the latent function: likelihoods by name, and what the data say of their parameters."""
+    """The likelihood of the data, as a function of its parameters and at new points."""
 
     def __init__(self, asked: Asked, data: Data):
         self._asked, self._data = asked, data
-        y = data.y
-        gaussian = asked.likelihood in ("gaussian", "student-t")
-        spread = float(np.std(y)) if y is not None and gaussian else 1.0
-        ranges = np.ptp(np.asarray(_window(asked, data)), axis=1) if asked.events else np.ptp(data.inputs, axis=0)
-        self.given: dict[str, float | None] = {}
-        if gaussian:
-            self.given["noise"] = asked.noise
-        if asked.likelihood == "negative-binomial":
-            self.given["dispersion"] = asked.dispersion
-        self.medians = {"amplitude": spread, "lengthscale": ranges / 5, "noise": spread / 2, "dispersion": 5.0}
-        self.mean = self._mean()
-
-    def _mean(self) -> float:
-        name, y = self._asked.likelihood, self._data.y
-        if y is None:
-            area = float(np.prod(np.ptp(np.asarray(_window(self._asked, self._data)), axis=1)))
-            return math.log(len(self._data.inputs) / area)
-        if name in ("gaussian", "student-t"):
-            return float(np.mean(y) if name == "gaussian" else np.median(y))
-        if name in ("poisson", "negative-binomial"):
-            exposure = len(y) if self._data.exposure is None else self._data.exposure.sum()
-            return math.log(max(float(y.sum()), 0.5) / float(exposure))
-        tried = len(y) if self._data.trials is None else float(self._data.trials.sum())
-        share = (float(np.clip((y > 0) * 1.0 if name != "binomial" else y, 0, None).sum()) + 0.5) / (tried + 1)
-        share = min(max(share, 1e-6), 1 - 1e-6)
-        return float(ndtri(share) if name == "probit" else logit(share))
 
     def likelihood(self, known: Mapping[str, Any]) -> Callable[..., Likelihood]:
-        """A function of y, and of the unknown parameter if there is one."""
-        name = next(iter(self.given), None)
-        if name is None or name in known:
-            return lambda y: self._of(y, known.get(name or ""), self._data.exposure, self._data.trials)
-        if name == "noise":
-            return lambda y, noise: self._of(y, noise, self._data.exposure, self._data.trials)
-        return lambda y, dispersion: self._of(y, dispersion, self._data.exposure, self._data.trials)
+        """Return a function of y, and of the likelihood's unknown parameters by name."""
+
+        def likelihood(y: Any, **unknown: Any) -> Likelihood:
+            return self._made(y, {**known, **unknown}, self._data.exposure, self._data.trials)
+
+        arguments = ["y", *(name for name in self._asked.own_parameters if name not in known)]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        likelihood.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in arguments])  # type: ignore[attr-defined]
+        return likelihood
 
     def built(self, values: Mapping[str, Any]) -> Likelihood | None:
-        """Of the data."""
-        own = values.get(next(iter(self.given), ""))
-        return None if self._data.y is None else self._of(self._data.y, own, self._data.exposure, self._data.trials)
+        """Return the likelihood of the data; None for events."""
+        data = self._data
+        return None if data.y is None else self._made(data.y, values, data.exposure, data.trials)
 
     def unit(self, values: Mapping[str, Any], count: int) -> Likelihood:
-        """At new points: for an exposure of 1, and of one trial."""
-        own = values.get(next(iter(self.given), ""))
-        return self._of(np.zeros(count) - (self._asked.likelihood in LABELS), own, np.ones(count), np.ones(count))
+        """Return a likelihood at new points, for an exposure of 1 and one trial."""
+        y = np.zeros(count) - (self._asked.command.kind == "label")
+        return self._made(y, values, np.ones(count), np.ones(count))
 
-    def _of(self, y: Any, own: Any, exposure: Any, trials: Any) -> Likelihood:
-        offset = 0.0 if exposure is None else np.log(exposure)
-        match self._asked.likelihood:
-            case "gaussian":
-                return Gaussian(y, own)
-            case "student-t":
-                return StudentT(y, own)
-            case "poisson":
-                return Poisson(y, offset)
-            case "negative-binomial":
-                return NegativeBinomial(y, own, offset)
-            case "binomial":
-                return Binomial(y, trials)
-            case "probit":
-                return Probit(_signs(y))
-            case _:
-                return Logistic(_signs(y))
+    def _made(self, y: Any, values: Mapping[str, Any], exposure: Any, trials: Any) -> Likelihood:
+        command = self._asked.command
+        given = {**values, "exposure": 0.0 if exposure is None else np.log(exposure), "trials": trials}
+        arguments = {argument: given[option] for option, argument in command.options.items()}
+        cls: Any = LIKELIHOODS[self._asked.likelihood]
+        return cls(_signs(y) if command.kind == "label" else y, **arguments)
 
     def shown(self) -> np.ndarray:
-        """The data in the units of `expected`."""
-        y, name = np.asarray(self._data.y, float), self._asked.likelihood
-        if name in LABELS:
+        """Return the data in the units of `expected`."""
+        y = np.asarray(self._data.y, float)
+        if self._asked.command.kind == "label":
             return (y > 0) * 1.0
         if self._data.trials is not None:
             return y / np.maximum(self._data.trials, 1)
         return y if self._data.exposure is None else y / self._data.exposure
-
-
-LABELS = ("bernoulli", "logistic", "probit")
 
 
 def _signs(y: Any) -> Any:
@@ -313,25 +234,6 @@ class UnitFit(Fit):
         pairs = list(zip(built, drawn[:, 0], strict=True))
         expected = np.stack([one.expected(f) for one, f in pairs])
         return {"expected": expected, "observed": np.stack([one.simulate(f, rng) for one, f in pairs])}
-
-
-def _check_scale(name: str, values: np.ndarray, spread: Callable[[np.ndarray], Any]) -> None:
-    """Refuse a column whose spread, or the spread's square, double precision does not hold."""
-    with np.errstate(all="ignore"):
-        size = float(spread(values))
-    largest = float(np.abs(values).max())
-    if not (SMALLEST <= size <= LARGEST and largest <= LARGEST):
-        raise ValueError(
-            f"the column {name!r} has values up to {largest:.3g} in size that differ by about {size:.3g}, whose "
-            "squares are beyond double precision. Rescale the column: multiply or divide it so that they are near 1."
-        )
-
-
-def _window(asked: Asked, data: Data) -> tuple[tuple[float, float], ...]:
-    given = asked.of_each("window")
-    if given is not None:
-        return given
-    return tuple((float(column.min()), float(column.max())) for column in data.inputs.T)
 
 
 def _kernel(asked: Asked, known: Mapping[str, Any], large: bool) -> Any:

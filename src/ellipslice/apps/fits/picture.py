@@ -108,7 +108,7 @@ def _said(folder: RunFolder, what: str) -> str:
             "day" if origin else f"unit of {name}" for name, origin in zip(asked.inputs, folder.origins, strict=True)
         ]
         return f"events per {' and '.join(units)}"
-    if asked.likelihood in ("bernoulli", "logistic", "probit", "binomial"):
+    if asked.command.kind in ("label", "share"):
         return f"probability of {asked.target}"
     if asked.exposure is not None:
         return f"{asked.target} per unit of {asked.exposure}"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ellipslice.apps.fits.folder import RunFolder
-from ellipslice.apps.fits.model import DEVIATION
 from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit, traces
+from ellipslice.apps.fits.priors import DEVIATION
 from ellipslice.apps.fits.summary import judgement, short, summarise
 from ellipslice.gp import Fit
 from ellipslice.sampling.journal import replace

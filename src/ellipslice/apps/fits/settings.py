@@ -9,23 +9,28 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ellipslice.likelihoods import REGISTERED, Likelihood
+from ellipslice.likelihoods.command import Command
 from ellipslice.sampling.until import Until
 
 FORMAT = 1
 """Of a run's folder. To be raised when it changes: folders of another one are refused."""
 
-LIKELIHOODS = (
-    *("gaussian", "student-t", "poisson", "negative-binomial"),
-    *("bernoulli", "logistic", "probit", "binomial"),
-)
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    name: cls for cls in REGISTERED if cls.command is not None for name in cls.command.names
+}
+"""Likelihoods by the names that `--likelihood` accepts."""
+
 KERNELS = ("matern12", "matern32", "matern52", "squared-exponential")
 
-OTHER_NAMES = {
+COLUMNS = ("exposure", "trials")
+"""Options of likelihoods that name a column. The others are positive parameters, unknown if they are not given."""
+
+ALIASES = {
     "rbf": "squared-exponential", "expsquared": "squared-exponential", "exponential": "matern12", "exp": "matern12",
-    "normal": "gaussian", "studentt": "student-t", "t": "student-t", "negbin": "negative-binomial",
-    "nb": "negative-binomial", "binary": "bernoulli", "logit": "logistic", "counts": "poisson",
+    **{alias: cls.command.name for cls in REGISTERED if cls.command is not None for alias in cls.command.aliases},
 }  # fmt: skip
-"""What others call these; to be suggested."""
+"""Names in other packages, which are suggested."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,18 @@ class Asked:
         return self.target is None
 
     @property
+    def command(self) -> Command:
+        """The likelihood as the command line knows it."""
+        command = LIKELIHOODS[self.likelihood].command
+        assert command is not None  # noqa: S101  those without one are not in the table
+        return command
+
+    @property
+    def own_parameters(self) -> dict[str, float | None]:
+        """Parameters of the likelihood itself, None if unknown. (Events are counted; their likelihood has none.)."""
+        return {option: getattr(self, option) for option in self.command.options if option not in COLUMNS}
+
+    @property
     def until(self) -> Until | None:
         """Goals and budgets, if there are any but draws."""
         if self.effective_size is None and self.rhat is None and self.seconds is None:
@@ -95,7 +112,7 @@ class Asked:
 
     def check(self) -> None:
         """Refuse what makes no sense, in the words of the command line."""
-        _among("--likelihood", self.likelihood, LIKELIHOODS)
+        _among("--likelihood", self.likelihood, tuple(LIKELIHOODS))
         _among("--kernel", self.kernel, KERNELS)
         if not self.inputs:
             raise ValueError("no input is named. Give --x and --y, such as --x time --y count; or --events date.")
@@ -130,18 +147,15 @@ class Asked:
 
     def _check_what_belongs(self) -> None:
         """Options that the likelihood does not have would do nothing."""
-        counts, binomial = ("poisson", "negative-binomial"), ("binomial",)
-        for option, value, ours in (
-            ("--noise", self.noise, ("gaussian", "student-t")),
-            ("--dispersion", self.dispersion, ("negative-binomial",)),
-            ("--exposure", self.exposure, counts),
-            ("--trials", self.trials, binomial),
-        ):
-            if value is not None and (self.likelihood not in ours or self.events):
+        commands = [cls.command for cls in REGISTERED if cls.command is not None]
+        for option in dict.fromkeys(option for command in commands for option in command.options):
+            ours = [command.name for command in commands if option in command.options]
+            if getattr(self, option) is not None and (option not in self.command.options or self.events):
                 now = "events" if self.events else self.likelihood
-                raise ValueError(f"{option} is for {' and '.join(ours)}; it means nothing for {now}.")
-        if self.likelihood == "binomial" and self.trials is None:
-            raise ValueError("--likelihood binomial needs --trials, the column with how many were tried.")
+                raise ValueError(f"--{option} is for {' and '.join(ours)}; it means nothing for {now}.")
+        for option in self.command.required:
+            if getattr(self, option) is None:
+                raise ValueError(f"--likelihood {self.likelihood} needs --{option}, the column with the {option}.")
         if self.events and self.likelihood != "poisson":
             raise ValueError(f"events are counted, and the counts are poisson; not {self.likelihood}.")
         if not self.events and (self.window or self.cells):
@@ -177,7 +191,7 @@ def as_named(given: str) -> str:
 
 def _among(option: str, value: Any, known: tuple[str, ...]) -> None:
     if value not in known:
-        other = OTHER_NAMES.get(value.replace("-", ""))
+        other = ALIASES.get(value.replace("-", ""))
         close = [other] if other in known else difflib.get_close_matches(value, known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"{option} must be one of {', '.join(known)}, but it is {value!r}.{hint}")
