@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Local, State
 from ellipslice.noise import Noise
 from ellipslice.priors import Prior

@@ -15,9 +15,10 @@ from jax.tree_util import Partial
 
 import ellipslice as es
 from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
-from ellipslice.engines import compiled, host
+from ellipslice.engines import compiled
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host import engine as host
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
 from ellipslice.noise import FIRST, block_length, draw_block, uniform

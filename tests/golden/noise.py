@@ -9,7 +9,8 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice import noise
-from ellipslice.engines import device_noise, host
+from ellipslice.engines import device_noise
+from ellipslice.engines.host import engine as host
 
 PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round
 ASKED = {

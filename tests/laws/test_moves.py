@@ -11,8 +11,8 @@ import pytest
 
 import ellipslice.moves as moves
 from catalogue import MOVES, SEEDS
-from ellipslice.engines.angles import WIDTH, AngleTable
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Cycle, Move, Search, State
 from ellipslice.noise import Noise, draw_block
 from ellipslice.priors import Diagonal

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import farmed, job, workers
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
+from ellipslice.engines.workers import engine as farmed
+from ellipslice.engines.workers import pool as workers
+from ellipslice.engines.workers import remote as job
 from farmed import PRIOR, Pickled, bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "progress": False}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ellipslice as es
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Hamiltonian, Local, State
 from ellipslice.noise import FIRST, Noise, Uniforms

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.angles import traced_angles
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_normals import positive
+from ellipslice.engines.host.angles import traced_angles
 from ellipslice.moves import Search
 from ellipslice.noise import threefry, uniform
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ellipslice.engines.angles import next_angle
+from ellipslice.engines.host.angles import next_angle
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.engines.base import Engine, Run
-from ellipslice.engines.workers import WorkersLostError
+from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.result_parts import not_judged
 from ellipslice.sampling.interrupt import deferred, listening
 from ellipslice.sampling.progress import Now, Show, Size, progress_bar

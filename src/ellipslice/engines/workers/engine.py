@@ -15,9 +15,9 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostChain, HostEngine, HostRun
-from ellipslice.engines.job import Job
-from ellipslice.engines.workers import Errand, Workers
+from ellipslice.engines.host.engine import HostChain, HostEngine, HostRun
+from ellipslice.engines.workers.pool import Errand, Workers
+from ellipslice.engines.workers.remote import Job
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.angles import WIDTH, AngleTable
 from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.call import Call
+from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.call import Call
 from ellipslice.engines.threads import blas_beside
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.moves.base import Lots
