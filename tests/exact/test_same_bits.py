@@ -350,8 +350,8 @@ def run(
     With a `tick`, whatever happens between two looks at the clock seems to take that part of a turn.
     """
     if tick is not None:
-        for module in (host, compiled):
-            monkeypatch.setattr(module, "time", Clock(tick * module.TURN))
+        for module, turn in ((host, host.TURN_SECONDS), (compiled, compiled.TURN)):
+            monkeypatch.setattr(module, "time", Clock(tick * turn))
     prior, log_likelihood = PROBLEMS[name]
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=False)
     start = np.full(prior.size, 0.1)

@@ -20,7 +20,6 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 LONG_FILES = {
     "engines/compiled.py",
     "engines/fused.py",
-    "engines/host/engine.py",
     "fits/model.py",
     "gp/estimators.py",
     "gp/model.py",
@@ -57,7 +56,6 @@ MANY_PARAMETERS = {
     "engines/compiled.py: _Chain.__init__",
     "engines/workers/engine.py: FarmedEngine.run",
     "engines/fused.py: fused_block",
-    "engines/host/engine.py: HostChain.__init__",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
     "gp/ensemble.py: draw",

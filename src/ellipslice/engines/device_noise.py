@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_normals import positive
-from ellipslice.engines.host.angles import traced_angles
+from ellipslice.engines.host.angles import WIDTH, next_angle
 from ellipslice.moves import Search
 from ellipslice.noise import threefry, uniform
 
@@ -88,3 +89,19 @@ def angle_uniform(keys: Any, number: Any, dtype: Any) -> Any:
 def first_angles(move: Search, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Positions, angles and last brackets of many updates."""
     return traced_angles(move, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
+
+
+def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
+
+    def spread(value: Any) -> Any:
+        return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
+
+    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
+        last = next_angle(move, here, last, uniform(number))
+        return last, last[0]
+
+    here = spread(move.here(place))
+    first = tuple(spread(part) for part in move.begin(here, place, uniform(0)))
+    (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
+    return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.moves.search import Search
@@ -71,22 +68,6 @@ def _first_sheets(move: Search, first: np.ndarray) -> tuple[Any, Any, Any]:
         last = next_angle(move, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
-
-
-def traced_angles(move: Search, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
-
-    def spread(value: Any) -> Any:
-        return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
-
-    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
-        last = next_angle(move, here, last, uniform(number))
-        return last, last[0]
-
-    here = spread(move.here(place))
-    first = tuple(spread(part) for part in move.begin(here, place, uniform(0)))
-    (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
-    return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)
 
 
 def next_angle(move: Search, here: Any, last: Any, u: Any) -> tuple[Any, Any, Any]:
