@@ -16,7 +16,7 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice.apps.bench.contestants import numpy_loop
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 

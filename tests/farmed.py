@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines import job
+from ellipslice.engines.workers import remote as job
 
 TARGET = np.linspace(-1.0, 1.0, 8)
 PRIOR = es.Dense(np.exp(-0.5 * np.subtract.outer(np.arange(8), np.arange(8)) ** 2 / 9), mean=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from catalogue import CORRELATED
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Move, State
 from ellipslice.priors import Dense
 from ellipslice.testing.laws import law

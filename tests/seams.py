@@ -11,15 +11,22 @@ from typing import Any
 import pytest
 
 from ellipslice import noise
-from ellipslice.engines import compiled, host
+from ellipslice.engines import compiled
+from ellipslice.engines.host import engine as host_engine
+from ellipslice.engines.host import search as host_search
 
 
 def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., Any]) -> None:
     """Let moves on the host run another slice search: (move, nu, level, uniforms, state, log_likelihood)."""
-    monkeypatch.setattr(host, "search", search)
+    monkeypatch.setattr(host_engine, "search", search)
 
 
 def replace_draw_block(monkeypatch: pytest.MonkeyPatch, draw_block: Callable[..., Any]) -> None:
     """Draw the random numbers of a block of updates in another way: the arguments of `noise.draw_block`."""
-    for module in (noise, host, compiled):
+    for module in (noise, host_search, compiled):
         monkeypatch.setattr(module, "draw_block", draw_block)
+
+
+def replace_judge(monkeypatch: pytest.MonkeyPatch, tell: Callable[..., Any]) -> None:
+    """Let the host engine accept other points of those that a batch or workers evaluate: (judge, points, values)."""
+    monkeypatch.setattr(host_search.Judge, "tell", tell)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Local, State
 from ellipslice.moves.local_groups import LocalDraws, find_places
 from ellipslice.noise import UpdateNoise

@@ -10,7 +10,7 @@ find settings for moves that have some; priors are here, and the rest in `es.lik
 """
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
-from ellipslice.engines.workers import WorkersLostError
+from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.machine import version as _version
 from ellipslice.marginal import evidence

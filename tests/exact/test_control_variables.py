@@ -12,7 +12,7 @@ from tinygp import kernels
 
 import ellipslice as es
 from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR, SMOOTH, TIMES
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ControlVariables, State
 from ellipslice.moves.control_conditionals import Conditionals

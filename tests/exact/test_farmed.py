@@ -11,7 +11,9 @@ import pytest
 
 import ellipslice as es
 from catalogue import PRIORS
-from ellipslice.engines import compiled, farmed, job
+from ellipslice.engines import compiled
+from ellipslice.engines.workers import engine as farmed
+from ellipslice.engines.workers import remote as job
 from farmed import PRIOR, Pickled, bowl, bowl_of, slow_bowl, smooth, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}

@@ -9,7 +9,7 @@ import pytest
 import ellipslice as es
 from ellipslice.engines.batched import BatchedEngine
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.settings import jax_settings

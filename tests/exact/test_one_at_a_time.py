@@ -12,7 +12,7 @@ from scipy import stats
 import ellipslice as es
 from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine, HostTarget
+from ellipslice.engines.host.engine import HostEngine, HostTarget
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import CoordinateSlice, Gibbs, State, one_at_a_time
 from ellipslice.moves.line import PriorOnLine

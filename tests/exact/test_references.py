@@ -14,7 +14,7 @@ import ellipslice as es
 import ellipslice.references.pilot as pilot_module
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
 from ellipslice.moves import Recentred, State
 from ellipslice.noise import UpdateNoise, block_length, draw_block

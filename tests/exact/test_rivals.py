@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from catalogue import CORRELATED, COVARIANCES, PRIORS, SEEDS
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import LineSlice, NealMetropolis, RandomWalk, State
 from ellipslice.moves.line import Line, LineDraws, PriorOnLine, prior_on_line
 from ellipslice.noise import UpdateNoise

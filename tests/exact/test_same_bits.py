@@ -15,9 +15,10 @@ from jax.tree_util import Partial
 
 import ellipslice as es
 from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
-from ellipslice.engines import compiled, host
+from ellipslice.engines import compiled
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host import engine as host
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
 from ellipslice.noise import FIRST, NoiseSpec, block_length, draw_block, uniform
@@ -349,8 +350,8 @@ def run(
     With a `tick`, whatever happens between two looks at the clock seems to take that part of a turn.
     """
     if tick is not None:
-        for module in (host, compiled):
-            monkeypatch.setattr(module, "time", Clock(tick * module.TURN))
+        for module, turn in ((host, host.TURN_SECONDS), (compiled, compiled.TURN)):
+            monkeypatch.setattr(module, "time", Clock(tick * turn))
     prior, log_likelihood = PROBLEMS[name]
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=False)
     start = np.full(prior.size, 0.1)

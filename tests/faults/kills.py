@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines import farmed
+from ellipslice.engines.workers import engine as farmed
 from ellipslice.sampling import store
 from stores import assert_same_stores
 

@@ -31,11 +31,12 @@ DRAWS = 6
 
 def kill(name: str, path: str) -> None:
     """Begin a run with a store, and end this process in the middle of it."""
-    from ellipslice.engines import compiled, host
+    from ellipslice.engines import compiled
+    from ellipslice.engines.host import engine as host
     from ellipslice.sampling import columns, store
 
     store.EVERY, store.SHARE, columns.BYTES = 0.0, 1e9, 400
-    host.TURN = compiled.TURN = 1e-9  # few updates at a time, and a commit after each time
+    host.TURN_SECONDS = compiled.TURN = 1e-9  # few updates at a time, and a commit after each time
     compiled.CALL = 0.0
     commit = store.Store.commit
 

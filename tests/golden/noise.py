@@ -9,7 +9,8 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice import noise
-from ellipslice.engines import device_noise, host
+from ellipslice.engines import device_noise
+from ellipslice.engines.host.search import group_size
 
 PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round
 ONE, TWO = (noise.NoiseSpec.from_prior(PRIOR, 3, searches) for searches in (1, 2))
@@ -33,7 +34,7 @@ def describe_noise() -> dict[str, Any]:
         .beyond(np.arange(33, 37))
         .tolist(),
         "block_length": {str(size): noise.block_length(size) for size in (1, 7, 200, 255, 256, 767, 5000, 100_000)},
-        "group_size": {str(size): host.group_size(size) for size in (1, 7, 512, 513, 5000, 100_000)},
+        "group_size": {str(size): group_size(size) for size in (1, 7, 512, 513, 5000, 100_000)},
         "chain_keys": keys.tolist(),
         "update_keys": np.asarray(device_noise.update_keys(keys, np.uint32(4), 3)).tolist(),
     }

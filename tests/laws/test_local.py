@@ -24,7 +24,7 @@ from catalogue import (
     laplacian,
 )
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Local, State
 from ellipslice.posterior import Posterior

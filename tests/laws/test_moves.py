@@ -10,8 +10,9 @@ import pytest
 
 import ellipslice.moves as moves
 from catalogue import MOVES, SEEDS
-from ellipslice.engines.angles import WIDTH, AngleTable
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host import search as host_search
+from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Cycle, Search, State
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 from ellipslice.priors import Diagonal
@@ -170,3 +171,11 @@ def test_tabled_angles_are_those_of_the_loop_however_many(name):
             assert table.sheet(update, sheet)[column] == theta
             theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
             theta = move.propose(theta_min, theta_max, u(number + 2))
+
+
+def test_a_sheet_of_angles_is_a_whole_number_of_groups(monkeypatch):
+    """A group of points takes its angles from one sheet."""
+    assert {WIDTH % host_search.group_size(size) for size in range(1, 10_000, 7)} == {0}
+    monkeypatch.setattr(host_search, "WIDTH", 31)
+    with pytest.raises(ValueError, match="31 angles cannot be divided into groups of 16 points"):
+        host_search.group_size(7)

@@ -19,7 +19,6 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
     "engines/fused.py",
-    "engines/host.py",
     "gp/model.py",
     "gp/sweep.py",
     "sampling/sample.py",
@@ -46,10 +45,9 @@ MANY_PARAMETERS = {
     "engines/batched.py: BatchedEngine.run",
     "engines/batched.py: _run_own",
     "engines/compiled.py: CompiledEngine.run",
-    "engines/farmed.py: FarmedEngine.run",
+    "engines/workers/engine.py: FarmedEngine.run",
     "engines/fused.py: fused_block",
-    "engines/host.py: HostChain.__init__",
-    "engines/host.py: HostEngine.run",
+    "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
     "gp/ensemble.py: draw",
     "gp/estimators.py: EllipticalGPClassifier.__init__",

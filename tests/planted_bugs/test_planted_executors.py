@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import farmed, job, workers
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
+from ellipslice.engines.workers import engine as farmed
+from ellipslice.engines.workers import pool as workers
+from ellipslice.engines.workers import remote as job
 from farmed import PRIOR, Pickled, bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "progress": False}
@@ -59,27 +63,20 @@ def test_every_worker_has_noise_of_its_own(monkeypatch):
 
 
 def test_values_of_the_last_ellipse_are_taken_for_this_one(monkeypatch):
-    monkeypatch.setattr(farmed._Search, "cancel", lambda self: None)
+    monkeypatch.setattr(farmed._ProposalQueue, "cancel", lambda self: None)
     assert differs(bowl, Pickled(), look_ahead=4)
 
 
 def test_whoever_answers_first_is_accepted(monkeypatch):
     """A later angle is for those who have rejected the earlier ones: the bracket has shrunk to it."""
 
-    def last_first(self):
-        while self._chain.remaining:
-            if self._curve is None:
-                self._curve, self._tried, self._nans = self._chain.begin(), 0, 0
-                self._points = farmed._points(self._curve)
-            while len(self._sent) < self._ahead:
-                f = next(self._points)
-                self._sent.append((f, self._workers.send(self._job, "evaluate", f)))
-            f, errand = self._sent.pop()
-            while not errand.settled:
-                pass
-            self._judge(f, errand.answer[0])
+    class LastFirst(deque):
+        def __getitem__(self, index):
+            return super().__getitem__(-1 - index)
 
-    monkeypatch.setattr(farmed._Search, "advance", last_first)
+        popleft = deque.pop
+
+    monkeypatch.setattr(farmed, "deque", LastFirst)
     assert differs(bowl, Pickled(), look_ahead=4)
 
 

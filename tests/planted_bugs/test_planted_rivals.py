@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from catalogue import SEEDS
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import LineSlice, NealMetropolis, RandomWalk, State
 from ellipslice.moves import line as line_module
 from ellipslice.moves import metropolis as metropolis_module

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import farmed
+from ellipslice.engines.workers import engine as farmed
 from farmed import PRIOR, AwkwardError, Pickled, awkward, bowl, deadly, hangs_now_and_then, slow_bowl, traced_bowl
 
 OPTIONS = {"draws": 40, "warmup": 5, "chains": 2, "seed": 4, "progress": False}

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ellipslice as es
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Hamiltonian, Local, State
-from ellipslice.noise import FIRST, Noise, Uniforms
+from ellipslice.noise import FIRST, Uniforms, UpdateNoise
 from ellipslice.truncated_posterior import TruncatedPosterior
 
 QUICK = {"draws": 60, "warmup": 0, "chains": 2, "seed": 3, "progress": False}
@@ -32,7 +32,7 @@ def observed(f):
 def noise(prior, rng):
     nu = np.asarray(prior.draw(rng, 1))
     uniforms = Uniforms(rng.random((1, FIRST)), rng.integers(0, 2**32, (1, 2), dtype=np.uint32))
-    return Noise(nu, rng.standard_exponential(1).tolist(), uniforms)
+    return UpdateNoise(nu, rng.standard_exponential(1).tolist(), uniforms)
 
 
 # --- the constraints ------------------------------------------------------------------------------------------------

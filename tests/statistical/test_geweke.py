@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.noise import UpdateNoise

@@ -218,7 +218,9 @@ class Half:
 @pytest.mark.long_cases("together", "thinned")
 @pytest.mark.parametrize("name", ["host", "thinned", "together", "a function"])
 def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("ellipslice.engines.host.TURN", 1e-9)  # an update of each chain, and a look at the clock
+    monkeypatch.setattr(
+        "ellipslice.engines.host.engine.TURN_SECONDS", 1e-9
+    )  # an update of each chain, and a look at the clock
     monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)
     monkeypatch.setattr(columns, "BYTES", 300)
     monkeypatch.setattr(store, "EVERY", 0.0)
@@ -343,7 +345,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         before(self, *args)
 
-    monkeypatch.setattr("ellipslice.engines.host.TURN", 1e-9)
+    monkeypatch.setattr("ellipslice.engines.host.engine.TURN_SECONDS", 1e-9)
     monkeypatch.setattr(columns.Column, "write", full)
     with pytest.raises(OSError, match="No space left") as caught:
         make(path, draws=100)
@@ -388,7 +390,7 @@ def test_draws_can_be_read_while_it_runs(tmp_path, monkeypatch):
             assert tree.attrs["stopped_by"] == "running"
         return on_the_host(f)
 
-    monkeypatch.setattr("ellipslice.engines.host.TURN", 1e-9)
+    monkeypatch.setattr("ellipslice.engines.host.engine.TURN_SECONDS", 1e-9)
     tree = make(path, reading)
     lengths = [one.posterior.sizes["draw"] for one in seen]
     assert lengths == sorted(lengths)

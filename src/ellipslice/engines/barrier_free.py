@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.device_noise import DeviceNoise, angle_uniform
+from ellipslice.engines.host.angles import WIDTH
 from ellipslice.engines.tracing import over_many
 from ellipslice.moves import State
 from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle

@@ -10,9 +10,9 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.farmed import FarmedEngine
-from ellipslice.engines.host import HostEngine
-from ellipslice.engines.workers import Workers
+from ellipslice.engines.host.engine import HostEngine
+from ellipslice.engines.workers.engine import FarmedEngine
+from ellipslice.engines.workers.pool import Workers
 from ellipslice.moves import Move
 from ellipslice.posterior import Posterior
 

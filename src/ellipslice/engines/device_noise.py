@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.angles import traced_angles
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_normals import positive
-from ellipslice.moves.search import Path
+from ellipslice.engines.host.angles import WIDTH
+from ellipslice.moves.search import Path, next_angle
 from ellipslice.noise import threefry, uniform
 
 
@@ -88,3 +89,19 @@ def angle_uniform(keys: Any, number: Any, dtype: Any) -> Any:
 def first_angles(path: Path, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Positions, angles and last brackets of many updates."""
     return traced_angles(path, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
+
+
+def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
+
+    def spread(value: Any) -> Any:
+        return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
+
+    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
+        last = next_angle(path, here, last, uniform(number))
+        return last, last[0]
+
+    here = spread(path.here(place))
+    first = tuple(spread(part) for part in path.begin(here, place, uniform(0)))
+    (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
+    return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)

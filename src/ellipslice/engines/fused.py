@@ -17,10 +17,10 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
-from ellipslice.engines.angles import WIDTH
 from ellipslice.engines.barrier_free import Counts, Draws, Wanted
 from ellipslice.engines.device_noise import DeviceNoise
 from ellipslice.engines.elementwise import LANES, elementwise, padded_size
+from ellipslice.engines.host.angles import WIDTH
 from ellipslice.engines.site_program import KERNEL, Elementwise
 from ellipslice.moves import State
 from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle

@@ -13,8 +13,8 @@ import numpy as np
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.farmed import FarmedEngine
-from ellipslice.engines.workers import Workers, hired
+from ellipslice.engines.workers.engine import FarmedEngine
+from ellipslice.engines.workers.pool import Workers, hired
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.movers import GROUP, Mover, Particles
 from ellipslice.marginal.result import Evidence, agreement, mean_of, warn_of_trouble, weighted_mean

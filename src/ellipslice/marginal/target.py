@@ -11,9 +11,9 @@ import numpy as np
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device_draws import can_draw, source_of
-from ellipslice.engines.farmed import FarmedEngine
-from ellipslice.engines.host import HostEngine
+from ellipslice.engines.host.engine import HostEngine
 from ellipslice.engines.tracing import compilable
+from ellipslice.engines.workers.engine import FarmedEngine
 from ellipslice.marginal.movers import DeviceMover, HostMover, Mover
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Prior

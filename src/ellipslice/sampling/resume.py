@@ -16,7 +16,7 @@ import numpy as np
 from ellipslice.checks import as_path, warn, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers import Workers, hired
+from ellipslice.engines.workers.pool import Workers, hired
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout, how_many

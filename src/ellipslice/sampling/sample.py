@@ -17,7 +17,7 @@ import numpy as np
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers import Workers, hired
+from ellipslice.engines.workers.pool import Workers, hired
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, State

@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.checks import warn
 from ellipslice.engines.base import Engine, Run
-from ellipslice.engines.workers import WorkersLostError
+from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.result_parts import not_judged
 from ellipslice.sampling.interrupt import deferred, listening
 from ellipslice.sampling.progress import Now, Show, Size, progress_bar

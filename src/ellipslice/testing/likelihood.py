@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.call import Call
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.host.call import Call
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal

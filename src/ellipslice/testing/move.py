@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostEngine, HostTarget
+from ellipslice.engines.host.engine import HostEngine, HostTarget
 from ellipslice.moves import Move, Search, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal

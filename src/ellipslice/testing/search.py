@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.host import HostTarget
+from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Move, Search, State
 from ellipslice.noise import FIRST, Uniforms, UpdateNoise, take
 from ellipslice.priors import Diagonal, Prior

@@ -67,7 +67,7 @@ class Call:
             try:
                 return self._first(jnp.asarray(f))  # some functions take only these
             except Exception:  # noqa: BLE001
-                self.explain(error, f)
+                self.add_latents_to_error(error, f)
                 raise error from None
         if not np.array_equal(given, f):
             raise ValueError(IN_PLACE)
@@ -78,7 +78,7 @@ class Call:
         try:
             return float(self.function(f))
         except Exception as error:
-            self.explain(error, f)
+            self.add_latents_to_error(error, f)
             raise
 
     def batch(self, points: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ class Call:
         try:
             values = np.asarray(self._batched(points), dtype=np.float64)
         except Exception as error:
-            self.explain(error, points)
+            self.add_latents_to_error(error, points)
             raise
         if values.shape != (len(points),):
             raise ValueError(
@@ -95,11 +95,11 @@ class Call:
             )
         return values
 
-    def explain(self, error: Exception, f: np.ndarray) -> None:
+    def add_latents_to_error(self, error: Exception, f: np.ndarray) -> None:
         """Attach to an exception the latents at which the likelihood raised it."""
         explain(error, self._centred.unpack(f))
 
-    def rows_keep_their_bits(self, largest: int, seconds: float = 0.5) -> bool:
+    def batch_is_bit_identical(self, largest: int, seconds: float = 0.5) -> bool:
         """Whether a point has the same bits alone and in batches of all sizes up to `largest`, as far as can be seen.
 
         A few looks if the likelihood is slow, else many: how a matrix product rounds a row depends on the batch.
@@ -124,7 +124,7 @@ class Call:
         try:
             values = np.asarray(self._centred.batch(pair))
         except Exception as error:
-            self.explain(error, pair)
+            self.add_latents_to_error(error, pair)
             error.add_note("(a batch of 2, because vectorized=True says that it takes one)")
             raise
         if values.shape != (2,):

@@ -8,18 +8,18 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host import HostChain, HostEngine, HostRun
-from ellipslice.engines.job import Job
-from ellipslice.engines.workers import Errand, Workers
+from ellipslice.engines.host.engine import HostEngine, HostRun
+from ellipslice.engines.host.search import HostChain, Judge
+from ellipslice.engines.workers.pool import Errand, Workers
+from ellipslice.engines.workers.remote import Job
 from ellipslice.moves import Info, Move, State
-from ellipslice.moves.search import MAX_EVALUATIONS
 
 STRETCH = 1.0
 """Seconds of a worker's time that an errand takes: what is lost with a worker, and how often others are heard."""
@@ -203,7 +203,7 @@ class _Ahead(HostRun):
 
     def __init__(self, chains: list[HostChain], workers: Workers, job: Job, ahead: int):
         super().__init__(chains)
-        self._workers, self._searches = workers, [_Search(chain, workers, job, ahead) for chain in chains]
+        self._workers, self._searches = workers, [_ProposalQueue(chain, workers, job, ahead) for chain in chains]
 
     def advance(self) -> None:
         end = time.perf_counter() + TURN
@@ -218,51 +218,38 @@ class _Ahead(HostRun):
             search.cancel()
 
 
-class _Search:
-    """The search of one chain: proposals are sent out before it is known whether they are needed."""
+class _ProposalQueue:
+    """The searches of one chain, with a task for each proposal.
+
+    Tasks are sent before it is known whether their values are needed; the judge takes the values in order.
+    """
 
     def __init__(self, chain: HostChain, workers: Workers, job: Job, ahead: int):
         self._chain, self._workers, self._job, self._ahead = chain, workers, job, ahead
         self._sent: deque[tuple[np.ndarray, Errand]] = deque()
-        self._curve: Any = None
+        self._judge: Judge | None = None
 
     def advance(self) -> Errand | None:
-        """Judge the proposals whose values are known, in their order; the first that is not, or None at the end."""
+        """Judge the proposals whose values are known, in order. Return the first task without one, None at the end."""
         while self._chain.remaining:
-            if self._curve is None:
-                self._curve, self._tried, self._nans = self._chain.begin(), 0, 0
-                self._points = _points(self._curve)
-            while len(self._sent) < min(self._ahead, MAX_EVALUATIONS - self._tried):
-                f = next(self._points)
+            if self._judge is None:
+                self._judge = Judge(self._chain)
+                self._points = self._judge.points()
+            for f in itertools.islice(self._points, self._ahead - len(self._sent)):
                 self._sent.append((f, self._workers.send(self._job, "evaluate", f)))
             f, errand = self._sent[0]
             if not errand.settled:
                 return errand
             self._sent.popleft()
-            self._judge(f, errand.answer[0])
+            end = self._judge.tell([f], [errand.answer[0]])
+            if end is not None:
+                self.cancel()
+                self._judge = None
+                self._chain.record(*end)
         return None
 
     def cancel(self) -> None:
+        """Cancel the tasks whose values are not needed any more."""
         for _, errand in self._sent:
             errand.cancel()
         self._sent.clear()
-
-    def _judge(self, f: np.ndarray, value: float) -> None:
-        self._tried += 1
-        if value > self._curve.log_y:
-            self._end(State(f.copy(), value), Info(self._tried, self._nans, False, self._curve.angle(self._tried)))
-            return
-        self._nans += value != value
-        if self._tried >= MAX_EVALUATIONS:
-            self._end(self._chain.state, Info(self._tried, self._nans, True, 0.0))
-
-    def _end(self, state: State, info: Info) -> None:
-        self.cancel()
-        self._curve = None
-        self._chain.record(state, info)
-
-
-def _points(curve: Any) -> Iterator[np.ndarray]:
-    """The points that an update would try, one after the other, without end."""
-    for group in itertools.count():
-        yield from curve.points(group)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.moves.search import Path, next_angle
@@ -71,19 +68,3 @@ def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
         last = next_angle(path, here, last, u)
         angles.append(last[0])
     return here, np.stack(angles, axis=1), np.stack(last[1:], axis=1)
-
-
-def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
-
-    def spread(value: Any) -> Any:
-        return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)
-
-    def following(last: tuple[Any, ...], number: Any) -> tuple[tuple[Any, ...], Any]:
-        last = next_angle(path, here, last, uniform(number))
-        return last, last[0]
-
-    here = spread(path.here(place))
-    first = tuple(spread(part) for part in path.begin(here, place, uniform(0)))
-    (_, *brackets), others = jax.lax.scan(following, first, jnp.arange(1, WIDTH, dtype=np.uint32))
-    return here, jnp.concatenate([first[0][None], others]), jnp.stack(brackets)

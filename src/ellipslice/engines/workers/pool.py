@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.job import Job, do, forget
+from ellipslice.engines.workers.remote import Job, do, forget
 from ellipslice.undocumented import runtime
 
 TRIES = 4

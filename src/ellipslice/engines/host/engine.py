@@ -1,0 +1,197 @@
+"""The host engine: it calls any Python function in the caller's thread, so that debuggers and Ctrl-C work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.host.call import Call
+from ellipslice.engines.host.search import (
+    BatchedSearch,
+    CarefulJudge,
+    ChainNoise,
+    HostChain,
+    Judge,
+    search_one_by_one,
+)
+from ellipslice.moves import Info, Move, Path, State
+from ellipslice.moves.search import search
+from ellipslice.noise import Noise
+from ellipslice.posterior import Posterior
+
+TURN_SECONDS = 0.05
+"""Approximate time that one call of `advance` takes, for all chains together."""
+
+ANGLES_AHEAD = 16
+"""Default number of angles in one call of a log-likelihood that takes batches, of all chains together."""
+
+
+class HostEngine(Engine):
+    """Chains in plain Python. A log-likelihood that takes batches is called for all chains and several angles."""
+
+    name = "host"
+
+    def __init__(self, posterior: Posterior):
+        super().__init__(posterior)
+        self.call = Call(posterior)
+        self._largest_identical_batch = 0  # -1 if a batch has other bits than single calls
+
+    def evaluate(self, f: np.ndarray) -> float:
+        return self.call.one(f)
+
+    def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
+        if not self.posterior.vectorized or len(points) == 1 or not self._batch_is_bit_identical(len(points)):
+            return super().evaluate_all(points)
+        return self.call.batch(np.stack(points)).tolist()
+
+    def run(
+        self,
+        move: Move,
+        seed: int,
+        chains: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
+        done: Sequence[int] | None = None,
+    ) -> HostRun:
+        host_chains, call = self.chains(move, seed, chains, starts, updates, done or [0] * len(chains)), self.call
+        if move.path is None:
+            target = HostTarget(call.one, self.prepared(move))
+            return _SequentialChains(
+                host_chains, lambda chain: move.step(chain.noise.of_update(chain.done), chain.state, target)
+            )
+        if not self.posterior.vectorized:
+            return _SequentialChains(host_chains, lambda chain: search_one_by_one(chain, call))
+        ahead = look_ahead or max(1, ANGLES_AHEAD // len(chains))
+        identical = self._batch_is_bit_identical(len(chains) * ahead)
+        make_judge = Judge if identical else partial(CarefulJudge, alone=call.one)
+        return _BatchedChains(host_chains, call, ahead, make_judge)
+
+    def chains(
+        self,
+        move: Move,
+        seed: int,
+        numbers: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        done: Sequence[int],
+    ) -> list[HostChain]:
+        """Return the chains of a run, before their first update."""
+        prior = self.posterior.prior
+        spec = move.noise_spec(prior, self.prepared(move))
+        return [
+            HostChain(i, state, made, updates, ChainNoise(move.path, spec, prior.size, seed, number))
+            for i, (number, state, made) in enumerate(zip(numbers, starts, done, strict=True))
+        ]
+
+    def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
+        super().check_look_ahead(move, look_ahead)
+        if look_ahead is not None and look_ahead > 1 and not self.posterior.vectorized:
+            raise ValueError(
+                f"look_ahead={look_ahead} was asked for, but on the host engine the log-likelihood is called for one "
+                "latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; if there are "
+                "processes to share the work, give executor=; else leave look_ahead out."
+            )
+
+    def _batch_is_bit_identical(self, batch: int) -> bool:
+        if batch > self._largest_identical_batch >= 0:
+            self._largest_identical_batch = batch if self.call.batch_is_bit_identical(batch) else -1
+        return self._largest_identical_batch >= batch
+
+
+class HostTarget:
+    """The posterior as moves use it on the host: see `moves.base.Target`."""
+
+    def __init__(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any = None):
+        self.log_likelihood, self.prepared = log_likelihood, prepared
+
+    def within(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any) -> HostTarget:
+        """Return a target with another log-likelihood, for a move inside another."""
+        return HostTarget(log_likelihood, prepared)
+
+    def at(self, f: np.ndarray) -> State:
+        """Return a proposal with its log-likelihood."""
+        return State(f, self.log_likelihood(f))
+
+    def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
+        """Run a slice search along a path."""
+        return search(path, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)
+
+
+class HostRun:
+    """A run of chains on the host, in progress. See `base.Run`."""
+
+    def __init__(self, chains: list[HostChain]):
+        self._chains = chains
+
+    @property
+    def finished(self) -> bool:
+        return not any(chain.remaining for chain in self._chains)
+
+    def advance(self) -> None:
+        raise NotImplementedError
+
+    def extend(self, updates: int) -> None:
+        for chain in self._chains:
+            chain.updates = updates
+
+    def take(self) -> list[Piece]:
+        return [piece for chain in self._chains if (piece := chain.take()) is not None]
+
+    def close(self) -> None:
+        """Release nothing: a run on the host holds no resources."""
+
+
+class _SequentialChains(HostRun):
+    """A run that advances one chain after the other.
+
+    Every chain makes the same number of updates before the next one does, so that after an interrupt all have draws.
+    """
+
+    def __init__(self, chains: list[HostChain], update: Callable[[HostChain], tuple[State, Info]]):
+        super().__init__(chains)
+        self._update, self._updates_per_turn = update, 1
+
+    def advance(self) -> None:
+        began = time.perf_counter()
+        for chain in self._chains:
+            for _ in range(min(self._updates_per_turn, chain.remaining)):
+                chain.record(*self._update(chain))
+        turns = (time.perf_counter() - began) / TURN_SECONDS
+        if turns < 0.5:
+            self._updates_per_turn *= 2
+        elif turns > 2:
+            self._updates_per_turn = max(1, self._updates_per_turn // 2)
+
+
+class _BatchedChains(HostRun):
+    """A run that evaluates the next points of all chains in one call, several for each. No chain waits for another."""
+
+    def __init__(
+        self, chains: list[HostChain], call: Call, ahead: int, make_judge: Callable[[HostChain], Judge] = Judge
+    ):
+        super().__init__(chains)
+        self._call = call
+        self._searches = [BatchedSearch(chain, ahead, make_judge) for chain in chains]
+
+    def advance(self) -> None:
+        end = time.perf_counter() + TURN_SECONDS
+        while active := [each for each in self._searches if each.chain.remaining]:
+            points = [each.points() for each in active]
+            batch = points[0] if len(points) == 1 else np.concatenate(points)
+            if self._call.read_only:
+                batch.flags.writeable = False
+            values = self._call.batch(batch).tolist()
+            first = 0
+            for each, own in zip(active, points, strict=True):
+                each.tell(own, values[first : first + len(own)])
+                first += len(own)
+            if time.perf_counter() > end:
+                break
