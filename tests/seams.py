@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ellipslice import noise
-from ellipslice.engines import compiled, host
+from ellipslice.engines import host
+from ellipslice.engines.compiled import engine as compiled
 
 
 def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., Any]) -> None:

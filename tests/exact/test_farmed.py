@@ -11,7 +11,8 @@ import pytest
 
 import ellipslice as es
 from catalogue import PRIORS
-from ellipslice.engines import compiled, farmed, job
+from ellipslice.engines import farmed, job
+from ellipslice.engines.compiled import engine as compiled
 from farmed import PRIOR, Pickled, bowl, bowl_of, slow_bowl, smooth, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}

@@ -15,8 +15,9 @@ from jax.tree_util import Partial
 
 import ellipslice as es
 from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
-from ellipslice.engines import compiled, host
+from ellipslice.engines import host
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.compiled import engine as compiled
 from ellipslice.engines.host import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State

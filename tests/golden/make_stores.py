@@ -31,7 +31,8 @@ DRAWS = 6
 
 def kill(name: str, path: str) -> None:
     """Begin a run with a store, and end this process in the middle of it."""
-    from ellipslice.engines import compiled, host
+    from ellipslice.engines import host
+    from ellipslice.engines.compiled import engine as compiled
     from ellipslice.sampling import columns, store
 
     store.EVERY, store.SHARE, columns.BYTES = 0.0, 1e9, 400

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import compiled, tracing
+from ellipslice.engines import tracing
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.compiled import engine as compiled
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.engines.host import HostTarget
-from ellipslice.engines.loops import CompiledTarget
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, State

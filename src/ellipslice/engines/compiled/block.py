@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines import loops
-from ellipslice.engines.cutting_planes import Known, bounded_block, expand
-from ellipslice.engines.loops import Trace
+from ellipslice.engines.compiled import search as loops
+from ellipslice.engines.compiled.search import Trace
+from ellipslice.engines.compiled.tangent_planes import Known, bounded_block, expand
 from ellipslice.moves import Info, Move, Search, State
 from ellipslice.noise import Noise
 from ellipslice.undocumented.xla_loop import run_loop

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ellipslice.engines.compiled.search import Curve, Trace, either, run_block
 from ellipslice.engines.lanes import dot, largest
-from ellipslice.engines.loops import Curve, Trace, either, run_block
 from ellipslice.moves import Info, Search, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines import loops
 from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.compiled import search as loops
+from ellipslice.engines.compiled.block import BoundedSearches, Steps
 from ellipslice.engines.devices import on_a_cpu, on_one_device
 from ellipslice.engines.lanes import ITEM as LANES
 from ellipslice.engines.lanes import in_lanes
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import Look, compilable, identity, look
-from ellipslice.engines.updaters import BoundedSearches, Steps
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, Search, State
 from ellipslice.moves.base import Lots
