@@ -12,7 +12,7 @@ import pytest
 
 from ellipslice import noise
 from ellipslice.engines import host
-from ellipslice.engines.compiled import engine as compiled
+from ellipslice.engines.compiled import chain
 
 
 def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., Any]) -> None:
@@ -22,5 +22,5 @@ def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., A
 
 def replace_draw_block(monkeypatch: pytest.MonkeyPatch, draw_block: Callable[..., Any]) -> None:
     """Draw the random numbers of a block of updates in another way: the arguments of `noise.draw_block`."""
-    for module in (noise, host, compiled):
+    for module in (noise, host, chain):
         monkeypatch.setattr(module, "draw_block", draw_block)

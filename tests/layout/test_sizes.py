@@ -18,7 +18,6 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
-    "engines/compiled/engine.py",
     "engines/fused.py",
     "engines/host.py",
     "fits/model.py",
@@ -36,7 +35,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "diagnostics.py: verdict",
     "engines/barrier_free.py: barrier_free_block",
-    "engines/compiled/tangent_planes.py: bounded_search",
     "engines/fused.py: fused_block",
     "gp/mix.py: choose",
     "marginal/evidence.py: evidence",
@@ -54,7 +52,6 @@ MANY_PARAMETERS = {
     "engines/batched.py: BatchedEngine.run",
     "engines/batched.py: _run_own",
     "engines/compiled/engine.py: CompiledEngine.run",
-    "engines/compiled/engine.py: _Chain.__init__",
     "engines/farmed.py: FarmedEngine.run",
     "engines/fused.py: fused_block",
     "engines/host.py: HostChain.__init__",
