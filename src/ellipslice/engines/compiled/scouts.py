@@ -7,7 +7,7 @@ by `search`. So it changes the speed of a chain and no bit of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,81 +34,58 @@ BATCH_ROUNDING = 1e-8
 """Relative margin of the slice level for values of a batch, which may round differently from single evaluations."""
 
 
-class Scout(Protocol):
-    """How the angles of a search are scouted. A static argument of compiled code: hashable, without arrays."""
+@dataclass(frozen=True)
+class Scout:
+    """How the angles of a search are scouted: a static argument of compiled code, hashable and without arrays."""
 
     def first(self, log_likelihood: Any, state: State) -> Any:
         """Return what must be known at the state where a chain begins: a pytree."""
-        ...
+        return None
 
     def watch(self, curve: Curve, log_likelihood: Any, state: State, known: Any) -> Watch:
         """Return the scout's part in one search."""
-        ...
+        return Watch(curve, log_likelihood)
 
     def check(self, known: Any) -> None:
         """Raise if a search found that the scout's assumptions do not hold."""
-        ...
 
 
-class Watch(Protocol):
-    """A scout's part in one search."""
+class Watch:
+    """A scout's part in one search. Without more it skips nothing.
 
-    @property
-    def memory(self) -> Any:
-        """The memory before the first angle: a pytree."""
-        ...
+    Attributes
+    ----------
+    memory : pytree
+        The memory before the first angle.
+    """
+
+    memory: Any = None
+
+    def __init__(self, curve: Curve, log_likelihood: Any):
+        self.curve, self.log_likelihood = curve, log_likelihood
 
     def skip(self, counters: LoopCounters, memory: Any) -> tuple[LoopCounters, Any]:
         """Move on to an angle that could be on the slice.
 
         If none is left `tried` is MAX_EVALUATIONS or more, and what is evaluated then does not count.
         """
-        ...
+        return counters, memory
 
     def evaluate(self, counters: LoopCounters, memory: Any) -> tuple[State, Any]:
         """Return the point at the angle with its log-likelihood, each computed once."""
-        ...
+        return judged(self.log_likelihood, self.curve.point(*self.curve.weights(counters.theta))), memory
 
     def learned(self, found: Any, memory: Any) -> Any:
         """Return what the next search of the chain needs to know."""
-        ...
-
-
-@dataclass(frozen=True)
-class NoScout:
-    """No scout: every angle is evaluated."""
-
-    def first(self, log_likelihood: Any, state: State) -> None:
-        """Return nothing."""
-
-    def watch(self, curve: Curve, log_likelihood: Any, state: State, known: None) -> _EachAngle:
-        """Return its part in one search."""
-        return _EachAngle(curve, log_likelihood)
-
-    def check(self, known: None) -> None:
-        """Do nothing, because nothing is assumed."""
-
-
-class _EachAngle:
-    """One search without a scout."""
-
-    memory = None
-
-    def __init__(self, curve: Curve, log_likelihood: Any):
-        self.curve, self.log_likelihood = curve, log_likelihood
-
-    def skip(self, counters: LoopCounters, memory: None) -> tuple[LoopCounters, None]:
-        return counters, None
-
-    def evaluate(self, counters: LoopCounters, memory: None) -> tuple[State, None]:
-        return judged(self.log_likelihood, self.curve.point(*self.curve.weights(counters.theta))), None
-
-    def learned(self, found: Any, memory: None) -> None:
         return None
 
 
+class NoScout(Scout):
+    """No scout: every angle is evaluated."""
+
+
 @dataclass(frozen=True)
-class LookAhead(NoScout):
+class LookAhead(Scout):
     """Evaluates `count` angles together, and then once more, alone, the first of them that could be on the slice."""
 
     count: int
@@ -118,7 +95,7 @@ class LookAhead(NoScout):
         return _AnglesAhead(curve, log_likelihood, self.count)
 
 
-class _AnglesAhead(_EachAngle):
+class _AnglesAhead(Watch):
     """One search that looks ahead."""
 
     def __init__(self, curve: Curve, log_likelihood: Any, count: int):
@@ -153,7 +130,7 @@ class _AnglesAhead(_EachAngle):
 
 
 @dataclass(frozen=True)
-class TangentPlanes:
+class TangentPlanes(Scout):
     """Skips angles that lie below an upper bound of a log-concave likelihood; see `tangent_planes.py`.
 
     Attributes
@@ -203,11 +180,12 @@ class PlanesMemory(NamedTuple):
     """As in `Known`."""
 
 
-class _BelowPlanes:
+class _BelowPlanes(Watch):
     """One search with tangent planes."""
 
     def __init__(self, bend_rate: float | None, curve: Curve, log_likelihood: Any, state: State, known: Known):
-        self.bend_rate, self.curve, self.log_likelihood, self.known = bend_rate, curve, log_likelihood, known
+        super().__init__(curve, log_likelihood)
+        self.bend_rate, self.known = bend_rate, known
         c, s = (jnp.asarray(weight, curve.a.dtype) for weight in curve.path.weights(curve.here))
         here = TangentPoint(state.log_likelihood, known.here, c, s)
         self.quadratic = None if bend_rate is None else QuadraticBound.at(here, bend_rate, curve.a, curve.b)
