@@ -14,8 +14,9 @@ import numpy as np
 
 import ellipslice.apps.explore
 from ellipslice.moves import EllipticalSlice, LineSlice, NealMetropolis, State
+from ellipslice.moves.line import LineDraws
 from ellipslice.moves.search import search
-from ellipslice.noise import Noise
+from ellipslice.noise import UpdateNoise
 
 FOLDER = Path(ellipslice.apps.explore.__file__).parent
 SCRIPTS = ("noise", "algorithm", "models", "statistics", "chain", "field")  # those that draw nothing
@@ -133,10 +134,9 @@ def ours(case: dict) -> dict:
         at=lambda f: State(f, log_likelihood(f)),
         search=lambda move, noise, state: search(move, *noise, state, remembering),
     )
-    products = np.stack([nu, np.linalg.solve(COVARIANCE, nu)])
-    noise = Noise(products, [case["level"]], [uniforms])
+    noise = UpdateNoise(LineDraws(nu, np.linalg.solve(COVARIANCE, nu)), [case["level"]], [uniforms])
     line, info = LineSlice(case["width"]).step(noise, state, target)
-    neal, neal_info = NealMetropolis(case["epsilon"]).step(noise, state, target)
+    neal, neal_info = NealMetropolis(case["epsilon"]).step(noise._replace(drawn=nu[None]), state, target)
     return {
         "angles": move.angles,
         "brackets": move.brackets,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ellipslice import noise
-from ellipslice.engines import compiled
+from ellipslice.engines.compiled import chain
 from ellipslice.engines.host import engine as host_engine
 from ellipslice.engines.host import search as host_search
 
@@ -23,7 +23,7 @@ def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., A
 
 def replace_draw_block(monkeypatch: pytest.MonkeyPatch, draw_block: Callable[..., Any]) -> None:
     """Draw the random numbers of a block of updates in another way: the arguments of `noise.draw_block`."""
-    for module in (noise, host_search, compiled):
+    for module in (noise, host_search, chain):
         monkeypatch.setattr(module, "draw_block", draw_block)
 
 

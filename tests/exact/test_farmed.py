@@ -11,7 +11,7 @@ import pytest
 
 import ellipslice as es
 from catalogue import PRIORS
-from ellipslice.engines import compiled
+from ellipslice.engines.compiled import chain
 from ellipslice.engines.workers import engine as farmed
 from ellipslice.engines.workers import remote as job
 from farmed import PRIOR, Pickled, bowl, bowl_of, slow_bowl, smooth, traced_bowl
@@ -31,7 +31,7 @@ def short_stretches(monkeypatch, request):
     """As many pieces as can be; but a pilot run is long."""
     pilot = "reference" in request.node.name
     monkeypatch.setattr(farmed, "STRETCH", 0.2 if pilot else 0.0)
-    monkeypatch.setattr(compiled, "TURN", 0.0)
+    monkeypatch.setattr(chain, "TURN_SECONDS", 0.0)
 
 
 def batches(f):

@@ -15,8 +15,8 @@ from jax.tree_util import Partial
 
 import ellipslice as es
 from catalogue import CORRELATED, FACTOR, MOVES, PRIORS, SMOOTH
-from ellipslice.engines import compiled
-from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.compiled import CompiledEngine, chain
+from ellipslice.engines.compiled import engine as compiled
 from ellipslice.engines.host import engine as host
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
@@ -350,7 +350,7 @@ def run(
     With a `tick`, whatever happens between two looks at the clock seems to take that part of a turn.
     """
     if tick is not None:
-        for module, turn in ((host, host.TURN_SECONDS), (compiled, compiled.TURN)):
+        for module, turn in ((host, host.TURN_SECONDS), (chain, chain.TURN_SECONDS)):
             monkeypatch.setattr(module, "time", Clock(tick * turn))
     prior, log_likelihood = PROBLEMS[name]
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=False)
@@ -433,7 +433,7 @@ def test_a_long_state_is_updated_one_by_one_to_the_same_bits(options, monkeypatc
         )
 
     at_once = sampled()
-    monkeypatch.setattr(compiled, "LONG", 4)
+    monkeypatch.setattr(compiled, "MAX_BLOCK_STATE", 4)
     one_by_one = sampled()
     for group in ("posterior", "sample_stats"):
         xarray.testing.assert_equal(at_once[group].to_dataset(), one_by_one[group].to_dataset())

@@ -31,13 +31,13 @@ DRAWS = 6
 
 def kill(name: str, path: str) -> None:
     """Begin a run with a store, and end this process in the middle of it."""
-    from ellipslice.engines import compiled
+    from ellipslice.engines.compiled import block, chain
     from ellipslice.engines.host import engine as host
     from ellipslice.sampling import columns, store
 
     store.EVERY, store.SHARE, columns.BYTES = 0.0, 1e9, 400
-    host.TURN_SECONDS = compiled.TURN = 1e-9  # few updates at a time, and a commit after each time
-    compiled.CALL = 0.0
+    host.TURN_SECONDS = chain.TURN_SECONDS = 1e-9  # few updates at a time, and a commit after each time
+    block.MAX_CALL_SECONDS = 0.0
     commit = store.Store.commit
 
     def killing(self: Any, *arguments: Any) -> None:

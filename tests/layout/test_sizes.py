@@ -27,7 +27,6 @@ LONG_FILES = {
 LONG_FUNCTIONS = {
     "diagnostics.py: verdict",
     "engines/barrier_free.py: barrier_free_block",
-    "engines/cutting_planes.py: bounded_search",
     "engines/fused.py: fused_block",
     "gp/mix.py: choose",
     "marginal/evidence.py: evidence",
@@ -44,7 +43,7 @@ MANY_PARAMETERS = {
     "engines/base.py: Engine.run",
     "engines/batched.py: BatchedEngine.run",
     "engines/batched.py: _run_own",
-    "engines/compiled.py: CompiledEngine.run",
+    "engines/compiled/engine.py: CompiledEngine.run",
     "engines/workers/engine.py: FarmedEngine.run",
     "engines/fused.py: fused_block",
     "engines/host/engine.py: HostEngine.run",

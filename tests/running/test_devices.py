@@ -38,8 +38,8 @@ MODEL = """
 EIGHT_DEVICES = """
     import re
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
-    from ellipslice.engines import batched, loops
-    from ellipslice.engines.compiled import CompiledEngine
+    from ellipslice.engines import batched
+    from ellipslice.engines.compiled import CompiledEngine, search
     from ellipslice.posterior import Posterior
     from ellipslice.settings import on_cpu
 
@@ -62,7 +62,7 @@ EIGHT_DEVICES = """
         shared = regression(jax.device_put(A, over), jax.device_put(y, over))
     engine = CompiledEngine(Posterior(PRIOR, shared))
     with on_cpu():
-        text = loops.evaluate.lower(engine._likelihood, np.zeros(30)).compile().as_text()
+        text = search.evaluate.lower(engine._likelihood, np.zeros(30)).compile().as_text()
     found["sent"] = re.findall(r"= (f64\\S*) (?:all|collective)-[a-z]+\\(", text)
     found["largest"] = max(int(rows) for rows in re.findall(r"f64\\[([0-9]+),", text))
     for engine in ("compiled", "batched"):

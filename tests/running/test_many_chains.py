@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import compiled, tracing
-from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines import tracing
+from ellipslice.engines.compiled import CompiledEngine, chain
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
@@ -42,24 +42,24 @@ def test_chains_that_wait_hold_a_state_and_no_noise():
 
 
 def test_those_behind_go_first_and_the_others_wait(monkeypatch):
-    monkeypatch.setattr(compiled, "cores", lambda: 2)
+    monkeypatch.setattr(chain, "cores", lambda: 2)
     monkeypatch.setattr(tracing, "cores", lambda: 2)
-    monkeypatch.setattr(compiled, "TURN", 0.0)
-    chains = 2 * compiled.TURNS + 3
+    monkeypatch.setattr(chain, "TURN_SECONDS", 0.0)
+    chains = 2 * chain.MAX_TURNS_PER_CORE + 3
     engine = CompiledEngine(Posterior(Diagonal(np.ones(3)), Gaussian(np.zeros(3), 1.0)))
     start = State(np.zeros(3), engine.evaluate(np.zeros(3)))
-    turns, advance = [], compiled._Chain.advance
+    turns, advance = [], chain.CompiledChain.advance
 
-    def noted(chain, *given):
-        turns.append(chain._position)
-        advance(chain, *given)
+    def noted(one, *given):
+        turns.append(one._position)
+        advance(one, *given)
 
-    monkeypatch.setattr(compiled._Chain, "advance", noted)
+    monkeypatch.setattr(chain.CompiledChain, "advance", noted)
     run = engine.run(EllipticalSlice(), 1, range(chains), [start] * chains, 50)
     while not run.finished:
         run.advance()
     run.close()
-    at_once = 2 * compiled.TURNS
+    at_once = 2 * chain.MAX_TURNS_PER_CORE
     assert set(turns[:at_once]) == set(range(at_once))
     assert set(range(at_once, chains)) <= set(turns[at_once : 2 * at_once])
 
@@ -73,7 +73,7 @@ def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every
         both.wait(timeout=60)
         raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: as XLA says it")
 
-    monkeypatch.setattr(compiled, "cores", lambda: 2)
+    monkeypatch.setattr(chain, "cores", lambda: 2)
     monkeypatch.setattr(tracing, "cores", lambda: 2)
     for way in (xla_loop.WIDE, xla_loop.MARKED):
         monkeypatch.setitem(xla_loop._ways, way, too_much)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import elementwise, tracing, updaters
+from ellipslice.engines import elementwise, tracing
+from ellipslice.engines.compiled import scouts
 from ellipslice.engines.site_program import Elementwise
 from ellipslice.posterior import Posterior
 from ellipslice.references.fit import read_terms
@@ -78,7 +79,7 @@ def test_what_goes_wrong_while_programs_are_read_costs_neither_engine_nor_answer
 def test_without_derivatives_there_are_no_planes_and_the_chain_is_the_same(monkeypatch):
     likelihood = es.likelihoods.Poisson(Y)
     usual = run(likelihood)
-    monkeypatch.setattr(updaters, "expand", raises)
+    monkeypatch.setattr(scouts, "value_and_derivatives", raises)
     tree = run(likelihood)
     assert "tangent planes: the log-likelihood could not be differentiated" in tree.attrs["degraded"]
     np.testing.assert_array_equal(tree.posterior.f, usual.posterior.f)

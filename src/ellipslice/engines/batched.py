@@ -17,12 +17,12 @@ from jax.sharding import Mesh, NamedSharding
 from ellipslice.engines.barrier_free import Draws, Wanted, barrier_free_block
 from ellipslice.engines.base import Batch, Engine, Totals
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device_draws import Source, can_draw, source_of
 from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles, update_keys
 from ellipslice.engines.devices import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
 from ellipslice.engines.elementwise import LARGEST, NotElementwise, elementwise, padded_size
 from ellipslice.engines.host.angles import WIDTH
-from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.site_program import KERNEL
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import Info, Move, Path, State

@@ -1,7 +1,7 @@
 """A log-likelihood that is a sum over sites, arranged so that a CPU works on sixteen of them at a time.
 
-In a loop that is one function (`loops.py`) XLA goes through the sites of a sum one by one, exponentials and all, for it
-keeps the order. Sixteen sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
+In a loop that is one function (`xla_loop.py`) XLA goes through the sites of a sum one by one, exponentials and all, for
+it keeps the order. Sixteen sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
 logarithm of a product, as in the fused kernel. Both change the last digits of a value, and nothing else.
 """
 

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.loops import CompiledTarget
+from ellipslice.engines.compiled.scouts import NoScout
+from ellipslice.engines.compiled.search import search
 from ellipslice.engines.tracing import Program, TracedLikelihood, look
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
@@ -58,7 +59,8 @@ def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, 
     def nth(number: Any) -> Any:
         return uniform(words, jnp.asarray(number + 1, np.uint32), dtype)
 
-    return CompiledTarget(likelihood).search(_MOVE, Noise(nu, level, nth), state)
+    found = search(_MOVE, Noise(nu, level, nth), state, likelihood, NoScout())
+    return found.state, found.info
 
 
 _one_function = jax.jit(xla_loop.as_one_function, static_argnums=(0, 1))
@@ -66,7 +68,7 @@ _one_function = jax.jit(xla_loop.as_one_function, static_argnums=(0, 1))
 
 @jax.custom_batching.custom_vmap
 def _alone(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
-    """The search as one function, which is faster for one chain; see `engines.loops`."""
+    """The search as one function, which is faster for one chain; see `undocumented.xla_loop`."""
     return _one_function(_search, (), likelihood, words, state, nu)[0]
 
 

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.barrier_free import Wanted, barrier_free_block
+from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device_draws import Source
 from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.host.angles import WIDTH, AngleTable
-from ellipslice.engines.loops import evaluate_together
 from ellipslice.engines.tracing import Look, look
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import MAX_EVALUATIONS

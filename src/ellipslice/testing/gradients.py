@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.loops import CompiledTarget
+from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.moves import Info, Move, State
 from ellipslice.noise import UpdateNoise, draw_block
 from ellipslice.priors import Diagonal, Prior

@@ -12,8 +12,8 @@ import numpy as np
 
 from ellipslice.checks import warn, whole_number
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.engines.host.engine import HostTarget
-from ellipslice.engines.loops import CompiledTarget
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.engines.tracing import compilable
 from ellipslice.moves import ControlVariables, EllipticalSlice, State

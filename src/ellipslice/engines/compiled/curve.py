@@ -1,0 +1,121 @@
+"""The curve of a slice search and its counters, in compiled code."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from ellipslice.moves import Path, State
+from ellipslice.moves.search import next_angle
+from ellipslice.noise import Noise
+
+
+class LoopCounters(NamedTuple):
+    """Numbers of a search in progress, all of the state's type."""
+
+    theta: Any
+    """Angle to try next."""
+    theta_min: Any
+    """Its bracket, together with `theta_max`."""
+    theta_max: Any
+    tried: Any
+    """Number of angles tried: evaluated, or skipped by the scout."""
+    evaluations: Any
+    nans: Any
+    """Number of evaluations that were NaN."""
+    last_theta: Any
+    """Angle of the last evaluation."""
+
+    def packed(self) -> Any:
+        """Return the counters as one array, shape (7,).
+
+        Where XLA does not compile the loop into one function, each array of a carry takes time.
+        """
+        return jnp.stack(self)
+
+    def skipped(self, curve: Curve) -> LoopCounters:
+        """Return the counters after `theta` was rejected without an evaluation."""
+        theta, theta_min, theta_max = curve.after(self)
+        return self._replace(theta=theta, theta_min=theta_min, theta_max=theta_max, tried=self.tried + 1)
+
+    def evaluated(self, curve: Curve, counted: Any, is_nan: Any) -> LoopCounters:
+        """Return the counters after `theta` was evaluated; the numbers do not rise unless it is `counted`.
+
+        They are those after a rejection even if the angle was accepted, and then not used: so the next angle need not
+        wait for the value.
+        """
+        theta, theta_min, theta_max = curve.after(self)
+        return LoopCounters(
+            theta,
+            theta_min,
+            theta_max,
+            tried=self.tried + counted,
+            evaluations=self.evaluations + counted,
+            nans=self.nans + (counted & is_nan),
+            last_theta=self.theta,
+        )
+
+
+class Curve:
+    """The curve that one search runs along: point(theta) = a w_a(theta) + b w_b(theta).
+
+    Attributes
+    ----------
+    path : Path
+    here : scalar
+        Position of the current state.
+    a, b : arrays, shape (size,)
+        The two vectors that span the curve.
+    log_y : scalar
+        The slice level, for an ellipse.
+    """
+
+    def __init__(self, path: Path, noise: Noise, state: State):
+        self.path, self._uniforms, self._dtype = path, noise.uniforms, noise.nu.dtype
+        self._place = noise.uniforms(0)
+        self.here = self._number(path.here(self._place))
+        self.a, self.b = path.curve(state.f, noise.nu, self.here)
+        self.log_y = state.log_likelihood - noise.level
+
+    def begin(self) -> LoopCounters:
+        """Return the counters at the first angle."""
+        theta, theta_min, theta_max = map(self._number, self.path.begin(self.here, self._place, self._uniforms(1)))
+        zero = self._number(0)
+        return LoopCounters(theta, theta_min, theta_max, tried=zero, evaluations=zero, nans=zero, last_theta=zero)
+
+    def after(self, counters: LoopCounters) -> tuple[Any, Any, Any]:
+        """Return the angle to try if `theta` is rejected, and its bracket: (theta, theta_min, theta_max)."""
+        # Uniform 0 places the bracket, and uniform 1 the first angle in it.
+        uniform = self._uniforms(counters.tried.astype(jnp.int32) + 2)
+        last = counters.theta, counters.theta_min, counters.theta_max
+        return next_angle(self.path, self.here, last, uniform)
+
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        """Return the weights of a and b at theta."""
+        return lax.optimization_barrier(self.path.weights(theta))  # computed once, not again for each element of f
+
+    def point(self, w_a: Any, w_b: Any) -> Any:
+        """Return the state with these weights."""
+        return self.a * w_a + self.b * w_b
+
+    def level(self, theta: Any) -> Any:
+        """Return what the log-likelihood must exceed at theta."""
+        return self.log_y - self.path.log_factor(theta)
+
+    def turned(self, found: Any, theta: Any) -> Any:
+        """Return how far along the curve the state moved: 0 if nothing was found."""
+        return jnp.where(found, theta - self.here, 0.0)
+
+    def _number(self, value: Any) -> Any:
+        return jnp.asarray(value, self._dtype)
+
+
+def judged(log_likelihood: Any, point: Any) -> State:
+    """Return a point with its log-likelihood.
+
+    The barriers make XLA compute each of them once: if it did so twice, they might be rounded in two ways.
+    """
+    point = lax.optimization_barrier(point)
+    return State(point, lax.optimization_barrier(jnp.asarray(log_likelihood(point), point.dtype)))

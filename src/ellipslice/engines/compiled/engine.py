@@ -1,0 +1,138 @@
+"""The compiled engine: which likelihood, scout and loop a run has."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.engines.base import Engine
+from ellipslice.engines.compiled.block import BlockRunner
+from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
+from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
+from ellipslice.engines.compiled.search import evaluate, evaluate_together
+from ellipslice.engines.devices import on_a_cpu, on_one_device
+from ellipslice.engines.lanes import ITEM as LANES
+from ellipslice.engines.lanes import in_lanes
+from ellipslice.engines.tracing import Look, compilable, identity, look
+from ellipslice.likelihoods import Likelihood
+from ellipslice.moves import Move, State
+from ellipslice.noise import block_length
+from ellipslice.settings import on_cpu
+from ellipslice.undocumented.registry import first_line, note
+from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
+
+MAX_BLOCK_STATE = 2**17
+"""Largest state (in elements) that is run in blocks of updates. Longer states are run one update per call: a block
+would need too much memory, and the call overhead is negligible."""
+
+
+class CompiledEngine(Engine):
+    """Chains in compiled code. Each has its own loop: none waits for another, and its draws do not depend on others."""
+
+    name = "compiled"
+
+    @cached_property
+    def _likelihood(self) -> Any:
+        with on_cpu():
+            return compilable(self.posterior.log_likelihood, self.posterior.prior.size)
+
+    @cached_property
+    def _vectorised_likelihood(self) -> Any:
+        """The log-likelihood, arranged for a CPU if it is on one device: XLA does well with others."""
+        likelihood, size = self._likelihood, self.posterior.prior.size
+        with on_cpu():
+            return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
+
+    @cached_property
+    def look(self) -> Look:
+        """Properties of the log-likelihood's program."""
+        with on_cpu():
+            return look(self._likelihood, self.posterior.prior.size)
+
+    @property
+    def identity(self) -> Hashable:
+        return identity(self._likelihood)
+
+    def evaluate(self, f: np.ndarray) -> float:
+        with on_cpu():
+            try:
+                return float(evaluate(self._vectorised_likelihood, f))
+            except Exception as error:
+                if self._vectorised_likelihood is self._likelihood:
+                    raise
+                value = float(evaluate(self._likelihood, f))  # an error of the function itself is raised here
+                note(LANES, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
+                self._vectorised_likelihood = self._likelihood
+                return value
+
+    def evaluate_together(self, f: np.ndarray) -> np.ndarray:
+        """Return the log-likelihoods of several vectors, shape (count, size), up to rounding error."""
+        with on_cpu():
+            return np.asarray(evaluate_together(self._vectorised_likelihood, f))
+
+    def check(self, move: Move, look_ahead: int | None, by_workers: bool = False) -> None:
+        with on_cpu():
+            super().check(move, look_ahead, by_workers)
+
+    def run(
+        self,
+        move: Move,
+        seed: int,
+        chains: Sequence[int],
+        starts: Sequence[State],
+        updates: int,
+        look_ahead: int | None = None,
+        warmup: int = 0,
+        thin: int = 1,
+        done: Sequence[int] | None = None,
+    ) -> CompiledRun:
+        with on_cpu():
+            spec = move.noise_spec(self.posterior.prior, self.prepared(move))
+            length = block_length(spec.numbers)
+            runner = self._runner(move, self._scout(move, look_ahead or 1, starts[0]), length)
+            each = enumerate(zip(chains, starts, done or [0] * len(chains), strict=True))
+            return CompiledRun(
+                [
+                    CompiledChain(position, start, made, updates, BlocksAhead(spec, seed, number, length), runner)
+                    for position, (number, start, made) in each
+                ],
+                # Programs that several devices run together must reach all of them in the same order.
+                threads=self.look.threads if on_one_device(self._likelihood) else 1,
+            )
+
+    def _runner(self, move: Move, scout: Scout, length: int) -> BlockRunner:
+        """Return what runs blocks of so many updates."""
+        prepared = self.prepared(move)
+        # A search by itself uses nothing that was prepared; other moves may use it in matrix products.
+        elementwise = move.path is not None or not jax.tree.leaves(prepared) or move.elementwise
+        fits = (
+            on_a_cpu()
+            and on_one_device(self._likelihood)
+            and self.look.fits_one_function
+            and elementwise
+            and not isinstance(scout, LookAhead)
+        )
+        max_updates = 1 if self.posterior.prior.size > MAX_BLOCK_STATE else length
+        on_device = jax.tree.map(jnp.asarray, prepared)
+        way = WIDE if fits and possible() else PLAIN
+        return BlockRunner(move, scout, self._vectorised_likelihood, on_device, max_updates, way)
+
+    def _scout(self, move: Move, look_ahead: int, start: State) -> Scout:
+        """Return the scout of a run: tangent planes where they can be had, because they are the fastest."""
+        if look_ahead > 1:
+            return LookAhead(look_ahead)
+        if move.path is None or not self.posterior.concave:
+            return NoScout()
+        function = self.posterior.log_likelihood.callable
+        scout = TangentPlanes(function.bend_rate if isinstance(function, Likelihood) else None)
+        try:
+            scout.first(self._vectorised_likelihood, State(jnp.asarray(start.f), start.log_likelihood))
+        except Exception as error:  # noqa: BLE001  the log-likelihood was compiled, only its derivatives were not
+            note("tangent planes", f"the log-likelihood could not be differentiated ({first_line(error)})")
+            return NoScout()  # the draws are the same
+        return scout

@@ -1,0 +1,119 @@
+"""Upper bounds of a log-concave likelihood on the plane of an ellipse.
+
+Over that plane g(c, s) = log L(c a + s b) is a concave function. Each evaluation gives its value and its gradient at
+one point, and so a plane that lies above it everywhere. An angle whose bound is not above the slice level cannot be on
+the slice. The first plane, at the current state, is known before the search begins.
+
+Where third derivatives of the terms of log L are at most a number times their second ones (`Likelihood.bend_rate`), the
+plane at the current state becomes a quadratic bound, which lies much closer. A term with curvature h has a curvature of
+at least h exp(-rate |d|) at a distance d, so it falls below its tangent by at least h d^2 / (2 + rate |d|). (Functions
+like that are called self-concordant: Bach 2010.) For Gaussian observations, whose rate is 0, the bound is the function
+itself.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ellipslice.engines.lanes import dot, largest
+
+ROUNDING = 1e-11
+"""An angle is skipped only if its bound is below the slice level by more than this, relative to the numbers in it."""
+
+
+class Derivatives(NamedTuple):
+    """Derivatives of the log-likelihood at a point."""
+
+    gradient: Any
+    curvatures: Any
+    """Minus the second derivatives; None without a quadratic bound."""
+
+
+class TangentPoint(NamedTuple):
+    """Where a plane touches g: value and derivatives of log L there, and the weights (c, s)."""
+
+    value: Any
+    derivatives: Derivatives
+    c: Any
+    s: Any
+
+
+class Planes(NamedTuple):
+    """Upper bounds of g: height + c x + s z for weights (c, s). The first touches g at the current state."""
+
+    height: Any
+    x: Any
+    z: Any
+
+    @staticmethod
+    def none(slots: int, dtype: Any) -> Planes:
+        """Return empty slots: planes that are infinitely high."""
+        return Planes(*(jnp.full(slots, fill, dtype) for fill in (jnp.inf, 0.0, 0.0)))
+
+    def with_plane(self, slot: Any, point: TangentPoint, a: Any, b: Any) -> Planes:
+        """Return the planes with the one that touches g at a point in a slot; none if the gradient is not finite."""
+        x, z = dot(point.derivatives.gradient, a), dot(point.derivatives.gradient, b)
+        height = point.value - point.c * x - point.s * z
+        usable = jnp.isfinite(height)
+        new = Planes(jnp.where(usable, height, jnp.inf), jnp.where(usable, x, 0.0), jnp.where(usable, z, 0.0))
+        return Planes(*(old.at[slot].set(part) for old, part in zip(self, new, strict=True)))
+
+
+class QuadraticBound(NamedTuple):
+    """How far g falls below the first plane at least: a quadratic form, divided by 2 + reach times the distance."""
+
+    c: Any
+    """The weights at the current state."""
+    s: Any
+    aa: Any
+    ab: Any
+    bb: Any
+    reach: Any
+    """The rate, times the most that any element of f moves if the weights move by 1. None if the rate is 0."""
+
+    @staticmethod
+    def at(point: TangentPoint, rate: float, a: Any, b: Any) -> QuadraticBound:
+        """Return the bound from the curvatures at a point; zero if they are not finite."""
+        curvatures = point.derivatives.curvatures
+        aa, ab, bb = dot(curvatures, a, a), dot(curvatures, a, b), dot(curvatures, b, b)
+        usable = jnp.isfinite(aa + bb)
+        aa, ab, bb = (jnp.where(usable, part, 0.0) for part in (aa, ab, bb))
+        reach = rate * jnp.sqrt(largest(a * a + b * b)) if rate else None
+        return QuadraticBound(point.c, point.s, aa, ab, bb, reach)
+
+    def fall(self, c: Any, s: Any) -> Any:
+        """Return how far g(c, s) is below the first plane at least."""
+        dc, ds = c - self.c, s - self.s
+        form = dc * dc * self.aa + 2 * dc * ds * self.ab + ds * ds * self.bb
+        moved = 0.0 if self.reach is None else self.reach * jnp.sqrt(dc * dc + ds * ds)
+        return form / (2 + moved)
+
+
+def upper_bound(planes: Planes, quadratic: QuadraticBound | None, c: Any, s: Any) -> tuple[Any, Any]:
+    """Return the least upper bound at (c, s), and the size of the numbers that it was computed from."""
+    heights = planes.height + c * planes.x + s * planes.z
+    sizes = jnp.abs(planes.height) + jnp.abs(planes.x) + jnp.abs(planes.z)
+    size = jnp.max(jnp.where(jnp.isfinite(planes.height), sizes, 0.0))
+    if quadratic is not None:
+        heights = heights.at[0].add(-quadratic.fall(c, s))
+        size += quadratic.aa + quadratic.bb
+    return jnp.min(heights), size
+
+
+@partial(jax.jit, static_argnums=0)
+def value_and_derivatives(bend_rate: float | None, log_likelihood: Any, point: Any) -> tuple[Any, Derivatives]:
+    """Return the log-likelihood at a point, and its derivatives; without curvatures if there is no rate."""
+
+    def value(f: Any) -> Any:
+        return jnp.asarray(log_likelihood(f), f.dtype)
+
+    if bend_rate is None:
+        at_point, gradient = jax.value_and_grad(value)(point)
+        return at_point, Derivatives(gradient, None)
+    # Each term depends on one element of f, so the derivative of the gradient along (1, ..., 1) is the diagonal.
+    (at_point, gradient), (_, seconds) = jax.jvp(jax.value_and_grad(value), (point,), (jnp.ones_like(point),))
+    return at_point, Derivatives(gradient, -seconds)
