@@ -54,7 +54,7 @@ MANY_PARAMETERS = {
     "engines/batched.py: _run_own",
     "engines/compiled.py: CompiledEngine.run",
     "engines/compiled.py: _Chain.__init__",
-    "engines/workers/engine.py: FarmedEngine.run",
+    "engines/workers/engine.py: WorkersEngine.run",
     "engines/fused.py: fused_block",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers.pool import Workers, hired
+from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, Search, State
@@ -198,7 +198,7 @@ def sample(
             "Leave one of them out."
         )
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
-    with jax_settings(), hired(executor, timeout) as workers:
+    with jax_settings(), open_workers(executor, timeout) as workers:
         how, around = None, None
         if reference is not None:
             check = check_concave if concave else None
