@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines.workers import remote as job
+from ellipslice.engines.workers import remote
 
 TARGET = np.linspace(-1.0, 1.0, 8)
 PRIOR = es.Dense(np.exp(-0.5 * np.subtract.outer(np.arange(8), np.arange(8)) ** 2 / 9), mean=0.1)
@@ -82,7 +82,7 @@ class Pickled(Executor):
     """Works at once, in this process, on copies: what is sent and what comes back are pickled.
 
     `trouble` is called before each piece of work, with its number, and may raise in place of it. A worker forgets its
-    job if `forget` says so.
+    payload if `forget` returns True.
     """
 
     def __init__(self, trouble=lambda number: None, forget=lambda number: False):
@@ -90,12 +90,12 @@ class Pickled(Executor):
 
     def submit(self, function, /, *arguments):
         future: Future = Future()
-        if function is not job.do:
+        if function is not remote.run_task:
             future.set_result(function(*arguments))
             return future
         self.sent += 1
         if self._forget(self.sent):
-            job._kept.clear()
+            remote._payloads.clear()
         parcel = pickle.dumps(arguments)
         self.bytes.append(len(parcel))
         try:

@@ -12,8 +12,8 @@ import pytest
 import ellipslice as es
 from catalogue import PRIORS
 from ellipslice.engines.compiled import chain
-from ellipslice.engines.workers import engine as farmed
-from ellipslice.engines.workers import remote as job
+from ellipslice.engines.workers import engine as workers_engine
+from ellipslice.engines.workers import remote
 from farmed import PRIOR, Pickled, bowl, bowl_of, slow_bowl, smooth, traced_bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}
@@ -30,7 +30,7 @@ def same(one, two):
 def short_stretches(monkeypatch, request):
     """As many pieces as can be; but a pilot run is long."""
     pilot = "reference" in request.node.name
-    monkeypatch.setattr(farmed, "STRETCH", 0.2 if pilot else 0.0)
+    monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.2 if pilot else 0.0)
     monkeypatch.setattr(chain, "TURN_SECONDS", 0.0)
 
 
@@ -134,7 +134,7 @@ def test_a_search_without_end_is_given_up_by_workers_too():
 
 def test_one_slow_chain_uses_many_workers_unasked(monkeypatch):
     """Evaluations overlap: the run takes less time than they do."""
-    monkeypatch.setattr(farmed, "SLOW", 0.005)
+    monkeypatch.setattr(workers_engine, "SLOW_EVALUATION_SECONDS", 0.005)
     options = {**OPTIONS, "chains": 1, "draws": 40}
     alone = es.sample(slow_bowl, PRIOR, **options)
     with ThreadPoolExecutor(8) as pool:
@@ -207,7 +207,7 @@ def test_every_prior_can_be_sent(name):
 def test_nothing_stays_behind():
     with ThreadPoolExecutor(2) as pool:
         es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
-    assert not job._kept
+    assert not remote._payloads
 
 
 # --- what is built on chains ------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_evidence_by_workers_is_the_same_to_the_bit():
 
 @pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
 def test_evidence_sends_points_in_pieces():
-    """One errand for each point would cost more than a quick evaluation."""
+    """One task for each point would cost more than a quick evaluation."""
     workers = Pickled()
     made = es.evidence(bowl, PRIOR, executor=workers, particles=400, islands=4, updates=1, check=False, seed=3)
     assert workers.sent < made.evaluations / 4

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.engines.workers import engine as farmed
+from ellipslice.engines.workers import engine as workers_engine
 from ellipslice.sampling import store
 from stores import assert_same_stores
 
@@ -80,7 +80,7 @@ def run(name, path):
     """In a process of its own: begin, or go on."""
     log_likelihood, options, again = RUNS[name]
     store.EVERY, store.SHARE = 0.02, 0.5  # so that kills come before, between and in the middle of commits
-    farmed.STRETCH = 0.02
+    workers_engine.TASK_SECONDS = 0.02
     if path.exists():
         es.resume(path, log_likelihood, progress=False, **again)
     else:

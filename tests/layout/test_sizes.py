@@ -44,7 +44,7 @@ MANY_PARAMETERS = {
     "engines/batched.py: BatchedEngine.run",
     "engines/batched.py: _run_own",
     "engines/compiled/engine.py: CompiledEngine.run",
-    "engines/workers/engine.py: FarmedEngine.run",
+    "engines/workers/engine.py: WorkersEngine.run",
     "engines/fused.py: fused_block",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",

@@ -9,9 +9,8 @@ import pytest
 
 import ellipslice as es
 from ellipslice.engines.host.engine import HostEngine
-from ellipslice.engines.workers import engine as farmed
-from ellipslice.engines.workers import pool as workers
-from ellipslice.engines.workers import remote as job
+from ellipslice.engines.workers import engine as workers_engine
+from ellipslice.engines.workers import pool, remote
 from farmed import PRIOR, Pickled, bowl
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "progress": False}
@@ -19,7 +18,7 @@ OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "progress": False}
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch):
-    monkeypatch.setattr(farmed, "STRETCH", 0.0)
+    monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.0)
 
 
 def differs(log_likelihood, executor, **options):
@@ -43,27 +42,27 @@ def test_a_stretch_begins_with_the_noise_of_another_update(monkeypatch):
         return right(self, move, seed, chains, starts, updates + 1, look_ahead, warmup, thin, [done[0] + 1])
 
     monkeypatch.setattr(HostEngine, "run", wrong)
-    chain = farmed._Chain.collect
+    chain = workers_engine._WorkerChain.collect
 
     def renumbered(self):
-        if self.errand is not None and self.errand.settled:
-            self.errand.answer = [piece._replace(first=piece.first - 1) for piece in self.errand.answer]
+        if self.task is not None and self.task.done:
+            self.task.answer = [piece._replace(first=piece.first - 1) for piece in self.task.answer]
         chain(self)
 
-    monkeypatch.setattr(farmed._Chain, "collect", renumbered)
+    monkeypatch.setattr(workers_engine._WorkerChain, "collect", renumbered)
     made = es.sample(bowl, PRIOR, executor=Pickled(), **OPTIONS)
     monkeypatch.setattr(HostEngine, "run", right)
     assert not np.array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)
 
 
 def test_every_worker_has_noise_of_its_own(monkeypatch):
-    right = job.Job.advance
-    monkeypatch.setattr(job.Job, "advance", lambda self, seed, *rest: right(self, seed + 1, *rest))
+    right = remote.RunPayload.advance
+    monkeypatch.setattr(remote.RunPayload, "advance", lambda self, seed, *rest: right(self, seed + 1, *rest))
     assert differs(bowl, Pickled())
 
 
 def test_values_of_the_last_ellipse_are_taken_for_this_one(monkeypatch):
-    monkeypatch.setattr(farmed._ProposalQueue, "cancel", lambda self: None)
+    monkeypatch.setattr(workers_engine._ProposalQueue, "cancel", lambda self: None)
     assert differs(bowl, Pickled(), look_ahead=4)
 
 
@@ -76,20 +75,20 @@ def test_whoever_answers_first_is_accepted(monkeypatch):
 
         popleft = deque.pop
 
-    monkeypatch.setattr(farmed, "deque", LastFirst)
+    monkeypatch.setattr(workers_engine, "deque", LastFirst)
     assert differs(bowl, Pickled(), look_ahead=4)
 
 
 def test_a_worker_keeps_the_job_of_another_run(monkeypatch):
     """Jobs are known by a key that no other has; by the name of the likelihood they would be mixed up."""
-    monkeypatch.setattr(job.secrets, "token_hex", lambda size: "the same")
-    monkeypatch.setattr(workers, "forget", lambda keys: None)  # as in workers that are processes of their own
-    job._kept.clear()
-    pool = Pickled()
-    es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
+    monkeypatch.setattr(remote.secrets, "token_hex", lambda size: "the same")
+    monkeypatch.setattr(pool, "drop_payloads", lambda keys: None)  # as in workers that are processes of their own
+    remote._payloads.clear()
+    workers = Pickled()
+    es.sample(bowl, PRIOR, executor=workers, **OPTIONS)
     with pytest.raises(ValueError, match="a worker of the executor says"):
-        es.sample(other, PRIOR, executor=pool, **OPTIONS)
-    job._kept.clear()
+        es.sample(other, PRIOR, executor=workers, **OPTIONS)
+    remote._payloads.clear()
 
 
 def other(f):

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.workers import engine as farmed
+from ellipslice.engines.workers import engine as workers_engine
 from farmed import PRIOR, AwkwardError, Pickled, awkward, bowl, deadly, hangs_now_and_then, slow_bowl, traced_bowl
 
 OPTIONS = {"draws": 40, "warmup": 5, "chains": 2, "seed": 4, "progress": False}
@@ -130,7 +130,7 @@ def test_an_exception_that_cannot_travel_is_put_into_words(monkeypatch):
 
 @pytest.mark.long
 def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
-    monkeypatch.setattr(farmed, "STRETCH", 0.2)
+    monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.2)
     with processes(1) as pool:
         es.sample(bowl, PRIOR, executor=pool, **OPTIONS)
         (worker,) = pool._processes.values()
@@ -148,7 +148,7 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
 @pytest.mark.long
 def test_a_broken_pool_leaves_a_store_to_go_on_with(tmp_path, monkeypatch):
     pytest.importorskip("zarr")
-    monkeypatch.setattr(farmed, "STRETCH", 0.0)
+    monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.0)
 
     def breaks_down(number):
         if number > 40:
@@ -175,7 +175,7 @@ def test_a_pool_that_can_be_made_anew_goes_on(tmp_path):
 
 
 def test_work_that_kills_every_worker_is_given_up(monkeypatch):
-    monkeypatch.setattr(farmed, "STRETCH", 0.0)
+    monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.0)
     pools = []
 
     def breaks_down(number):

@@ -11,7 +11,7 @@ from ellipslice.engines.base import Engine
 from ellipslice.engines.batched import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine
-from ellipslice.engines.workers.engine import FarmedEngine
+from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers
 from ellipslice.moves import Move
 from ellipslice.posterior import Posterior
@@ -45,7 +45,7 @@ def choose_engine(
     chosen, why = _look(posterior, engine, f, move, double, alone=workers is not None)
     if check is not None:
         check(chosen)
-    return (chosen if workers is None else FarmedEngine(chosen, workers, move, f)), why
+    return (chosen if workers is None else WorkersEngine(chosen, workers, move, f)), why
 
 
 def _look(

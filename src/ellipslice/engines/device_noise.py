@@ -92,7 +92,10 @@ def first_angles(path: Path, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
 
 
 def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """Positions, angles and brackets of many updates, angles first: `uniform(k)` is behind angle number k."""
+    """Return positions, angles and last brackets of many updates, with angles along the first axis.
+
+    `uniform(k)` determines angle number k.
+    """
 
     def spread(value: Any) -> Any:
         return jnp.broadcast_to(jnp.asarray(value, place.dtype), place.shape)

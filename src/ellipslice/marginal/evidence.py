@@ -13,8 +13,8 @@ import numpy as np
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers.engine import FarmedEngine
-from ellipslice.engines.workers.pool import Workers, hired
+from ellipslice.engines.workers.engine import WorkersEngine
+from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.movers import GROUP, Mover, Particles
 from ellipslice.marginal.result import Evidence, agreement, mean_of, warn_of_trouble, weighted_mean
@@ -146,7 +146,7 @@ def evidence(
             "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
         )
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
-    with jax_settings(), hired(executor, timeout) as workers:
+    with jax_settings(), open_workers(executor, timeout) as workers:
         trial = first_draw(posterior, start_generator(seed, 0))
         runner, _ = choose_engine(posterior, engine, trial, EllipticalSlice())
         if workers is not None:
@@ -198,7 +198,7 @@ def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine
             "executor is for log-likelihoods that JAX cannot trace. This one it can, and compiled code moves all "
             'particles together, in this process. Leave executor out; or say engine="host".'
         )
-    return FarmedEngine(engine, workers, EllipticalSlice(), trial)
+    return WorkersEngine(engine, workers, EllipticalSlice(), trial)
 
 
 def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:

@@ -13,7 +13,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device_draws import can_draw, source_of
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.engines.tracing import compilable
-from ellipslice.engines.workers.engine import FarmedEngine
+from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.marginal.movers import DeviceMover, HostMover, Mover
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Prior
@@ -47,7 +47,7 @@ def around_prior(posterior: Posterior, engine: Engine) -> Target:
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
         return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
-    if isinstance(engine, FarmedEngine):
+    if isinstance(engine, WorkersEngine):
         values = _by_workers(engine)
     else:
         values = _by_python(posterior, engine) if isinstance(engine, HostEngine) else _by_jax(posterior)
@@ -100,7 +100,7 @@ def _by_python(posterior: Posterior, engine: HostEngine) -> Callable[[np.ndarray
     return values
 
 
-def _by_workers(engine: FarmedEngine) -> Callable[[np.ndarray], np.ndarray]:
+def _by_workers(engine: WorkersEngine) -> Callable[[np.ndarray], np.ndarray]:
     """The user's function, called for each point by some worker."""
     return lambda points: np.array(engine.evaluate_all(list(points)))
 

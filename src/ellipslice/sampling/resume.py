@@ -16,7 +16,7 @@ import numpy as np
 from ellipslice.checks import as_path, warn, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers.pool import Workers, hired
+from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout, how_many
@@ -104,7 +104,7 @@ def resume(
         try:
             setup = read_setup(opened, prior, move, seed, keep)
             check_goals(until, len(setup.chains), log_likelihood, setup.keep)
-            workers = stack.enter_context(hired(executor, timeout))
+            workers = stack.enter_context(open_workers(executor, timeout))
             session = _session(opened, log_likelihood, draws, until, setup, began, workers)
         except BaseException:
             opened.close(tidy=False)

@@ -17,7 +17,7 @@ import numpy as np
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.workers.pool import Workers, hired
+from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, State
@@ -200,7 +200,7 @@ def sample(
             "Leave one of them out."
         )
     posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
-    with jax_settings(), hired(executor, timeout) as workers:
+    with jax_settings(), open_workers(executor, timeout) as workers:
         how, around = None, None
         if reference is not None:
             check = check_concave if concave else None

@@ -1,4 +1,4 @@
-"""The angles of many updates at once, ahead of any likelihood evaluation."""
+"""The angles that many updates try, computed together before any evaluation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ellipslice.moves.search import Path, next_angle
 from ellipslice.noise import FIRST, Uniforms
 
 WIDTH = FIRST - 1
-"""Angles on a sheet: the first uniform of an update places the bracket, each other one an angle."""
+"""Number of angles on a sheet: the first uniform of an update places the bracket, each other one an angle."""
 
 
 class AngleTable:
-    """The first sheet of angles for each update of a block, and more on demand.
+    """The first sheet of angles of each update of a block, and more on demand.
 
-    The same arithmetic in the same order as `moves.search.search`: the same angles, by NumPy to the bit.
+    The arithmetic and its order are those of `moves.search.search`, so the angles are bit-identical.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class AngleTable:
         self._more: dict[int, list[np.ndarray]] = {}
 
     def sheet(self, update: int, number: int) -> np.ndarray:
-        """An update's angles on sheet number `number`, counted from 0."""
+        """Return the angles of an update on sheet number `number`, counted from 0."""
         sheets = self._more.setdefault(update, [self.theta[update]])
         while len(sheets) <= number:
             sheets.append(self._next_sheet(update, len(sheets), float(sheets[-1][-1])))
         return sheets[number]
 
     def angle(self, update: int, number: int) -> float:
-        """The angle that an update tries `number`-th, counted from 0, measured from the current state."""
+        """Return angle number `number` of an update, counted from 0 and measured from the current state."""
         sheet, column = divmod(number, WIDTH)
         theta = self.sheet(update, sheet)[column] if sheet else self.theta[update, column]
         return float(theta - self.here[update])
@@ -59,7 +59,7 @@ class AngleTable:
 
 
 def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
-    """Positions, first angles and the last one's brackets of many updates, from their uniforms (updates, FIRST)."""
+    """Return positions, first angles and last brackets of many updates, from their uniforms (updates, FIRST)."""
     columns = np.ascontiguousarray(first.T)
     here = np.broadcast_to(path.here(columns[0]), columns[0].shape)
     last = np.broadcast_arrays(*path.begin(here, columns[0], columns[1]))

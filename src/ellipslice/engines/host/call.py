@@ -1,4 +1,4 @@
-"""Calling the user's log-likelihood from Python, and refusing what is not one."""
+"""Calls of the user's log-likelihood from Python, and checks of what it returns."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class Call:
         self.function: Callable[[np.ndarray], Any] = (
             function if plain and not self._centred.batches_only else self._centred
         )
-        """The user's own function where it takes the flat vector as it is, sparing the shift and the reshaping."""
+        """Function of a centred flat vector: the user's own if it takes such vectors, without shift and reshaping."""
         self._batched = function if plain else self._centred.batch
         # A jitted function would keep its data in double precision, and fail when it is called by hand in single.
         self._first = self._centred.with_function(jaxprs.plain(function))
 
         self.read_only = False
-        """Whether the function is given arrays it cannot write to, so that one that does is found out at once."""
+        """Whether the function is given read-only arrays, so that one that writes to its argument raises."""
 
     def first(self, f: np.ndarray) -> float:
-        """Call the log-likelihood once, and refuse what is not a log-likelihood."""
+        """Return the value of a first call. Raise if it is not that of a log-likelihood."""
         if self._centred.batches_only:
             self._check_batches(f)
         frozen = f.copy()
         frozen.flags.writeable = False
         stale = False
         try:
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 result = self._first(frozen)
-            self.read_only = not said  # some libraries take such an array, and complain
+            self.read_only = not caught  # some libraries warn about read-only arrays
         except Exception as error:
-            # Of those that leave the array alone, some still want one they could write to: C extensions, for one.
+            # Some functions that do not write to the array require a writable one: C extensions, for example.
             if "destination is read-only" in str(error) or "output array is read-only" in str(error):
                 raise ValueError(IN_PLACE) from error
             result, stale = None, precision.is_stale(error)
@@ -74,7 +74,7 @@ class Call:
         return result
 
     def one(self, f: np.ndarray) -> float:
-        """The log-likelihood of one centred flat vector."""
+        """Return the log-likelihood of one centred flat vector."""
         try:
             return float(self.function(f))
         except Exception as error:
@@ -82,7 +82,7 @@ class Call:
             raise
 
     def batch(self, points: np.ndarray) -> np.ndarray:
-        """The log-likelihoods of a batch of them, if the user's function takes batches."""
+        """Return the log-likelihoods of centred flat vectors, shape (batch, size), if the function takes batches."""
         try:
             values = np.asarray(self._batched(points), dtype=np.float64)
         except Exception as error:
@@ -96,13 +96,14 @@ class Call:
         return values
 
     def add_latents_to_error(self, error: Exception, f: np.ndarray) -> None:
-        """Attach to an exception the latents at which the likelihood raised it."""
+        """Add to an exception a note with the latents at which the log-likelihood raised it."""
         explain(error, self._centred.unpack(f))
 
     def batch_is_bit_identical(self, largest: int, seconds: float = 0.5) -> bool:
-        """Whether a point has the same bits alone and in batches of all sizes up to `largest`, as far as can be seen.
+        """Return whether points have the same bits alone and in batches of up to `largest` points, as far as is tested.
 
-        A few looks if the likelihood is slow, else many: how a matrix product rounds a row depends on the batch.
+        The rounding of a row of a matrix product depends on the size of the batch, so all sizes up to 32 are tried,
+        for at most about `seconds`.
         """
         points = self._posterior.points(np.random.default_rng(0), max(32, largest))
         began = time.perf_counter()

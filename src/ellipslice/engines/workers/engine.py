@@ -1,6 +1,8 @@
-"""Chains farmed out to the workers of an executor: each chain in stretches, or the proposals of a few slow ones.
+"""Run chains on the workers of an executor.
 
-Randomness is drawn before it is used, so neither changes a bit of a chain.
+Either each worker advances a chain for about a second at a time, or, for few chains with slow evaluations, workers
+evaluate the next proposals of each chain in parallel. All random numbers are drawn beforehand, so the draws are
+bit-identical in both modes and without workers.
 """
 
 from __future__ import annotations
@@ -17,48 +19,49 @@ from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine, HostRun
 from ellipslice.engines.host.search import HostChain, Judge
-from ellipslice.engines.workers.pool import Errand, Workers
-from ellipslice.engines.workers.remote import Job
+from ellipslice.engines.workers.pool import Task, Workers
+from ellipslice.engines.workers.remote import RunPayload
 from ellipslice.moves import Info, Move, State
 
-STRETCH = 1.0
-"""Seconds of a worker's time that an errand takes: what is lost with a worker, and how often others are heard."""
+TASK_SECONDS = 1.0
+"""Time for which a task advances a chain. It is also the work that is lost with a worker."""
 
-TURN = 0.1
-"""Seconds between two looks at Ctrl-C and the clock."""
+TURN_SECONDS = 0.1
+"""Longest time that one call of `advance` waits for answers."""
 
-SHARES = 8
-"""Pieces for each worker that many evaluations are sent in: some points take longer than others."""
+TASKS_PER_WORKER = 8
+"""Number of tasks for each worker when many points are evaluated: some points take longer than others."""
 
-SLOW = 0.02
-"""Seconds an evaluation takes if it is worth sending out by itself."""
+SLOW_EVALUATION_SECONDS = 0.02
+"""Shortest evaluation for which proposals are sent to workers unasked."""
 
 
-class FarmedEngine(Engine):
-    """Another engine, with its work done by an executor's workers.
+class WorkersEngine(Engine):
+    """An engine whose work is done by the workers of an executor.
 
     Parameters
     ----------
     engine : HostEngine or CompiledEngine
+        The engine that each worker runs.
     workers : Workers
     move : Move
     f : array
-        A centred flat point to try them at.
+        Centred flat vector at which a worker evaluates the log-likelihood, to compare the value and to time it.
     """
 
     def __init__(self, engine: Engine, workers: Workers, move: Move, f: np.ndarray):
         super().__init__(engine.posterior)
         self.name, self._engine, self._workers = engine.name, engine, workers
-        self._job = Job(engine, move)
-        self._seconds = self._try_out(f)
+        self._payload = RunPayload(engine, move)
+        self._seconds = self._time_evaluation(f)
 
     def evaluate(self, f: np.ndarray) -> float:
         return self._engine.evaluate(f)
 
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
-        pieces = min(len(points), SHARES * (self._workers.count or 1))
-        errands = [self._workers.send(self._job, "evaluate_all", some) for some in np.array_split(points, pieces)]
-        return [value for values in self._workers.answers(errands) for value in values]
+        count = min(len(points), TASKS_PER_WORKER * (self._workers.count or 1))
+        tasks = [self._workers.send(self._payload, "evaluate_all", some) for some in np.array_split(points, count)]
+        return [value for values in self._workers.answers(tasks) for value in values]
 
     def run(
         self,
@@ -72,38 +75,38 @@ class FarmedEngine(Engine):
         thin: int = 1,
         done: Sequence[int] | None = None,
     ) -> Any:
-        if move is not self._job.move:
-            self._job = Job(self._engine, move)
+        if move is not self._payload.move:
+            self._payload = RunPayload(self._engine, move)
         made = done or [0] * len(chains)
         ahead = look_ahead or self._ahead(len(chains))
         if isinstance(self._engine, HostEngine) and move.path is not None and ahead > 1:
-            return _Ahead(
-                self._engine.chains(move, seed, chains, starts, updates, made), self._workers, self._job, ahead
+            return _ProposalsOnWorkers(
+                self._engine.chains(move, seed, chains, starts, updates, made), self._workers, self._payload, ahead
             )
-        # Tangent planes remember a gradient, which is the same only if the update before is made again.
+        # Tangent planes keep a gradient of the update before, so a task must make that update again.
         overlap = isinstance(self._engine, CompiledEngine) and self.posterior.concave
-        return _Stretches(
+        return _ChainsOnWorkers(
             [
-                _Chain(i, number, state, count, updates, seed, look_ahead, overlap)
+                _WorkerChain(i, number, state, count, updates, seed, look_ahead, overlap)
                 for i, (number, state, count) in enumerate(zip(chains, starts, made, strict=True))
             ],
             self._workers,
-            self._job,
+            self._payload,
         )
 
     def _ahead(self, chains: int) -> int:
-        """Proposals of a chain at once, if there are workers to spare and evaluations are slow."""
-        return (self._workers.count or 1) // chains if self._seconds > SLOW else 1
+        """Return how many proposals of a chain are evaluated in parallel: 1 unless evaluations are slow."""
+        return (self._workers.count or 1) // chains if self._seconds > SLOW_EVALUATION_SECONDS else 1
 
-    def _try_out(self, f: np.ndarray) -> float:
-        """The seconds an evaluation takes; refused if the workers cannot make one, or make another."""
+    def _time_evaluation(self, f: np.ndarray) -> float:
+        """Return the seconds that an evaluation takes. Raise if a worker cannot evaluate, or its value differs."""
         try:
-            ((value, seconds),) = self._workers.answers([self._workers.send(self._job, "evaluate", f)])
+            ((value, seconds),) = self._workers.answers([self._workers.send(self._payload, "evaluate", f)])
         except Exception as error:
-            why_not = self._job.why_not_sent()
-            if why_not is None:
+            problem = self._payload.pickling_problem()
+            if problem is None:
                 raise
-            raise TypeError(why_not) from error
+            raise TypeError(problem) from error
         here = self.evaluate(f)
         if not (abs(value - here) <= 1e-7 * (1 + abs(here)) or value == here or (value != value and here != here)):
             raise ValueError(
@@ -113,8 +116,8 @@ class FarmedEngine(Engine):
         return seconds
 
 
-class _Chain:
-    """A chain that workers advance, a stretch each."""
+class _WorkerChain:
+    """A chain that workers advance, one task after the other."""
 
     def __init__(
         self,
@@ -130,27 +133,27 @@ class _Chain:
         self._position, self._number, self._seed, self._look_ahead = position, number, seed, look_ahead
         self._overlap, self._begin, self._done = overlap, (state, done), done
         self.updates = updates
-        self.errand: Errand | None = None
+        self.task: Task | None = None
         self._pieces: list[Piece] = []
 
     @property
     def finished(self) -> bool:
         return self._done >= self.updates
 
-    def send(self, workers: Workers, job: Job) -> None:
-        if self.errand is None and not self.finished:
-            arguments = self._seed, self._number, self._done, self._begin, self.updates, self._look_ahead, STRETCH
-            self.errand = workers.send(job, "advance", *arguments)
+    def send(self, workers: Workers, payload: RunPayload) -> None:
+        if self.task is None and not self.finished:
+            arguments = self._seed, self._number, self._done, self._begin, self.updates, self._look_ahead, TASK_SECONDS
+            self.task = workers.send(payload, "advance", *arguments)
 
     def collect(self) -> None:
-        if self.errand is None or not self.errand.settled:
+        if self.task is None or not self.task.done:
             return
-        pieces, self.errand = self.errand.answer, None
+        pieces, self.task = self.task.answer, None
         last = [self._begin[0]]
         for piece in pieces:
             last += [State(f.copy(), float(v)) for f, v in zip(piece.f[-2:], piece.log_likelihood[-2:], strict=True)]
             made_before = max(0, self._done - piece.first)
-            piece = _without(made_before, piece)._replace(chain=self._position)
+            piece = _drop_first_rows(made_before, piece)._replace(chain=self._position)
             if len(piece.log_likelihood):
                 self._pieces.append(piece)
                 self._done = piece.first + len(piece.log_likelihood)
@@ -161,18 +164,18 @@ class _Chain:
         return pieces
 
 
-def _without(rows: int, piece: Piece) -> Piece:
-    """A piece without its first rows."""
+def _drop_first_rows(rows: int, piece: Piece) -> Piece:
+    """Return a piece without its first rows."""
     _, first, f, log_likelihood, info, proposals = piece
     info = Info(*(part[rows:] for part in info))
     return Piece(piece.chain, first + rows, f[rows:], log_likelihood[rows:], info, proposals[rows:])
 
 
-class _Stretches:
-    """Chains under way, each with one worker at a time; none waits for another."""
+class _ChainsOnWorkers:
+    """A run in which each chain is advanced by one worker at a time. No chain waits for another."""
 
-    def __init__(self, chains: list[_Chain], workers: Workers, job: Job):
-        self._chains, self._workers, self._job = chains, workers, job
+    def __init__(self, chains: list[_WorkerChain], workers: Workers, payload: RunPayload):
+        self._chains, self._workers, self._payload = chains, workers, payload
 
     @property
     def finished(self) -> bool:
@@ -180,8 +183,8 @@ class _Stretches:
 
     def advance(self) -> None:
         for chain in self._chains:
-            chain.send(self._workers, self._job)
-        self._workers.wait([chain.errand for chain in self._chains if chain.errand is not None], TURN)
+            chain.send(self._workers, self._payload)
+        self._workers.wait([chain.task for chain in self._chains if chain.task is not None], TURN_SECONDS)
         for chain in self._chains:
             chain.collect()
 
@@ -194,21 +197,21 @@ class _Stretches:
 
     def close(self) -> None:
         for chain in self._chains:
-            if chain.errand is not None:
-                chain.errand.cancel()
+            if chain.task is not None:
+                chain.task.cancel()
 
 
-class _Ahead(HostRun):
-    """Chains that run here, with their next proposals evaluated by workers, several at a time."""
+class _ProposalsOnWorkers(HostRun):
+    """A run whose chains are in this process, and whose next proposals are evaluated by workers in parallel."""
 
-    def __init__(self, chains: list[HostChain], workers: Workers, job: Job, ahead: int):
+    def __init__(self, chains: list[HostChain], workers: Workers, payload: RunPayload, ahead: int):
         super().__init__(chains)
-        self._workers, self._searches = workers, [_ProposalQueue(chain, workers, job, ahead) for chain in chains]
+        self._workers, self._searches = workers, [_ProposalQueue(chain, workers, payload, ahead) for chain in chains]
 
     def advance(self) -> None:
-        end = time.perf_counter() + TURN
+        end = time.perf_counter() + TURN_SECONDS
         while (left := end - time.perf_counter()) > 0:
-            waiting_for = [errand for search in self._searches if (errand := search.advance()) is not None]
+            waiting_for = [task for search in self._searches if (task := search.advance()) is not None]
             if not waiting_for:
                 break
             self._workers.wait(waiting_for, left)
@@ -224,24 +227,24 @@ class _ProposalQueue:
     Tasks are sent before it is known whether their values are needed; the judge takes the values in order.
     """
 
-    def __init__(self, chain: HostChain, workers: Workers, job: Job, ahead: int):
-        self._chain, self._workers, self._job, self._ahead = chain, workers, job, ahead
-        self._sent: deque[tuple[np.ndarray, Errand]] = deque()
+    def __init__(self, chain: HostChain, workers: Workers, payload: RunPayload, ahead: int):
+        self._chain, self._workers, self._payload, self._ahead = chain, workers, payload, ahead
+        self._sent: deque[tuple[np.ndarray, Task]] = deque()
         self._judge: Judge | None = None
 
-    def advance(self) -> Errand | None:
+    def advance(self) -> Task | None:
         """Judge the proposals whose values are known, in order. Return the first task without one, None at the end."""
         while self._chain.remaining:
             if self._judge is None:
                 self._judge = Judge(self._chain)
                 self._points = self._judge.points()
             for f in itertools.islice(self._points, self._ahead - len(self._sent)):
-                self._sent.append((f, self._workers.send(self._job, "evaluate", f)))
-            f, errand = self._sent[0]
-            if not errand.settled:
-                return errand
+                self._sent.append((f, self._workers.send(self._payload, "evaluate", f)))
+            f, task = self._sent[0]
+            if not task.done:
+                return task
             self._sent.popleft()
-            end = self._judge.tell([f], [errand.answer[0]])
+            end = self._judge.tell([f], [task.answer[0]])
             if end is not None:
                 self.cancel()
                 self._judge = None
@@ -250,6 +253,6 @@ class _ProposalQueue:
 
     def cancel(self) -> None:
         """Cancel the tasks whose values are not needed any more."""
-        for _, errand in self._sent:
-            errand.cancel()
+        for _, task in self._sent:
+            task.cancel()
         self._sent.clear()

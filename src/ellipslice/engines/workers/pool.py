@@ -1,4 +1,4 @@
-"""An executor's workers: errands are sent to them, and sent again if a worker is lost."""
+"""The workers of an executor: tasks are sent to them, and sent again if a worker is lost."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.workers.remote import Job, do, forget
+from ellipslice.engines.workers.remote import RunPayload, drop_payloads, run_task
 from ellipslice.undocumented import runtime
 
-TRIES = 4
-"""How often an errand is sent before it is given up: it may be what workers die of."""
+MAX_ATTEMPTS = 4
+"""How often a task is sent. One that loses its worker so often is probably the reason."""
 
-CANNOT_START = (
+FIRST_TASK_HINT = (
     " It was the first piece of work: can these workers start at all, and import the log-likelihood? A script that "
     "makes a process pool needs `if __name__ == '__main__':` around it, and functions of a notebook reach the workers "
     "of Dask and loky only."
@@ -43,9 +43,10 @@ class Workers:
     Parameters
     ----------
     executor : concurrent.futures.Executor or callable
-        Or a function that makes one: then it is made anew if it breaks, and shut down in the end.
+        An executor, or a function that makes one. One that the function made is replaced if it breaks, and shut down
+        at the end.
     timeout : float, optional
-        Seconds without any answer after which the workers are given up.
+        Seconds without any answer after which `wait` raises. Default: no limit.
     """
 
     def __init__(self, executor: Any, timeout: float | None = None):
@@ -60,74 +61,74 @@ class Workers:
         self._executor: Any = executor if self._make is None else self._make()
         if not hasattr(self._executor, "submit"):
             raise TypeError(f"executor is a function that made {self._executor!r}, which has no method submit.")
-        self._generation, self._silent, self._heard, self._answers = 0, False, time.monotonic(), 0
+        self._generation, self._silent, self._last_answer, self._answers = 0, False, time.monotonic(), 0
         self._keys: set[str] = set()
-        # At once: a pool that forks should do so before JAX has threads, which do not survive it.
+        # Submitted before JAX has threads: a pool that forks should do so now, because threads do not survive a fork.
         self._check(self._executor.submit(os.getpid))
 
     @property
     def count(self) -> int | None:
-        """How many there are, if the executor says."""
+        """Number of workers, or None if the executor does not tell."""
         return runtime.worker_count(self._executor)
 
-    def send(self, job: Job, what: str, *arguments: Any) -> Errand:
-        """Send an errand: a method of the job, and its arguments."""
-        self._keys.add(job.key)
-        return Errand(self, job, what, arguments)
+    def send(self, payload: RunPayload, method: str, *arguments: Any) -> Task:
+        """Send a task: a method of the payload, and its arguments."""
+        self._keys.add(payload.key)
+        return Task(self, payload, method, arguments)
 
-    def wait(self, errands: Sequence[Errand], seconds: float) -> None:
-        """Wait until one of them is answered, but not longer; refused if nothing has been heard for too long."""
-        concurrent.futures.wait([errand.future for errand in errands], seconds, concurrent.futures.FIRST_COMPLETED)
-        silence = time.monotonic() - self._heard
-        if self._timeout is not None and silence > self._timeout and not any(e.future.done() for e in errands):
+    def wait(self, tasks: Sequence[Task], seconds: float) -> None:
+        """Wait until one of them is answered, for at most `seconds`. Raise if no worker answers within `timeout`."""
+        concurrent.futures.wait([task.future for task in tasks], seconds, concurrent.futures.FIRST_COMPLETED)
+        silence = time.monotonic() - self._last_answer
+        if self._timeout is not None and silence > self._timeout and not any(e.future.done() for e in tasks):
             self._silent = True
-            says = "; ".join(sorted({errand.says for errand in errands})[:3])
+            says = "; ".join(sorted({task.description for task in tasks})[:3])
             raise TimeoutError(
                 f"no worker has answered for {silence:.0f} s, and timeout={self._timeout:g}. Waiting for: {says}. Does "
                 "the log-likelihood hang there? A piece of work is about a second of updates, or one update if that "
                 "takes longer: give more time if it is only slow."
             )
 
-    def answers(self, errands: Sequence[Errand]) -> list[Any]:
-        """The answers of all of them."""
-        open_errands = [errand for errand in errands if not errand.settled]
-        while open_errands:
-            self.wait(open_errands, 0.1)
-            open_errands = [errand for errand in open_errands if not errand.settled]
-        return [errand.answer for errand in errands]
+    def answers(self, tasks: Sequence[Task]) -> list[Any]:
+        """Return the answers of all tasks, and wait for them."""
+        open_tasks = [task for task in tasks if not task.done]
+        while open_tasks:
+            self.wait(open_tasks, 0.1)
+            open_tasks = [task for task in open_tasks if not task.done]
+        return [task.answer for task in tasks]
 
     def close(self) -> None:
-        """Let them go, if they are ours."""
-        forget(self._keys)
+        """Shut the executor down if it was made here."""
+        drop_payloads(self._keys)
         if self._make is None:
             return
-        if self._silent:  # they would be waited for when Python ends
+        if self._silent:  # Python would wait for them at exit
             for process in runtime.processes(self._executor):
                 process.kill()
         self._executor.shutdown(wait=False)
 
     def submit(self, *arguments: Any) -> tuple[Future[Any], int]:
-        """Hand something to the executor; the future, and which executor it was."""
+        """Submit `run_task` to the executor. Return its future, and the number of the executor."""
         generation = self._generation
         try:
-            future = self._executor.submit(do, *arguments)
+            future = self._executor.submit(run_task, *arguments)
         except BrokenExecutor as error:
             self.replace(generation, error)
             return self.submit(*arguments)
-        self._heard = time.monotonic()
+        self._last_answer = time.monotonic()
         return future, generation
 
     def cancel(self, future: Future[Any]) -> None:
-        """Take something back, if it can be."""
-        if not runtime.is_dask(self._executor):  # its log complains of futures that end in that moment
+        """Cancel a future if it has not started."""
+        if not runtime.is_dask(self._executor):  # Dask logs an error if a future ends while it is cancelled
             future.cancel()
 
-    def heard(self, answered: bool) -> None:
-        """Note that a worker has said something: an answer, or that it does not know the job."""
-        self._heard, self._answers = time.monotonic(), self._answers + answered
+    def record_answer(self, answered: bool) -> None:
+        """Record that a worker has replied: with an answer, or that it does not have the payload."""
+        self._last_answer, self._answers = time.monotonic(), self._answers + answered
 
     def replace(self, generation: int, error: BaseException) -> None:
-        """Make a new executor in place of a broken one, unless that was done already."""
+        """Make a new executor in place of a broken one, unless it was replaced already."""
         if generation != self._generation:
             return
         if self._make is None:
@@ -135,18 +136,18 @@ class Workers:
                 "a worker died (killed, out of memory, a crash in compiled code?), and the executor is broken: "
                 f"{type(error).__name__}. Give a function that makes it, such as executor=lambda: "
                 "ProcessPoolExecutor(8), and it is replaced when that happens."
-                + (CANNOT_START if not self._answers else "")
+                + (FIRST_TASK_HINT if not self._answers else "")
             ) from error
         with contextlib.suppress(Exception):
             self._executor.shutdown(wait=False)
         self._executor, self._generation = self._make(), generation + 1
 
-    def give_up(self, errand: Errand, error: BaseException) -> None:
-        """Say that workers die of one errand."""
+    def give_up(self, task: Task, error: BaseException) -> None:
+        """Raise because the workers of one task were lost too often."""
         raise WorkersLostError(
-            f"workers were lost {TRIES} times over the same piece of work: {errand.says} ({type(error).__name__}: "
-            f"{error}). Does the log-likelihood crash there, or need more memory than they have?"
-            + (CANNOT_START if not self._answers else "")
+            f"workers were lost {MAX_ATTEMPTS} times over the same piece of work: {task.description} "
+            f"({type(error).__name__}: {error}). Does the log-likelihood crash there, or need more memory than they "
+            "have?" + (FIRST_TASK_HINT if not self._answers else "")
         ) from error
 
     def _check(self, future: Any) -> None:
@@ -158,29 +159,29 @@ class Workers:
             )
 
 
-class Errand:
-    """Work that was sent out, and its answer, however often it has to be sent."""
+class Task:
+    """A task for a worker, and its answer. It is sent again if the worker is lost."""
 
     answer: Any
 
-    def __init__(self, workers: Workers, job: Job, what: str, arguments: tuple[Any, ...]):
-        self._workers, self._job, self._what, self._arguments = workers, job, what, arguments
-        self._tries = 0
+    def __init__(self, workers: Workers, payload: RunPayload, method: str, arguments: tuple[Any, ...]):
+        self._workers, self._payload, self._method, self._arguments = workers, payload, method, arguments
+        self._attempts = 0
         self._send(None)
 
     @property
-    def says(self) -> str:
-        """What it is, in words."""
-        if self._what == "advance":
+    def description(self) -> str:
+        """Description of the task for messages."""
+        if self._method == "advance":
             _, chain, done, *_ = self._arguments
             return f"chain {chain} from update {done:,} on"
-        if self._what == "evaluate_all":
+        if self._method == "evaluate_all":
             return f"evaluations at {len(self._arguments[0])} points"
         return f"an evaluation at {np.array2string(self._arguments[0], precision=6, threshold=8)}, the mean left out"
 
     @property
-    def settled(self) -> bool:
-        """Whether the answer is there. A worker that was lost, or did not know the job, is noticed here."""
+    def done(self) -> bool:
+        """Whether the answer has come. Sends the task again if its worker was lost, or did not have the payload."""
         if hasattr(self, "answer"):
             return True
         if not self.future.done():
@@ -188,39 +189,40 @@ class Errand:
         try:
             answer = self.future.result()
         except Exception as error:
-            if not _is_loss(error):
+            if not _is_worker_loss(error):
                 raise
-            self._tries += 1
+            self._attempts += 1
             if isinstance(error, BrokenExecutor):
                 self._workers.replace(self._generation, error)
-            if self._tries >= TRIES:
+            if self._attempts >= MAX_ATTEMPTS:
                 self._workers.give_up(self, error)
-            self._send(self._job)
+            self._send(self._payload)
             return False
-        self._workers.heard(answer is not None)
+        self._workers.record_answer(answer is not None)
         if answer is None:
-            self._send(self._job)
+            self._send(self._payload)
             return False
         self.answer = answer[0]
         return True
 
     def cancel(self) -> None:
-        """No longer wanted."""
+        """Cancel the task."""
         self._workers.cancel(self.future)
 
-    def _send(self, job: Job | None) -> None:
-        self.future, self._generation = self._workers.submit(self._job.key, job, self._what, *self._arguments)
+    def _send(self, payload: RunPayload | None) -> None:
+        self.future, self._generation = self._workers.submit(self._payload.key, payload, self._method, *self._arguments)
 
 
-def _is_loss(error: BaseException) -> bool:
-    """Whether a worker was lost, rather than the errand gone wrong."""
-    killed = any(kind.__name__ == "KilledWorker" for kind in type(error).__mro__)  # Dask's, which need not be here
+def _is_worker_loss(error: BaseException) -> bool:
+    """Return whether an error means that a worker was lost, not that the task failed."""
+    # Dask's class is known by its name, because Dask need not be installed.
+    killed = any(kind.__name__ == "KilledWorker" for kind in type(error).__mro__)
     return killed or isinstance(error, BrokenExecutor | CancelledError)
 
 
 @contextlib.contextmanager
-def hired(executor: Any, timeout: float | None) -> Iterator[Workers | None]:
-    """The workers of an executor for as long as they are needed; None if there is none."""
+def open_workers(executor: Any, timeout: float | None) -> Iterator[Workers | None]:
+    """Yield the workers of an executor, or None without one, and close them at the end."""
     if executor is None:
         yield None
         return

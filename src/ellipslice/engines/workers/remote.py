@@ -1,4 +1,4 @@
-"""What a worker of an executor does for a run: updates of one chain, or one evaluation."""
+"""What a worker of an executor does: updates of one chain, or evaluations."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from ellipslice.priors import Prior
 from ellipslice.settings import jax_settings
 from ellipslice.undocumented.runtime import has_started
 
-KEPT = 4
-"""Jobs that a worker keeps: those of a run or two, and of what comes before."""
+MAX_PAYLOADS = 4
+"""Number of payloads that a worker keeps: of one or two runs, and of the pilot runs before them."""
 
-_kept: dict[str, Job] = {}
-_forked_beside_jax: list[bool] = []
+_payloads: dict[str, RunPayload] = {}
+_forked_after_jax: list[bool] = []
 
 if hasattr(os, "register_at_fork"):
-    # Where it cannot be told whether JAX had started, perhaps it had.
-    os.register_at_fork(after_in_child=lambda: _forked_beside_jax.append(has_started() is not False))
+    # `has_started` returns None if it is not known whether JAX has threads; they are then assumed.
+    os.register_at_fork(after_in_child=lambda: _forked_after_jax.append(has_started() is not False))
 
 
-class Job:
-    """A posterior, a move, and the engine to run them: what all errands of a run have in common.
+class RunPayload:
+    """What every task of a run shares: the posterior, the move and the engine.
 
-    It is sent to a worker once, and kept there.
+    It is pickled and sent to each worker once; tasks then refer to it by key.
     """
 
     def __init__(self, engine: Engine, move: Move):
@@ -46,15 +46,15 @@ class Job:
         self._read_only = engine.call.read_only if isinstance(engine, HostEngine) else False
 
     def evaluate(self, f: np.ndarray) -> tuple[float, float]:
-        """The log-likelihood of one centred flat vector, and the seconds it took."""
-        f = np.array(f)  # Dask's arrays cannot be written to, and some functions want to be able to
+        """Return the log-likelihood of one centred flat vector, and the seconds that it took."""
+        f = np.array(f)  # Dask's arrays are read-only, and some functions require one that can be written to
         f.flags.writeable = not self._read_only
         began = time.perf_counter()
         value = self._engine.evaluate(f)
         return value, time.perf_counter() - began
 
     def evaluate_all(self, points: np.ndarray) -> list[float]:
-        """The log-likelihoods of some centred flat vectors, one by one."""
+        """Return the log-likelihoods of centred flat vectors, evaluated one by one."""
         return [self.evaluate(f)[0] for f in points]
 
     def advance(
@@ -67,9 +67,10 @@ class Job:
         look_ahead: int | None,
         seconds: float,
     ) -> list[Piece]:
-        """Updates of one chain for about so many seconds, up to number `updates`, and one at least that is new.
+        """Return updates of one chain, made for about `seconds`: at least one that is new, and none after `updates`.
 
-        It has made `done`, and begins from a state and the number of updates that led there, which may be less.
+        The chain has made `done` updates. `begin` is the state from which it starts and the number of updates that led
+        there, which may be smaller.
         """
         end = time.perf_counter() + seconds
         (f, log_likelihood), made = begin
@@ -89,8 +90,8 @@ class Job:
     @cached_property
     def _engine(self) -> Engine:
         if _process() != self._origin:
-            use_cores(1)  # there are as many workers as there should be busy cores
-        if any(_forked_beside_jax) and (self._compiled or _draws_by_jax(self._posterior.prior)):
+            use_cores(1)  # the number of workers is the number of cores that should be busy
+        if any(_forked_after_jax) and (self._compiled or _prior_uses_jax(self._posterior.prior)):
             raise RuntimeError(
                 f"{'compiled chains' if self._compiled else 'draws from this prior'} cannot be made in workers that "
                 "were forked from a process in which JAX was at work: it would wait for threads that are not there. "
@@ -106,8 +107,8 @@ class Job:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine"}
 
-    def why_not_sent(self) -> str | None:
-        """Which part of it Python's pickle cannot send to another process, and what to do; None if it can."""
+    def pickling_problem(self) -> str | None:
+        """Return which part cannot be pickled, and what to do about it; None if all parts can."""
         likelihood: Posterior | Any = self._posterior.log_likelihood.callable
         parts = {"log-likelihood": likelihood, "prior": self._posterior.prior, "move": self.move}
         for name, part in parts.items():
@@ -124,44 +125,44 @@ class Job:
         return None
 
 
-def do(key: str, job: Job | None, what: str, *arguments: Any) -> tuple[Any] | None:
-    """Run an errand in a worker; None if the worker has not met the job, and it was not sent along."""
-    job = _kept.get(key, job)
-    if job is None:
+def run_task(key: str, payload: RunPayload | None, method: str, *arguments: Any) -> tuple[Any] | None:
+    """Run a method of a payload in a worker. Return its result in a tuple, or None if the worker lacks the payload."""
+    payload = _payloads.get(key, payload)
+    if payload is None:
         return None
-    _kept[key] = job
-    for old in list(_kept)[:-KEPT]:
-        _kept.pop(old, None)
+    _payloads[key] = payload
+    for old in list(_payloads)[:-MAX_PAYLOADS]:
+        _payloads.pop(old, None)
     with jax_settings():
         try:
-            return (getattr(job, what)(*arguments),)
+            return (getattr(payload, method)(*arguments),)
         except Exception as error:
             _check_portable(error)
             raise
 
 
-def forget(keys: Iterable[str]) -> None:
-    """Let go of jobs that are over, where workers are threads of this process."""
+def drop_payloads(keys: Iterable[str]) -> None:
+    """Drop the payloads of finished runs, where workers are threads of this process."""
     for key in keys:
-        _kept.pop(key, None)
+        _payloads.pop(key, None)
 
 
 def _check_portable(error: Exception) -> None:
-    """Put an exception that could not travel back into words: a process pool would break down over it."""
+    """Raise a `RuntimeError` with the same text if an exception cannot be pickled, which would break a process pool."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001
-        said = RuntimeError(f"{type(error).__name__}: {error}")
+        portable = RuntimeError(f"{type(error).__name__}: {error}")
         for note in getattr(error, "__notes__", []):
-            said.add_note(note)
-        raise said from None
+            portable.add_note(note)
+        raise portable from None
 
 
-def _draws_by_jax(prior: Prior) -> bool:
-    """Whether compiled code makes the draws from a prior, or from one of those it is made of."""
+def _prior_uses_jax(prior: Prior) -> bool:
+    """Return whether compiled code makes the draws of a prior, or of one of its parts."""
     parts = [part for value in vars(prior).values() for part in (value if isinstance(value, tuple | list) else [value])]
     own = type(prior).draw is Prior.draw and prior.traceable and not prior.by_numpy
-    return own or any(_draws_by_jax(part) for part in parts if isinstance(part, Prior))
+    return own or any(_prior_uses_jax(part) for part in parts if isinstance(part, Prior))
 
 
 def _process() -> tuple[str, int]:
