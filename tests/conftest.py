@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 
 import jax
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
+
+
+def pytest_configure(config):
+    """Let JAX keep what it compiles in a folder of this run: a program that another test needs too is compiled once.
+
+    Each process has a folder of its own, and those that tests start have none.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="ellipslice-compiled-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    jax.config.update("jax_compilation_cache_dir", folder.name)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    # A thread may read what another one has not yet written to the end, and compiles it then.
+    config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache entry:UserWarning")
 
 
 @pytest.fixture
