@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 
 import jax
 import pytest
@@ -12,25 +11,26 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
 
 
-def pytest_configure(config):
-    """Let JAX keep what it compiles in a folder of this run: a program that another test needs too is compiled once.
-
-    Each process has a folder of its own, and those that tests start have none.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="ellipslice-compiled-", ignore_cleanup_errors=True)
-    config.add_cleanup(folder.cleanup)
-    jax.config.update("jax_compilation_cache_dir", folder.name)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    # A thread may read what another one has not yet written to the end, and compiles it then.
-    config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache entry:UserWarning")
-
-
 @pytest.fixture
 def log_compiles():
     """JAX logs what it compiles, in the threads of the chains too."""
     jax.config.update("jax_log_compiles", True)
     yield
     jax.config.update("jax_log_compiles", False)
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """JAX keeps what it compiles in a folder: the same model made again, of other functions, is not compiled again."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")  # not the session: while Playwright runs, nothing else can start an event loop
