@@ -19,6 +19,15 @@ def log_compiles():
     jax.config.update("jax_log_compiles", False)
 
 
+@pytest.fixture
+def short_pilots(monkeypatch):
+    """Pilot runs of a fit with unknown parameters that say little: on the host they take nearly all of its time."""
+    from ellipslice.gp import mix
+
+    for name, value in (("WARMUP", 10), ("DRAWS", 10), ("ROUNDS", 1)):
+        monkeypatch.setattr(mix, name, value)
+
+
 @pytest.fixture(scope="module")
 def compiled_once(tmp_path_factory):
     """JAX keeps what it compiles in a folder: the same model made again, of other functions, is not compiled again."""

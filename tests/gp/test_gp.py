@@ -17,7 +17,7 @@ from tinygp import kernels
 from tinygp.kernels import quasisep
 
 import ellipslice as es
-from ellipslice.gp import CoxProcess, LatentGP, mix
+from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.gp.conditional import Conditional
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.structure import structured
@@ -190,9 +190,7 @@ def _scaled(scales):
 
 
 @pytest.mark.long
-def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host(monkeypatch):
-    monkeypatch.setattr(mix, "DRAWS", 20)  # of a pilot run: they take all the time
-
+def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host(short_pilots):
     def likelihood(y):
         return lambda f: float(stats.poisson.logpmf(y, np.exp(np.asarray(f))).sum())
 
