@@ -19,6 +19,29 @@ def log_compiles():
     jax.config.update("jax_log_compiles", False)
 
 
+@pytest.fixture
+def short_pilots(monkeypatch):
+    """Pilot runs of a fit with unknown parameters that say little: on the host they take nearly all of its time."""
+    from ellipslice.gp import mix
+
+    for name, value in (("WARMUP", 10), ("DRAWS", 10), ("ROUNDS", 1)):
+        monkeypatch.setattr(mix, name, value)
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """JAX keeps what it compiles in a folder: the same model made again, of other functions, is not compiled again."""
+    from jax.experimental.compilation_cache import compilation_cache
+
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
+    compilation_cache.reset_cache()
+
+
 @pytest.fixture(scope="module")  # not the session: while Playwright runs, nothing else can start an event loop
 def browser():
     """The system's Chromium, driven by Playwright."""

@@ -197,6 +197,11 @@ def is_slow(row: Row) -> bool:
     return row["engine"] == "host" and likelihood.traced and not likelihood.own_class
 
 
+def is_compiled(row: Row) -> bool:
+    """Whether a program is compiled for the row, which takes longer than everything else."""
+    return row["engine"] != "host" and LIKELIHOODS[row["likelihood"]].traced
+
+
 def on_device(row: Row) -> bool:
     """Whether the chains run together, in a program that is compiled for their number."""
     return row["engine"] == "batched" or row["precision"] == "single"
@@ -210,14 +215,17 @@ def plain_run(row: Row) -> Any:
     if on_device(row):
         own = {"chains": CHAINS[row["chains"]], "thin": int(row["thin"]), "look_ahead": look_ahead_of(row)}
         return es.sample(**settings(row, NUMBERS[row["chains"]]), **own, draws=DRAWS)
-    return es.sample(**settings(row, PLAIN_CHAINS), chains=PLAIN_CHAINS, draws=60 if is_slow(row) else DRAWS)
+    draws = DRAWS if is_compiled(row) else 60 if is_slow(row) else 120  # on the host each one takes its time
+    return es.sample(**settings(row, PLAIN_CHAINS), chains=PLAIN_CHAINS, draws=draws)
 
 
 def cost(row: Row) -> float:
     """What a row takes, about, as far as its options are known: for the generator, which prefers cheap rows."""
     if "likelihood" not in row or "engine" not in row:
         return 0.0
-    return 2.0 if is_slow(row) else {"host": 0.0, "batched": 3.0}.get(row["engine"], 1.0)
+    if row["engine"] == "batched" or row.get("precision") == "single":
+        return 4.0
+    return 2.0 if is_compiled(row) else float(is_slow(row))
 
 
 # --- what must be true ----------------------------------------------------------------------------------------------

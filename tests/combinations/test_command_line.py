@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
 from ellipslice.apps.cli import app
+from ellipslice.apps.fits import settings
 from ellipslice.apps.fits.folder import open_folder
 from statistical.monte_carlo import compare
 from stores import assert_same_stores
@@ -31,6 +32,8 @@ from stores import assert_same_stores
 pytest.importorskip("zarr")
 pytest.importorskip("pyarrow")
 mpl.use("Agg")
+
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 DRAWS, WARMUP, MORE = 150, 30, 170
 AMPLITUDE, LENGTHSCALE, NOISE, DISPERSION, MEAN = 0.8, 2.0, 0.6, 4.0, 0.3
@@ -281,6 +284,14 @@ def check_written(row: dict[str, str], out: Any, count: int, others: bool) -> No
             assert (given.to_numpy() == again.to_numpy()).all()
 
 
+def check_units(row: dict[str, str], out: Any) -> None:
+    """What is expected is in the units of the data: rates for one unit of exposure, shares of the trials."""
+    table = the_table().iloc[[0, 2, 3, 5]] if row["at"] != "none" else the_table()
+    seen = table[TARGETS.get(row["likelihood"], "count")]
+    seen = seen / {"none": 1.0, "exposure": table["hours"], "trials": table["tried"]}[row["column"]]
+    assert abs(pd.read_csv(out / "predictions.csv")["expected_mean"].mean() - seen.mean()) < seen.std() + 0.1
+
+
 def check_row(row: dict[str, str], folder: Any, *, known: bool = True) -> None:
     """A row runs and is right, together with the commands after it."""
     out = folder / "run"
@@ -302,6 +313,8 @@ def check_row(row: dict[str, str], folder: Any, *, known: bool = True) -> None:
     if known:
         expected, error = posterior_mean(row, out)
         compare(f, expected, f"posterior mean of {row}", error)
+        if not are_events(row["inputs"]):
+            check_units(row, out)
     if row["then"] == "look":
         assert json.loads(ellipslice("summary", out, "--json").stdout)["draws"] == f.shape[1]
         ellipslice("plot", out, "--what", "latent", "--out", folder / "latent.svg")
@@ -338,6 +351,7 @@ def test_a_combination_runs_and_is_right(tmp_path):
 def test_every_value_is_in_a_row():
     seen = {(option, value) for row in ROWS for option, value in row.items()}
     assert {(option, value) for option in OPTIONS for value in OPTIONS[option]} - seen == {("file", "missing")}
+    assert set(settings.LIKELIHOODS) == {*LIKELIHOODS, "logistic"}  # which is bernoulli by its other name
 
 
 @pytest.mark.long

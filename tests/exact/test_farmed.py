@@ -247,7 +247,7 @@ def test_evidence_says_when_workers_are_of_no_use(log_likelihood, options, messa
 
 @pytest.mark.long
 @pytest.mark.parametrize("unknown", [False, True])
-def test_a_gaussian_process_by_workers_is_the_same_to_the_bit(unknown, tmp_path):
+def test_a_gaussian_process_by_workers_is_the_same_to_the_bit(unknown, tmp_path, short_pilots):
     pytest.importorskip("tinygp")
     from numpyro.distributions import LogNormal
     from tinygp.kernels import quasisep

@@ -37,7 +37,11 @@ def amplitude_and_scale(amplitude, scale):
 
 
 PRIORS = {"amplitude": dist.LogNormal(0.0, 1.0), "scale": dist.LogNormal(0.0, 1.0)}
-UNKNOWN = LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS)  # one for several: compiled once
+UNKNOWN = LatentGP(
+    amplitude_and_scale, NegativeBinomial, mean=lambda level: level,
+    parameters=PRIORS | {"dispersion": dist.LogNormal(1.0, 0.5), "level": dist.Normal(0.0, 1.0)},
+)  # fmt: skip
+"""One model for several tests: compiled once."""
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +140,8 @@ def test_a_known_kernel_gives_the_draws_of_sample():
 
 
 @pytest.mark.long
-def test_unknown_parameters_are_named_in_the_result():
-    model = LatentGP(
-        amplitude_and_scale, NegativeBinomial, mean=lambda level: level,
-        parameters=PRIORS | {"dispersion": dist.LogNormal(1.0, 0.5), "level": dist.Normal(0.0, 1.0)},
-    )  # fmt: skip
-    fit = model.fit(X, Y, **SHORT)
+def test_unknown_parameters_are_named_in_the_result(unknown_fit):
+    fit = unknown_fit
     posterior = fit.tree.posterior
     assert set(posterior.data_vars) == {"amplitude", "scale", "dispersion", "level", "f"}
     assert posterior.f.dims == ("chain", "draw", "point")
@@ -190,7 +190,7 @@ def _scaled(scales):
 
 
 @pytest.mark.long
-def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host():
+def test_a_black_box_and_a_scikit_learn_kernel_run_on_the_host(short_pilots):
     def likelihood(y):
         return lambda f: float(stats.poisson.logpmf(y, np.exp(np.asarray(f))).sum())
 

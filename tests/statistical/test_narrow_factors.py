@@ -70,7 +70,7 @@ def exact(x, y):
     return weights @ np.stack(functions(*np.concatenate(points).T), 1) / weights.sum()
 
 
-def sampled(model, ways, turns, pivots, draws=4000, chains=4, warmup=300, engine=None):
+def sampled(model, ways, turns, pivots, draws=2000, chains=4, warmup=200, engine=None):
     joint = model.joint
     joint.look(X)
     gaussian = Around(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
@@ -97,7 +97,7 @@ def check(x):
 def widths_used(model, x):
     """How many columns each of some points took."""
     widths = []
-    for u in x[:, ::100, :2].reshape(-1, 2):
+    for u in x[:, ::50, :2].reshape(-1, 2):
         model.joint.with_factors(u, X, SPREAD, lambda lower, mean: widths.append(lower.shape[-1]))
     return widths
 
@@ -114,7 +114,7 @@ def test_the_posterior_is_the_same(way):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_kernels_that_jax_cannot_trace():
-    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 500, 2, 100, engine="host")
+    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 250, 2, 50, engine="host")
     check(x)
 
 

@@ -15,7 +15,7 @@ from ellipslice.settings import jax_settings
 from ellipslice.testing.gradients import check_with_gradients
 from ellipslice.testing.laws import close, law
 from ellipslice.testing.reversible import check_reversible
-from ellipslice.testing.search import check_curve, check_level, noise_of_an_update
+from ellipslice.testing.search import check_curve, check_level, noise_of_an_update, noise_of_updates
 from ellipslice.testing.stationary import NOISES, KnownPosterior
 
 
@@ -107,10 +107,12 @@ def _check_keeps(move: Move, noise: float, seed: int, count: int) -> None:
     prepared = move.prepare(known.prior)
     target = HostTarget(lambda f: float(known.log_likelihood(f)), prepared)
     end = np.empty((count, 2))
-    for i, f in enumerate(known.draw(rng, count)):
+    begin = known.draw(rng, count)
+    noises = noise_of_updates(move, known.prior, rng, 2 * count, prepared)
+    for i, f in enumerate(begin):
         state = State(f, target.log_likelihood(f))
         for _ in range(2):
-            state, _ = move.step(noise_of_an_update(move, known.prior, rng, prepared), state, target)
+            state, _ = move.step(next(noises), state, target)
         end[i] = state.f
     known.check(move, end)
 
