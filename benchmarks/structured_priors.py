@@ -26,11 +26,11 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Poisson
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.noise import block_length
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
 
 ROUNDS = 5
 

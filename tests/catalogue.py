@@ -16,6 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from tinygp.kernels import quasisep
 
+from ellipslice.approximations.gaussian import WhiteGaussian
+from ellipslice.approximations.sites import Sites
 from ellipslice.moves import (
     AuxiliaryEllipse,
     ConstrainedSlice,
@@ -45,8 +47,6 @@ from ellipslice.priors import (
     Stationary,
     Sum,
 )
-from ellipslice.references.gaussian import WhiteGaussian
-from ellipslice.references.sites import Sites
 
 # --- priors ---------------------------------------------------------------------------------------------------------
 

@@ -22,10 +22,10 @@ def log_compiles():
 @pytest.fixture
 def short_pilots(monkeypatch):
     """Pilot runs of a fit with unknown parameters that say little: on the host they take nearly all of its time."""
-    from ellipslice.gp import mix
+    from ellipslice.parameters import choose_way
 
     for name, value in (("WARMUP", 10), ("DRAWS", 10), ("ROUNDS", 1)):
-        monkeypatch.setattr(mix, name, value)
+        monkeypatch.setattr(choose_way, name, value)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ find settings for moves that have some; priors are here, and the rest in `es.lik
 """
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
+from ellipslice.approximations import approximate_evidence
 from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.machine import version as _version
@@ -29,7 +30,6 @@ from ellipslice.priors import (
     Sum,
     TruncatedGaussian,
 )
-from ellipslice.references import approximate_evidence
 from ellipslice.sampling import Until, join, resume, sample
 from ellipslice.tuning import tune_controls, tune_hamiltonian, tune_step
 

@@ -15,7 +15,7 @@ from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.likelihoods.linear import times
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
-from ellipslice.priors.carried import Carried
+from ellipslice.priors.parts.augmented import Carried
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 

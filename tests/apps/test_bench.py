@@ -26,10 +26,10 @@ from ellipslice.apps.bench.run import _caption, _time, hold_against
 from ellipslice.apps.cli import app
 from ellipslice.apps.paper import PROBLEMS, problem
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
-from ellipslice.settings import jax_settings
 
 EVALUATIONS_SPREAD = 3.8
 """Of one update of R01 by its own function, from 200 means over 200 updates each, so with their correlation."""

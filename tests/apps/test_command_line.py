@@ -197,7 +197,7 @@ def test_every_kernel_of_two_inputs(kernel, table):
         "matern52": (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
         "squared-exponential": np.exp(-(r**2) / 2),
     }
-    with es.settings.jax_settings():
+    with es.jax_settings.jax_settings():
         covariance = np.asarray(problem._kernel(points, points))
     np.testing.assert_allclose(covariance, 4 * shapes[kernel], rtol=1e-5, atol=1e-6)
 
@@ -377,7 +377,7 @@ def test_a_fit_is_not_written_over(run, table):
 
 
 def test_a_full_disk_is_a_fault_and_says_how_to_go_on(table, tmp_path, monkeypatch):
-    from ellipslice.sampling import columns
+    from ellipslice.store import columns
 
     def full(self, *args):
         raise OSError(28, "No space left on device")

@@ -21,7 +21,7 @@ import ellipslice as es
 from combinations.pairs import Refusal, Row, refusals_of
 from combinations.problems import LIKELIHOODS, MOVES, PRIORS, SIZE, PriorCase, answer, quantities
 from combinations.refusals import REFUSALS
-from ellipslice.sampling.session import Session
+from ellipslice.sampling.drive import Session
 
 RARE_MOVES = ["NUTS", "Local by k-means"]
 """In a few rows only: NUTS takes long to compile, and k-means is another way to choose the blocks of `Local`."""
@@ -264,7 +264,7 @@ def check(row: Row, folder: Path) -> str:
 @contextmanager
 def short_pilots() -> Iterator[None]:
     """Make the pilot runs of a reference short. Four values need no more, and a wrong reference gives right draws."""
-    module: Any = import_module("ellipslice.references.pilot")
+    module: Any = import_module("ellipslice.approximations.pilot")
     before = module.UPDATES, module.ROUNDS
     module.UPDATES, module.ROUNDS = 200, 2
     try:

@@ -20,9 +20,9 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from catalogue import blocks, constrained, differences, grid_covariance
+from ellipslice.approximations.sites import Sites
 from ellipslice.likelihoods.base import Likelihood
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.references.sites import Sites
 
 SIZE = 4
 X = np.array([0.0, 0.4, 1.0, 1.5])

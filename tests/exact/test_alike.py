@@ -8,8 +8,8 @@ import scipy.sparse
 
 import ellipslice as es
 from catalogue import PRIORS
-from ellipslice.sampling import serial
-from ellipslice.sampling.alike import alike
+from ellipslice.store import serial
+from ellipslice.store.approximately_equal import alike
 
 X = np.linspace(0.0, 1.0, 6)
 K = np.exp(-np.abs(X[:, None] - X))

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import constrained_arcs as arcs_module
 from ellipslice.moves.constrained import AlongArcs
 from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, excluded
-from ellipslice.settings import jax_settings
 from ellipslice.testing import check_reversible
 
 GRID = 20_000

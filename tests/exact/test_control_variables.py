@@ -13,6 +13,7 @@ from tinygp import kernels
 import ellipslice as es
 from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR, SMOOTH, TIMES
 from ellipslice.engines.host.engine import HostTarget
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ControlVariables, State
 from ellipslice.moves.control_conditionals import Conditionals
@@ -20,7 +21,6 @@ from ellipslice.moves.control_inputs import ControlInputs, VarianceLeft
 from ellipslice.moves.control_variables import ControlDraws, sweep
 from ellipslice.noise import UpdateNoise
 from ellipslice.pytree import HostOnly, set_fields
-from ellipslice.settings import jax_settings
 from ellipslice.testing.search import noise_of_an_update
 from judged import PRIOR, log_likelihood
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.batched import BatchedEngine
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.engines.host.engine import HostEngine
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
 
 GENERATOR = np.random.default_rng(0)
 SIZE = 300  # blocks of 512 updates
@@ -119,7 +119,7 @@ def test_any_move_begins_anywhere(engine, move):
 @pytest.mark.long_cases("True")
 @pytest.mark.parametrize("double", [True, False])
 def test_chains_together_go_on_from_the_start_of_a_block(double, monkeypatch):
-    monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)
+    monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     posterior = Posterior(PRIOR, LIKELIHOODS["traced"])
     with jax_settings():
         engine = BatchedEngine(posterior, double=double)

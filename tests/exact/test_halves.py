@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ellipslice.apps.paper import problem
-from ellipslice.engines.device_draws import HalvesProduct
-from ellipslice.engines.device_normals import WHOLE_SD, whole_normals
-from ellipslice.engines.halves import _round, in_halves
+from ellipslice.engines.device.float16_factor import _round, in_halves
+from ellipslice.engines.device.normals import WHOLE_SD, whole_normals
+from ellipslice.engines.device.prior_draws import HalvesProduct
+from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Dense
-from ellipslice.settings import jax_settings
 
 ROWS = np.asarray(Dense(problem("USPS").covariance).rows)
 

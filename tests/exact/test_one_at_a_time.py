@@ -13,13 +13,13 @@ import ellipslice as es
 from catalogue import CORRELATED, PRIORS, ROUGH, SEEDS, SINGULAR
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine, HostTarget
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import CoordinateSlice, Gibbs, State, one_at_a_time
 from ellipslice.moves.line import PriorOnLine
 from ellipslice.moves.one_at_a_time import CoordinateMove, ParabolaAlongAxis
 from ellipslice.noise import block_length, draw_block
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
 from ellipslice.testing.search import noise_of_an_update
 from judged import DATA, PRIOR, log_likelihood, log_posterior
 

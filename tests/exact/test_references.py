@@ -11,21 +11,21 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import ellipslice as es
-import ellipslice.references.pilot as pilot_module
+import ellipslice.approximations.pilot as pilot_module
+from ellipslice.approximations import accepted, fit_reference
+from ellipslice.approximations.expectation_propagation import propagate
+from ellipslice.approximations.fit import read_terms
+from ellipslice.approximations.gaussian import WhiteGaussian
+from ellipslice.approximations.laplace import laplace
+from ellipslice.approximations.sites import Sites, as_rows
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostTarget
+from ellipslice.jax_settings import on_cpu
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
 from ellipslice.moves import Recentred, State
 from ellipslice.noise import UpdateNoise, block_length, draw_block
 from ellipslice.posterior import Posterior
-from ellipslice.references import accepted, fit_reference
-from ellipslice.references.fit import read_terms
-from ellipslice.references.gaussian import WhiteGaussian
-from ellipslice.references.laplace import laplace
-from ellipslice.references.propagation import propagate
-from ellipslice.references.sites import Sites, as_rows
-from ellipslice.settings import on_cpu
 
 RNG = np.random.default_rng(3)
 SIGMA = np.cov(RNG.standard_normal((4, 9))) + 0.2 * np.eye(4)

@@ -10,7 +10,7 @@ import pytest
 
 import ellipslice as es
 from catalogue import MOVES, PRIORS
-from ellipslice.sampling.serial import read, write
+from ellipslice.store.serial import read, write
 
 
 def there_and_back(written):

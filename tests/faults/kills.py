@@ -27,7 +27,7 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice.engines.workers import engine as workers_engine
-from ellipslice.sampling import store
+from ellipslice.store import store
 from stores import assert_same_stores
 
 TARGET = np.linspace(-1.0, 1.0, 40)

@@ -30,8 +30,8 @@ import ellipslice as es
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.folder import open_folder
 from ellipslice.gp import LatentGP
-from ellipslice.sampling.journal import sealed
-from ellipslice.sampling.reading import open_tree
+from ellipslice.store.journal import sealed
+from ellipslice.store.read import open_tree
 from stores import contents
 
 pytest.importorskip("zarr")

@@ -33,7 +33,7 @@ def kill(name: str, path: str) -> None:
     """Begin a run with a store, and end this process in the middle of it."""
     from ellipslice.engines.compiled import block, chain
     from ellipslice.engines.host import engine as host
-    from ellipslice.sampling import columns, store
+    from ellipslice.store import columns, store
 
     store.EVERY, store.SHARE, columns.BYTES = 0.0, 1e9, 400
     host.TURN_SECONDS = chain.TURN_SECONDS = 1e-9  # few updates at a time, and a commit after each time

@@ -9,7 +9,7 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice import noise
-from ellipslice.engines import device_noise
+from ellipslice.engines.device import noise as device_noise
 from ellipslice.engines.host.search import group_size
 
 PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round

@@ -15,9 +15,9 @@ from tinygp import kernels
 
 import ellipslice as es
 from ellipslice.gp import CoxProcess, LatentGP
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.parameters import Parameters
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit
+from ellipslice.parameters.parameters import Parameters
+from ellipslice.parameters.point_likelihood import PointLikelihood
 
 X = np.linspace(0.0, 2.0, 6)
 Y = np.array([2.0, 3.0, 1.0, 0.0, 1.0, 4.0])

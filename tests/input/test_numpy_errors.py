@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.gp.near import find_sites, near
+from ellipslice.gp.sklearn.laplace import find_sites, near
 from ellipslice.likelihoods import (
     Binomial,
     Gaussian,

@@ -18,7 +18,7 @@ import ellipslice as es
 from catalogue import CORRELATED, SINGULAR
 from ellipslice.interop import update as update_module
 from ellipslice.interop.blackjax import build_kernel, elliptical_slice, init
-from ellipslice.interop.versions import OLDEST, require
+from ellipslice.interop.shared import OLDEST, require
 from pages import cells
 from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior

@@ -11,18 +11,18 @@ import pytest
 import scipy.stats
 
 import ellipslice as es
-from ellipslice.engines import batched
-from ellipslice.engines.barrier_free import Wanted, barrier_free_block
-from ellipslice.engines.device_draws import source_of
-from ellipslice.engines.device_noise import chain_keys, draw_noise, first_angles
-from ellipslice.engines.device_normals import WHOLE_SD, normals, turned, whole_normals
-from ellipslice.engines.elementwise import NotElementwise, elementwise, padded_size
-from ellipslice.engines.fused import fused_angles, fused_block
-from ellipslice.engines.site_program import KERNEL
+from ellipslice.engines.device import engine as batched
+from ellipslice.engines.device.kernel import fused_angles, fused_block
+from ellipslice.engines.device.loop import Wanted, barrier_free_block
+from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
+from ellipslice.engines.device.normals import WHOLE_SD, normals, turned, whole_normals
+from ellipslice.engines.device.prior_draws import source_of
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.moves.search import search
 from ellipslice.noise import threefry, uniform
-from ellipslice.settings import jax_settings
+from ellipslice.programs.site_program import KERNEL
+from ellipslice.programs.site_sums import NotElementwise, elementwise, padded_size
 
 SIZE, CHAINS, LENGTH = 140, 3, 24  # more than one piece of the kernel, and not a whole number of them
 X = np.random.default_rng(0).uniform(size=(SIZE, 2))

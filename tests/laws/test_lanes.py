@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.elementwise import elementwise
-from ellipslice.engines.lanes import MOST, InLanes, in_lanes
-from ellipslice.engines.site_program import KERNEL
-from ellipslice.settings import jax_settings
+from ellipslice.jax_settings import jax_settings
+from ellipslice.programs.site_program import KERNEL
+from ellipslice.programs.site_sums import elementwise
+from ellipslice.programs.vector_sums import MOST, InLanes, in_lanes
 
 Y = np.random.default_rng(0).integers(0, 4, 9000) * 1.0
 SIGNS = np.where(Y > 1, 1.0, -1.0)

@@ -8,11 +8,11 @@ from dataclasses import fields
 import pytest
 
 import ellipslice as es
-from ellipslice import likelihoods, moves, priors, references
+from ellipslice import approximations, likelihoods, moves, priors
 from ellipslice.apps.fits.settings import ALIASES, KERNELS, LIKELIHOODS, Asked
 from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.moves import Info, State
-from ellipslice.sampling.serial import known_classes, stored_name
+from ellipslice.store.serial import known_classes, stored_name
 
 FOLDERS = (priors, likelihoods, moves)
 
@@ -38,7 +38,7 @@ def test_names_in_stores():
         *("RandomWalk", "Recentred", "Sites", "SliceAlongAxis", "SparsePrecision", "Stack", "Stationary", "Sum"),
         *("TruncatedGaussian", "WhiteGaussian", "_AtValues"),
     ]
-    parts = (*priors.STORED_PARTS, *moves.STORED_PARTS, *references.REGISTERED)
+    parts = (*priors.STORED_PARTS, *moves.STORED_PARTS, *approximations.REGISTERED)
     members = (*priors.REGISTERED, *moves.REGISTERED, *parts)
     assert len({stored_name(cls) for cls in members}) == len(members)
 

@@ -45,7 +45,7 @@ es.Markov(kernels.quasisep.Matern32(1.0), x)
 """,
     "sklearn": """
 import numpy as np
-from ellipslice.gp.estimators import EllipticalGPClassifier
+from ellipslice.gp.sklearn.estimators import EllipticalGPClassifier
 x = np.linspace(-1, 1, 20)[:, None]
 fitted = EllipticalGPClassifier(random_state=1).fit(x, x[:, 0] > 0)
 assert fitted.predict([[0.9]])[0]
@@ -137,7 +137,7 @@ import ellipslice as es
 es.sample(lambda f: 0.0, es.Diagonal(np.ones(3)), store="run.zarr")
 """,
     "gp": "import ellipslice as es\nes.Markov(None, [1.0, 2.0])",
-    "sklearn": "import ellipslice.gp.estimators",
+    "sklearn": "import ellipslice.gp.sklearn.estimators",
     "blackjax": "import ellipslice.interop.blackjax",
     "numpyro": "import ellipslice.interop.numpyro",
     "pymc": "import ellipslice.interop.pymc",

@@ -8,7 +8,7 @@ import pytest
 
 from catalogue import CORRELATED, SEEDS, SINGULAR
 from ellipslice.priors import Dense, Diagonal, Prior
-from ellipslice.priors.conditional import Regression, outside
+from ellipslice.priors.parts.conditional import Regression, outside
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.testing import check_prior
 

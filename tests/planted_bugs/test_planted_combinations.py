@@ -13,10 +13,10 @@ from combinations.combined import DEFAULTS, check
 from combinations.refusals import REFUSALS
 from ellipslice.moves import EllipticalSlice, Local
 from ellipslice.moves import local as local_module
+from ellipslice.sampling.drive import Session
 from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.record import Record
-from ellipslice.sampling.session import Session
-from ellipslice.sampling.store import Store
+from ellipslice.sampling.sinks import Record
+from ellipslice.store.store import Store
 
 sample_module = sys.modules["ellipslice.sampling.sample"]  # the package has a function of this name
 ROW = DEFAULTS | {"likelihood": "python float"}

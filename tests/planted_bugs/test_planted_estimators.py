@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ellipslice.gp import ensemble
-from ellipslice.gp.near import Near
+from ellipslice.gp.sklearn import ensemble
+from ellipslice.gp.sklearn.laplace import Near
 from statistical.test_estimators import SEEN, check_places
 
 pytestmark = pytest.mark.statistical

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.marginal import annealing, movers
+from ellipslice.marginal import annealing
+from ellipslice.marginal import particles as movers
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
 
 evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function

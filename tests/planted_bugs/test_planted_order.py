@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ellipslice import noise
-from ellipslice.engines import device_noise
+from ellipslice.engines.device import noise as device_noise
 from ellipslice.moves import Cycle
 from ellipslice.noise import FIRST, Uniforms, UpdateNoise
 from golden.check import check_noise, check_run

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.sampling import columns, opening, record, session, store
-from ellipslice.sampling.reading import open_tree
+from ellipslice.sampling import drive, sinks
+from ellipslice.store import columns, store, verify
+from ellipslice.store.read import open_tree
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -39,14 +40,14 @@ def test_without_a_mistake(tmp_path):
 
 
 def begins_at_the_wrong_update(monkeypatch):
-    before = session.Session.go
+    before = drive.Session.go
 
     def go(self, progress):
         own = self.record
         own.checkpoints = [one._replace(updates=max(0, one.updates - 1)) for one in own.checkpoints]
         return before(self, progress)
 
-    monkeypatch.setattr(session.Session, "go", go)
+    monkeypatch.setattr(drive.Session, "go", go)
 
 
 def begins_at_another_state(monkeypatch):
@@ -63,13 +64,13 @@ def leaves_what_was_not_committed(monkeypatch):
 
 
 def counts_an_update_twice(monkeypatch):
-    before = record.Record.__init__
+    before = sinks.Record.__init__
 
     def begin(self, keep, starts, complete, warmup, thin):
         starts = [one._replace(counts=one.counts.plus([0, 0, 0, 0, 0, int(one.updates > 0)])) for one in starts]
         before(self, keep, starts, complete, warmup, thin)
 
-    monkeypatch.setattr(record.Record, "__init__", begin)
+    monkeypatch.setattr(sinks.Record, "__init__", begin)
 
 
 def writes_draws_again(monkeypatch):
@@ -129,11 +130,11 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
 
 
 def does_not_look_at_labels(monkeypatch):
-    monkeypatch.setattr(opening, "_check_labels", lambda store: None)
+    monkeypatch.setattr(verify, "_check_labels", lambda store: None)
 
 
 def does_not_look_at_draws(monkeypatch):
-    monkeypatch.setattr(opening, "_check_draws", lambda store: None)
+    monkeypatch.setattr(verify, "_check_draws", lambda store: None)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def test_a_chunk_that_is_gone_would_be_read_all_the_same(plant, chunk, tmp_path,
     es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
     (path / chunk).unlink()
     with pytest.raises(ValueError, match=r"missing|damaged"):
-        opening.check_draws(path)
+        verify.check_draws(path)
     plant(monkeypatch)
-    opening.check_draws(path)
+    verify.check_draws(path)
     group, name = chunk.split("/")[:2]
     assert not np.nan_to_num(open_tree(path)[group][name].values).any()  # zeros, or NaN

@@ -13,10 +13,10 @@ import numpyro.distributions as dist
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp.joint import JointPrior
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sites import Sites, StandIns
-from ellipslice.gp.sweep import WAYS, Around, Sweep, Tuned
+from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.point_likelihood import PointLikelihood
+from ellipslice.parameters.sites import Sites, StandIns
+from ellipslice.parameters.sweep import WAYS, Around, Sweep, Tuned
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 

@@ -38,10 +38,10 @@ MODEL = """
 EIGHT_DEVICES = """
     import re
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
-    from ellipslice.engines import batched
+    from ellipslice.engines.device import engine as batched
     from ellipslice.engines.compiled import CompiledEngine, search
     from ellipslice.posterior import Posterior
-    from ellipslice.settings import on_cpu
+    from ellipslice.jax_settings import on_cpu
 
     assert jax.local_device_count() == 8
     used = []

@@ -17,10 +17,10 @@ import pytest
 import ellipslice as es
 from catalogue_likelihoods import CATALOGUE
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.tracing import TracedLikelihood, compilable, look, over_axes
+from ellipslice.jax_settings import jax_settings
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
-from ellipslice.settings import jax_settings
+from ellipslice.programs.traced import TracedLikelihood, compilable, look, over_axes
 from ellipslice.undocumented import jaxprs, matrices
 from ellipslice.undocumented.operations import COMPILED, ONE_FUNCTION
 
@@ -267,11 +267,11 @@ def test_what_xla_compiles_itself_is_batched(function):
 
 
 def test_an_operation_that_nobody_knows_is_run_one_by_one_and_leaves_a_core(monkeypatch):
-    monkeypatch.setattr("ellipslice.engines.tracing.cores", lambda: 4)
+    monkeypatch.setattr("ellipslice.programs.traced.cores", lambda: 4)
     everything = jaxprs.operations(compiled(lambda f: jnp.exp(f).sum() + jnp.cos(f).sum()).program.jaxpr)
     for name in ("exp", "cos"):
         monkeypatch.setattr(matrices, "COMPILED", COMPILED - {name})
-        monkeypatch.setattr("ellipslice.engines.tracing.COMPILED", COMPILED - {name})
+        monkeypatch.setattr("ellipslice.programs.traced.COMPILED", COMPILED - {name})
         assert name in everything
         own = [es.likelihoods.Poisson([0.0, 1.0, 2.0])] if name == "exp" else []
         for function in (lambda f: jnp.exp(f).sum() + jnp.cos(f).sum(), *own):

@@ -9,10 +9,10 @@ import pytest
 from tinygp.kernels import quasisep
 
 import ellipslice as es
-from ellipslice.engines.batched import BatchedEngine
+from ellipslice.engines.device.engine import BatchedEngine
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Linear, Poisson, StudentT
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
 
 X = np.linspace(0, 1, 5)
 COVARIANCE = np.exp(-np.abs(X[:, None] - X) / 0.4)

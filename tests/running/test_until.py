@@ -67,16 +67,16 @@ def test_the_budget_of_seconds():
 
 
 def test_a_run_that_outgrows_memory_keeps_what_it_has(monkeypatch):
-    from ellipslice.sampling import record
+    from ellipslice.sampling import sinks
 
-    before = record.check_memory
+    before = sinks.check_memory
 
     def little(shape, columns):
         if shape[1] > 250:
             raise MemoryError
         before(shape, columns)
 
-    monkeypatch.setattr(record, "check_memory", little)
+    monkeypatch.setattr(sinks, "check_memory", little)
     with pytest.warns(UserWarning, match="there is no memory for more after 200 draws"):
         tree = run(Until(effective_size=100_000), chains=2)
     assert tree.attrs["stopped_by"] == "memory"

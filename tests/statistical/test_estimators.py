@@ -9,10 +9,10 @@ from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessR
 from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 import ellipslice as es
-from ellipslice.gp import ensemble
-from ellipslice.gp.near import find_mode, find_sites, near
+from ellipslice.gp.sklearn import ensemble
+from ellipslice.gp.sklearn.laplace import find_mode, find_sites, near
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit, StudentT
-from ellipslice.priors.kernels import covariance_matrix
+from ellipslice.priors.parts.kernels import covariance_matrix
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical

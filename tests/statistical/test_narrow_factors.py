@@ -12,14 +12,14 @@ from sklearn.gaussian_process.kernels import RBF
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp import pivots as pivots_module
 from ellipslice.gp.conditional import Conditional
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.joint import JointPrior
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.pivots import Pivots, find_pivots
-from ellipslice.gp.sites import Sites, StandIns
-from ellipslice.gp.sweep import Around, Sweep, Tuned
+from ellipslice.parameters import pivots as pivots_module
+from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.pivots import Pivots, find_pivots
+from ellipslice.parameters.point_likelihood import PointLikelihood
+from ellipslice.parameters.sites import Sites, StandIns
+from ellipslice.parameters.sweep import Around, Sweep, Tuned
 from statistical.monte_carlo import SEED, compare
 
 X = np.linspace(0.0, 2.0, 14)
@@ -121,7 +121,7 @@ def test_kernels_that_jax_cannot_trace():
 @pytest.mark.long
 @pytest.mark.statistical
 def test_too_few_columns_would_be_seen(monkeypatch):
-    monkeypatch.setattr("ellipslice.gp.triangular.NEGLIGIBLE", math.inf)
+    monkeypatch.setattr("ellipslice.parameters.factor.NEGLIGIBLE", math.inf)
     x = sampled(tinygp_model(), ("sites",), ((0, 0), (0, 1)), ordered([0, 13, 7], 3))  # compiled anew
     with pytest.raises(AssertionError):
         check(x)

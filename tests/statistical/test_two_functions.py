@@ -12,8 +12,8 @@ from scipy import stats
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.several import several
+from ellipslice.parameters.point_likelihood import PointLikelihood
+from ellipslice.parameters.variational_sites import several
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical

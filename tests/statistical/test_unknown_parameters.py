@@ -14,13 +14,13 @@ from scipy import stats
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp import given, sweep
-from ellipslice.gp.joint import JointPrior
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.sites import Sites, StandIns
-from ellipslice.gp.sweep import Around, Sweep, Tuned
-from ellipslice.gp.triangular import inner_root
-from ellipslice.settings import on_cpu
+from ellipslice.jax_settings import on_cpu
+from ellipslice.parameters import conditioned_noise, sweep
+from ellipslice.parameters.factor import inner_root
+from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.point_likelihood import PointLikelihood
+from ellipslice.parameters.sites import Sites, StandIns
+from ellipslice.parameters.sweep import Around, Sweep, Tuned
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -199,17 +199,17 @@ def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
 
 
 def without_evidence(monkeypatch):
-    init = given.Given.__init__
+    init = conditioned_noise.Given.__init__
 
     def planted(self, *arguments):
         init(self, *arguments)
         self.log_evidence = 0.0
 
-    monkeypatch.setattr(given.Given, "__init__", planted)
+    monkeypatch.setattr(conditioned_noise.Given, "__init__", planted)
 
 
 def without_determinant(monkeypatch):
-    for module in (given, sweep):
+    for module in (conditioned_noise, sweep):
         monkeypatch.setattr(module, "log_determinant", lambda lower: 0.0)
 
 
@@ -218,7 +218,7 @@ def without_prior_over_gaussian(monkeypatch):
 
 
 def noise_for_variance(monkeypatch):
-    monkeypatch.setattr(given, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
+    monkeypatch.setattr(conditioned_noise, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
 
 
 def without_ratio_of_sites(monkeypatch):

@@ -15,8 +15,9 @@ import pytest
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp import CoxProcess, LatentGP, mix
+from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import NegativeBinomial, Poisson
+from ellipslice.parameters import choose_way
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -65,7 +66,7 @@ def test_unknown_parameters_are_in_the_store_by_name(made):
 
 def test_resumed_without_pilot_runs_it_is_the_same_to_the_bit(made, monkeypatch):
     folder, whole = made
-    monkeypatch.setattr(mix, "choose", None)
+    monkeypatch.setattr(choose_way, "choose", None)
     again = MODEL.resume(folder / "part.zarr", X, Y, draws=20, progress=False)
     assert_same_stores(folder / "part.zarr", folder / "whole.zarr")
     assert again.moves == whole.moves
@@ -78,7 +79,7 @@ import numpyro.distributions as dist
 from tinygp import kernels
 from ellipslice.gp import LatentGP
 from ellipslice.likelihoods import Poisson
-from ellipslice.sampling.serial import write
+from ellipslice.store.serial import write
 
 priors = {"scale": dist.LogNormal(0.3, 0.7), "amplitude": dist.HalfNormal(2.0), "level": dist.Normal(1.0, 3.0)}
 kernel = lambda scale, amplitude: amplitude**2 * kernels.ExpSquared(scale)
@@ -131,7 +132,7 @@ def test_an_edited_move_is_refused(made, tmp_path):
     """The numbers of the move are read from the store: those that do not fit are no reason to crash."""
     import shutil
 
-    from ellipslice.sampling.journal import sealed, unseal
+    from ellipslice.store.journal import sealed, unseal
 
     shutil.copytree(made[0] / "whole.zarr", tmp_path / "run.zarr")
     path = tmp_path / "run.zarr/.ellipslice/setup"
@@ -180,7 +181,7 @@ def test_known_parameters_on_a_machine_that_rounds_otherwise(reference, tmp_path
 
 
 def test_a_path_that_is_taken_is_noticed_before_pilot_runs(made, monkeypatch):
-    monkeypatch.setattr(mix, "choose", None)
+    monkeypatch.setattr(choose_way, "choose", None)
     with pytest.raises(FileExistsError, match="holds a run already"):
         unknown().fit(X, Y, **SHORT, store=made[0] / "whole.zarr")
     with pytest.raises(ValueError, match="draws must be at least 1"):

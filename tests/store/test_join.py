@@ -10,7 +10,7 @@ import scipy.sparse
 import xarray
 
 import ellipslice as es
-from ellipslice.sampling.fingerprint import differing, fingerprint
+from ellipslice.store.fingerprint import differing, fingerprint
 
 X = np.linspace(0, 1, 5)
 K = np.exp(-abs(X[:, None] - X) / 0.4)

@@ -19,8 +19,9 @@ import pytest
 import xarray
 
 import ellipslice as es
-from ellipslice.sampling import columns, record, store
-from ellipslice.sampling.journal import Lock, sealed, unseal
+from ellipslice.sampling import sinks
+from ellipslice.store import columns, store
+from ellipslice.store.journal import Lock, sealed, unseal
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -102,7 +103,7 @@ def test_a_store_holds_what_memory_holds(name, tmp_path):
 @pytest.mark.long_cases("together")
 @pytest.mark.parametrize("name", ["host", "thinned", "compiled", "together", "reference", "truncated"])
 def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)
+    monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     log_likelihood, prior, options = RUNS[name]
     make(tmp_path / "whole.zarr", log_likelihood, prior, **options)
     make(tmp_path / "parts.zarr", log_likelihood, prior, **{**options, "draws": 1})
@@ -113,7 +114,7 @@ def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
 
 
 def test_a_store_made_before_the_total_was_renamed(tmp_path, monkeypatch):
-    before = {name.removeprefix("total_"): dtype for name, dtype in record.STATISTICS.items()}
+    before = {name.removeprefix("total_"): dtype for name, dtype in sinks.STATISTICS.items()}
     with monkeypatch.context() as older:
         older.setattr("ellipslice.sampling.result.STATISTICS", before)
         made = make(tmp_path / "run.zarr", draws=20)
@@ -221,7 +222,7 @@ def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkey
     monkeypatch.setattr(
         "ellipslice.engines.host.engine.TURN_SECONDS", 1e-9
     )  # an update of each chain, and a look at the clock
-    monkeypatch.setattr("ellipslice.engines.batched.block_length", lambda numbers: 16)
+    monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     monkeypatch.setattr(columns, "BYTES", 300)
     monkeypatch.setattr(store, "EVERY", 0.0)
     monkeypatch.setattr(store, "SHARE", 1e9)
@@ -430,7 +431,7 @@ def test_a_warning_made_an_error_comes_after_the_end(tmp_path):
 
 @pytest.mark.long
 def test_the_lock_of_a_dead_process_is_free(tmp_path):
-    code = "import sys, os, signal; from pathlib import Path; from ellipslice.sampling.journal import Lock\n"
+    code = "import sys, os, signal; from pathlib import Path; from ellipslice.store.journal import Lock\n"
     code += "lock = Lock(Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=False, timeout=120)
     assert (tmp_path / "lock").read_text().startswith("process")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines import elementwise, tracing
+from ellipslice.approximations.fit import read_terms
 from ellipslice.engines.compiled import scouts
-from ellipslice.engines.site_program import Elementwise
+from ellipslice.jax_settings import on_cpu
 from ellipslice.posterior import Posterior
-from ellipslice.references.fit import read_terms
-from ellipslice.settings import on_cpu
+from ellipslice.programs import site_sums, traced
+from ellipslice.programs.site_program import Elementwise
 from ellipslice.undocumented import jaxprs, xla_loop
 
 PRIOR = es.Dense(np.exp(-np.abs(np.subtract.outer(np.arange(8.0), np.arange(8.0)))))
@@ -55,7 +55,7 @@ def test_versions_that_are_not_known_are_said_and_only_by_runs_that_would_gain(m
 
 
 BROKEN = {
-    "reading a sum": (elementwise._Reader, "read", "reading programs: a log-likelihood could not be read as a sum"),
+    "reading a sum": (site_sums._Reader, "read", "reading programs: a log-likelihood could not be read as a sum"),
     "running a sum": (Elementwise, "parts", "sums in lanes: a log-likelihood could not be read"),
     "names": (jaxprs, "called_name", "reading programs: a log-likelihood could not be read as a sum"),
     "taking apart": (jaxprs, "has_hidden_data", "reading programs: a log-likelihood could not be taken apart"),
@@ -88,7 +88,7 @@ def test_without_derivatives_there_are_no_planes_and_the_chain_is_the_same(monke
 def test_a_reference_says_why_it_cannot_read_a_sum(monkeypatch):
     with on_cpu():
         assert not isinstance(read_terms(Posterior(PRIOR, own)), str)
-        monkeypatch.setattr(elementwise._Reader, "read", raises)
+        monkeypatch.setattr(site_sums._Reader, "read", raises)
         assert "could not be read (RuntimeError: a release to come)" in str(read_terms(Posterior(PRIOR, own)))
 
 
@@ -105,10 +105,10 @@ def test_an_error_of_the_users_stays_the_users():
 def test_where_nothing_is_known_one_thread_evaluates_one_by_one(monkeypatch):
     monkeypatch.setattr(jaxprs, "core", lambda: "it is gone")
     with on_cpu():
-        likelihood = tracing.compilable(Posterior(PRIOR, own).log_likelihood, 8)
-        assert isinstance(likelihood, tracing.UnreadLikelihood)
+        likelihood = traced.compilable(Posterior(PRIOR, own).log_likelihood, 8)
+        assert isinstance(likelihood, traced.UnreadLikelihood)
         for one in (likelihood, es.likelihoods.Poisson(Y)):
-            assert tracing.look(one, 8).operations is None
-            assert tracing.look(one, 8).threads == 1
-        values = tracing.over_many(likelihood)(jnp.asarray([Y, 0 * Y]))
+            assert traced.look(one, 8).operations is None
+            assert traced.look(one, 8).threads == 1
+        values = traced.over_many(likelihood)(jnp.asarray([Y, 0 * Y]))
         np.testing.assert_allclose(values, [own(Y), own(0 * Y)])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.settings import jax_settings, on_cpu
+from ellipslice.jax_settings import jax_settings, on_cpu
 from ellipslice.undocumented import ITEMS, blas, degraded, jaxprs, operations, registry, runtime, xla_loop
 
 

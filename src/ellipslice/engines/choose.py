@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from ellipslice.engines.base import Engine
-from ellipslice.engines.batched import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.engines.device.engine import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers

@@ -7,7 +7,7 @@ from ellipslice.gp.fit import Fit
 from ellipslice.gp.model import LatentGP
 
 if TYPE_CHECKING:
-    from ellipslice.gp.estimators import EllipticalGPClassifier, EllipticalGPRegressor
+    from ellipslice.gp.sklearn.estimators import EllipticalGPClassifier, EllipticalGPRegressor
 
 __all__ = ["CoxProcess", "EllipticalGPClassifier", "EllipticalGPRegressor", "Fit", "LatentGP"]
 
@@ -15,7 +15,7 @@ __all__ = ["CoxProcess", "EllipticalGPClassifier", "EllipticalGPRegressor", "Fit
 def __getattr__(name: str) -> Any:
     """The estimators, which need scikit-learn, when they are asked for."""
     if name in ("EllipticalGPClassifier", "EllipticalGPRegressor"):
-        from ellipslice.gp import estimators
+        from ellipslice.gp.sklearn import estimators
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

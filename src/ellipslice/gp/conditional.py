@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.gp.calling import Called
-from ellipslice.gp.pivots import find_pivots
 from ellipslice.gp.structure import LIMIT
-from ellipslice.gp.triangular import ROUNDING
-from ellipslice.priors.kernels import comes_from, functions
-from ellipslice.settings import on_cpu
+from ellipslice.jax_settings import on_cpu
+from ellipslice.parameters.factor import ROUNDING
+from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.pivots import find_pivots
+from ellipslice.priors.parts.kernels import comes_from, functions
 
 if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP

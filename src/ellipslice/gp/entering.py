@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ellipslice.gp.calling import Called
+from ellipslice.parameters.named_arguments import Called
 
 Enters = dict[str, list[str]]
 """For each hyperparameter the places that it enters: {"scale": ["kernel"], "sigma": ["likelihood"]}."""

@@ -12,8 +12,8 @@ import numpy as np
 from ellipslice.gp.conditional import Conditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import said_before
-from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import comes_from
+from ellipslice.priors.parts.features import as_inputs
+from ellipslice.priors.parts.kernels import comes_from
 
 if TYPE_CHECKING:
     import xarray

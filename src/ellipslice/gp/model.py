@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ellipslice.checks import as_path, whole_number
-from ellipslice.gp import mix
-from ellipslice.gp.calling import Called, called_kernel
 from ellipslice.gp.entering import (
     LIKELIHOOD,
     Enters,
@@ -26,20 +24,22 @@ from ellipslice.gp.entering import (
     enters,
 )  # fmt: skip
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.joint import Joint, JointPrior
-from ellipslice.gp.likelihood import PointLikelihood
-from ellipslice.gp.parameters import Parameters
 from ellipslice.gp.structure import LIMIT, of_latents, structured
-from ellipslice.gp.sweep import WAYS, Sweep
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import said_before
-from ellipslice.priors.features import as_inputs
+from ellipslice.parameters import choose_way
+from ellipslice.parameters.joint import Joint, JointPrior
+from ellipslice.parameters.named_arguments import Called, called_kernel
+from ellipslice.parameters.parameters import Parameters
+from ellipslice.parameters.point_likelihood import PointLikelihood
+from ellipslice.parameters.sweep import WAYS, Sweep
+from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume, sample
 from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
-from ellipslice.sampling.opening import check_draws
-from ellipslice.sampling.reading import open_tree
-from ellipslice.sampling.setup import stored_parts
-from ellipslice.sampling.store import check_free
+from ellipslice.store.read import open_tree
+from ellipslice.store.store import check_free
+from ellipslice.store.stored_run import stored_parts
+from ellipslice.store.verify import check_draws
 
 if TYPE_CHECKING:
     import xarray
@@ -225,7 +225,7 @@ class LatentGP:
             numbers = chain_numbers(chains)  # a mistake there should not wait for pilot runs
             how_many(draws, until)
             own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
-            chosen = mix.choose(
+            chosen = choose_way.choose(
                 problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
                 ways=ways, latent=latent_updates, seed=own, engine=engine, executor=executor, timeout=timeout,
             )  # fmt: skip

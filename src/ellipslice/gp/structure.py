@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
-from ellipslice.priors.kernels import comes_from, covariance_matrix, inputs_for, is_markov
+from ellipslice.priors.parts.kernels import comes_from, covariance_matrix, inputs_for, is_markov
 
 DENSE = 1000
 """Up to so many values a dense factor is quicker than anything else."""

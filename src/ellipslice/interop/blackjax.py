@@ -11,8 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
+from ellipslice.interop.shared import require
 from ellipslice.interop.update import update
-from ellipslice.interop.versions import require
 from ellipslice.moves import Info
 from ellipslice.priors import Dense, Diagonal, Prior
 from ellipslice.priors.base import is_single, unpack

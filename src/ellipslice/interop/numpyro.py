@@ -12,8 +12,8 @@ from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
 from ellipslice.checks import whole_number
+from ellipslice.interop.shared import require
 from ellipslice.interop.update import update
-from ellipslice.interop.versions import require
 from ellipslice.moves import Info
 
 require("numpyro")

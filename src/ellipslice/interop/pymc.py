@@ -10,7 +10,7 @@ import numpy as np
 from ellipslice.checks import whole_number
 from ellipslice.interop.blocks import in_turn
 from ellipslice.interop.pymc_prior import PRIORS, Gaussian, why_not
-from ellipslice.interop.versions import require
+from ellipslice.interop.shared import require
 from ellipslice.moves import EllipticalSlice as _Move
 from ellipslice.moves import Info, State
 from ellipslice.moves.search import search

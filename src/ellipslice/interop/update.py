@@ -11,9 +11,9 @@ import numpy as np
 
 from ellipslice.engines.compiled.scouts import NoScout
 from ellipslice.engines.compiled.search import search
-from ellipslice.engines.tracing import Program, TracedLikelihood, look
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
+from ellipslice.programs.traced import Program, TracedLikelihood, look
 from ellipslice.undocumented import jaxprs, matrices, xla_loop
 
 _MOVE = EllipticalSlice()

@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from ellipslice.approximations import fit_reference
+from ellipslice.approximations.fit import read_terms
+from ellipslice.approximations.sites import Sites, has_rows
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers, open_workers
+from ellipslice.jax_settings import jax_settings, on_cpu
 from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
-from ellipslice.marginal.movers import GROUP, Mover, Particles
+from ellipslice.marginal.particles import GROUP, Mover, Particles
 from ellipslice.marginal.result import Evidence, agreement, mean_of, warn_of_trouble, weighted_mean
 from ellipslice.marginal.target import Target, around_prior, around_reference
 from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import generator, start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.references import fit_reference
-from ellipslice.references.fit import read_terms
-from ellipslice.references.sites import Sites, has_rows
 from ellipslice.sampling.arguments import check_timeout
+from ellipslice.sampling.likelihood_checks import warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.start import first_draw
-from ellipslice.sampling.suspicions import warn_if_prior_inside, warn_if_random
-from ellipslice.settings import jax_settings, on_cpu
 
 CORRELATION = 0.1
 """Of log-likelihoods before and after the updates at one power: the pilot run goes on until it is no larger."""

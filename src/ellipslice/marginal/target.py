@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from ellipslice.approximations.sites import Sites, as_rows, log_normalizer
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.device_draws import can_draw, source_of
+from ellipslice.engines.device.prior_draws import can_draw, source_of
 from ellipslice.engines.host.engine import HostEngine
-from ellipslice.engines.tracing import compilable
 from ellipslice.engines.workers.engine import WorkersEngine
-from ellipslice.marginal.movers import DeviceMover, HostMover, Mover
+from ellipslice.jax_settings import jax_settings
+from ellipslice.marginal.particles import DeviceMover, HostMover, Mover
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Prior
+from ellipslice.programs.traced import compilable
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.references.sites import Sites, as_rows, log_normalizer
-from ellipslice.settings import jax_settings
 
 DOUBLE = np.dtype(np.float64)
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ellipslice.moves.arithmetic import where
-from ellipslice.moves.reach import Reach
+from ellipslice.moves.local_reach import Reach
 from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.moves.control_inputs import NUGGET
-from ellipslice.priors.conditional import as_block
-from ellipslice.priors.kernels import covariance_function, covariance_matrix
+from ellipslice.priors.parts.conditional import as_block
+from ellipslice.priors.parts.kernels import covariance_function, covariance_matrix
 from ellipslice.pytree import HostOnly, pytree, set_fields
 
 

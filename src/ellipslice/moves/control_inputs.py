@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ellipslice.priors.features import as_inputs
-from ellipslice.priors.kernels import covariance_function, variance_function
-from ellipslice.settings import jax_settings
+from ellipslice.jax_settings import jax_settings
+from ellipslice.priors.parts.features import as_inputs
+from ellipslice.priors.parts.kernels import covariance_function, variance_function
 
 NUGGET = 1e-7
 """Of the kernel's variance: independent noise that control variables have, so that inputs may come close."""

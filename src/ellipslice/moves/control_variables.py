@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves.arithmetic import fold, put, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.control_conditionals import AtInputs, AtValues, Conditionals
@@ -14,10 +15,9 @@ from ellipslice.moves.control_inputs import ControlInputs
 from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
-from ellipslice.priors.carried import Carried
-from ellipslice.priors.conditional import as_block
-from ellipslice.priors.features import as_inputs
-from ellipslice.settings import jax_settings
+from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.conditional import as_block
+from ellipslice.priors.parts.features import as_inputs
 
 LIMIT = 5_000
 """Most values of a prior, whose covariance with the control variables becomes a dense matrix."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ellipslice.moves.base import Info, Move, State, Target
-from ellipslice.moves.reach import Moved, Reach, check_reach
+from ellipslice.moves.local_reach import Moved, Reach, check_reach
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.pytree import pytree, set_fields, static

@@ -14,12 +14,12 @@ import jax
 import numpy as np
 
 from ellipslice.checks import number
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves.arithmetic import rounded
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.search import Path
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
-from ellipslice.settings import jax_settings
 
 
 class LineDraws(NamedTuple):

@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.checks import whole_number
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import local_blocks as choices
 from ellipslice.moves.arithmetic import pick, put, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalSlice
 from ellipslice.moves.local_groups import Block, BlockGroup, PreparedBlock, PreparedPartition, draw_blocks, find_places
-from ellipslice.moves.reach import Moved, Reach, check_reach
+from ellipslice.moves.local_reach import Moved, Reach, check_reach
 from ellipslice.noise import NoiseSpec, UpdateNoise, take
 from ellipslice.priors import Prior
-from ellipslice.priors.carried import Carried
-from ellipslice.priors.conditional import Conditional
-from ellipslice.settings import jax_settings
+from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.conditional import Conditional
 
 DEFAULT = EllipticalSlice()
 

@@ -14,7 +14,7 @@ import numpy as np
 from ellipslice.checks import as_numbers
 from ellipslice.priors import Prior
 from ellipslice.priors.base import Layout
-from ellipslice.priors.conditional import as_block
+from ellipslice.priors.parts.conditional import as_block
 
 Partition = list[np.ndarray]
 """Blocks of indices into the flat vector that do not overlap."""

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ellipslice.noise import NoiseSpec, aligned_empty
-from ellipslice.priors.conditional import Conditional
+from ellipslice.priors.parts.conditional import Conditional
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 

@@ -18,7 +18,7 @@ from ellipslice.priors import Prior
 
 
 class Reference(Protocol):
-    """A Gaussian Q near the posterior, as `references` fits it."""
+    """A Gaussian Q near the posterior, as `approximations` fits it."""
 
     elementwise: ClassVar[bool]
     """Whether `RelativeReference.along` takes sums over values, and no products of matrices."""

@@ -8,10 +8,10 @@ from ellipslice.priors.base import Prior
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.diagonal import Diagonal
 from ellipslice.priors.from_draws import FromDraws
-from ellipslice.priors.intrinsic import Constraints
 from ellipslice.priors.kronecker import Kronecker
 from ellipslice.priors.low_rank import LowRank
 from ellipslice.priors.markov import Markov
+from ellipslice.priors.parts.constraints import Constraints
 from ellipslice.priors.sparse_precision import SparsePrecision
 from ellipslice.priors.stack import Stack
 from ellipslice.priors.stationary import Stationary

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.checks import whole_number
-from ellipslice.priors.null_space import DENSE_LIMIT, null_space_of_factor, rounding
-from ellipslice.settings import jax_settings
+from ellipslice.jax_settings import jax_settings
+from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 
 if TYPE_CHECKING:
-    from ellipslice.priors.conditional import Conditional
+    from ellipslice.priors.parts.conditional import Conditional
 
 ABILITIES = ("whiten", "log_density", "condition")
 """What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""

@@ -14,8 +14,8 @@ from scipy.linalg import lapack, qr
 
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.conditional import Conditional, Regression, as_block, outside
-from ellipslice.priors.null_space import null_space_of_factor, rounding
+from ellipslice.priors.parts.conditional import Conditional, Regression, as_block, outside
+from ellipslice.priors.parts.null_space import null_space_of_factor, rounding
 from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields, static
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.conditional import Conditional, Regression, as_block
+from ellipslice.priors.parts.conditional import Conditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import as_mean
+from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.kronecker_condition import Axis, ThroughAxes, as_axis, can_be_axis, each_axis
+from ellipslice.priors.parts.conditional import Conditional, as_block
 from ellipslice.priors.stack import Stack
 from ellipslice.priors.through_precision import check_small
 from ellipslice.pytree import pytree, set_fields, static
-from ellipslice.settings import jax_settings
 
 
 @pytree

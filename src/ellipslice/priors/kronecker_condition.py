@@ -10,12 +10,12 @@ import jax
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import Prior
-from ellipslice.priors.conditional import Conditional, without
 from ellipslice.priors.dense import Dense
+from ellipslice.priors.parts.conditional import Conditional, without
 from ellipslice.priors.through_precision import BLOCK_LIMIT, inverse_factor
 from ellipslice.pytree import pytree, set_fields
-from ellipslice.settings import jax_settings
 
 Axis = Any
 """The precision of a factor: a matrix, or for a long axis the prior itself, through whose `whiten` it multiplies."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.conditional import Conditional, as_block
 from ellipslice.priors.dense import as_factor, regress, unsuspected
-from ellipslice.priors.features import fourier_factor, inducing_factor
+from ellipslice.priors.parts.conditional import Conditional, as_block
+from ellipslice.priors.parts.features import fourier_factor, inducing_factor
 from ellipslice.pytree import pytree, set_fields, static
 
 

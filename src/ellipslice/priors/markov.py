@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.checks import as_mean, as_numbers
+from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import Prior, log_normal
-from ellipslice.priors.conditional import Conditional, as_block
-from ellipslice.priors.kernels import comes_from
-from ellipslice.priors.markov_condition import condition
-from ellipslice.priors.null_space import DENSE_LIMIT, null_space_of_factor, rounding
+from ellipslice.priors.parts.conditional import Conditional, as_block
+from ellipslice.priors.parts.kernels import comes_from
+from ellipslice.priors.parts.markov_conditional import condition
+from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 from ellipslice.pytree import pytree, set_fields, static
-from ellipslice.settings import jax_settings
 
 if TYPE_CHECKING:
     from tinygp.kernels.quasisep import Quasisep
@@ -105,7 +105,7 @@ class Markov(Prior):
         Markov(3 values, state of 1)
         """
         _import_tinygp()
-        from ellipslice.priors.walk import Walk
+        from ellipslice.priors.parts.random_walk_kernel import Walk
 
         for name, value, least in (("scale", scale, "positive"), ("start", start, "not negative")):
             number = as_numbers(value, name)

@@ -10,11 +10,11 @@ from jax.core import Tracer
 
 from ellipslice.checks import as_mean
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.conditional import Conditional, as_block, outside
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.intrinsic import Constraints, as_constraints, find_null_space, pin, solve_constraints
-from ellipslice.priors.precisions import as_precision, autoregression, matern, not_definite, random_walk
-from ellipslice.priors.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
+from ellipslice.priors.parts.conditional import Conditional, as_block, outside
+from ellipslice.priors.parts.constraints import Constraints, as_constraints, find_null_space, pin, solve_constraints
+from ellipslice.priors.parts.precisions import as_precision, autoregression, matern, not_definite, random_walk
+from ellipslice.priors.parts.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
 from ellipslice.priors.through_precision import check_small, inverse_factor
 from ellipslice.pytree import pytree, set_fields, static
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.priors.base import Layout, Prior
-from ellipslice.priors.conditional import Conditional, Regression, as_block
+from ellipslice.priors.parts.conditional import Conditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 

@@ -12,7 +12,7 @@ from scipy.fft import next_fast_len, rfftn
 
 from ellipslice.checks import as_grid, as_mean, as_numbers
 from ellipslice.priors.base import Prior
-from ellipslice.priors.kernels import lag_function
+from ellipslice.priors.parts.kernels import lag_function
 from ellipslice.pytree import pytree, set_fields, static
 
 

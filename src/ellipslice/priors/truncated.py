@@ -11,8 +11,8 @@ import scipy.sparse
 
 from ellipslice.checks import as_numbers, check_real
 from ellipslice.priors.base import Layout, Prior, is_single
-from ellipslice.priors.carried import Carried
-from ellipslice.priors.feasible import interior_point
+from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.feasible_point import interior_point
 
 DRAWS = 64
 """Draws by which the spread of the constraints' products is judged."""

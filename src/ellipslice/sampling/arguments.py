@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import is_number, whole_number
-from ellipslice.engines.devices import share_of_process
+from ellipslice.engines.device.sharding import share_of_process
 from ellipslice.sampling.until import Until
 
 DRAWS = 1000

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.checks import as_path
-from ellipslice.sampling.fingerprint import differing
-from ellipslice.sampling.reading import open_tree
+from ellipslice.store.fingerprint import differing
+from ellipslice.store.read import open_tree
 
 if TYPE_CHECKING:
     import xarray

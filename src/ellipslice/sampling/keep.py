@@ -8,8 +8,8 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from ellipslice.engines.tracing import over_axes
 from ellipslice.posterior import CentredLikelihood
+from ellipslice.programs.traced import over_axes
 
 Kept = dict[str, np.ndarray]
 

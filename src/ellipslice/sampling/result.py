@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.record import STATISTICS
+from ellipslice.sampling.sinks import STATISTICS
 
 if TYPE_CHECKING:
     import xarray

@@ -17,18 +17,18 @@ from ellipslice.checks import as_path, warn, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers.pool import Workers, open_workers
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout, how_many
+from ellipslice.sampling.drive import Session
 from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.opening import open_store, refused_if_edited
-from ellipslice.sampling.record import Record
 from ellipslice.sampling.sample import make_posterior
-from ellipslice.sampling.session import Session
-from ellipslice.sampling.setup import Setup, read_setup
-from ellipslice.sampling.store import Store
+from ellipslice.sampling.sinks import Record
 from ellipslice.sampling.until import Judge, Until, check_goals
-from ellipslice.settings import jax_settings
+from ellipslice.store.store import Store
+from ellipslice.store.stored_run import Setup, read_setup
+from ellipslice.store.verify import open_store, refused_if_edited
 
 if TYPE_CHECKING:
     import xarray

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
+from ellipslice.approximations import accepted, fit_reference
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers.pool import Workers, open_workers
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, State
@@ -26,20 +28,18 @@ from ellipslice.moves.search import Path
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.references import accepted, fit_reference
 from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
-from ellipslice.sampling.fingerprint import fingerprint
+from ellipslice.sampling.drive import Session
 from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.record import Checkpoint, Memory, Record
+from ellipslice.sampling.likelihood_checks import check_concave, warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.result import check_names, empty_tree
-from ellipslice.sampling.serial import write
-from ellipslice.sampling.session import Session
-from ellipslice.sampling.setup import Setup
+from ellipslice.sampling.sinks import Checkpoint, Memory, Record
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
-from ellipslice.sampling.store import check_free, create
-from ellipslice.sampling.suspicions import check_concave, warn_if_prior_inside, warn_if_random
 from ellipslice.sampling.until import Judge, Until, check_goals
-from ellipslice.settings import jax_settings
+from ellipslice.store.fingerprint import fingerprint
+from ellipslice.store.serial import write
+from ellipslice.store.store import check_free, create
+from ellipslice.store.stored_run import Setup
 from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:

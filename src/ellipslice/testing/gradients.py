@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.compiled.search import CompiledTarget
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Info, Move, State
 from ellipslice.noise import UpdateNoise, draw_block
 from ellipslice.priors import Diagonal, Prior
-from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law
 from ellipslice.testing.stationary import NOISES, KnownPosterior, gaussian
 

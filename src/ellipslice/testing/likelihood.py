@@ -10,10 +10,10 @@ import numpy as np
 
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.call import Call
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
-from ellipslice.settings import jax_settings
 from ellipslice.testing.laws import close, law
 
 

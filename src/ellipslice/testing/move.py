@@ -8,10 +8,10 @@ import numpy as np
 
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine, HostTarget
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move, Search, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal
-from ellipslice.settings import jax_settings
 from ellipslice.testing.gradients import check_with_gradients
 from ellipslice.testing.laws import close, law
 from ellipslice.testing.reversible import check_reversible

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Prior
 from ellipslice.priors.base import ABILITIES
-from ellipslice.settings import jax_settings
 from ellipslice.testing.abilities import check_abilities
 from ellipslice.testing.laws import close, law, likely
 

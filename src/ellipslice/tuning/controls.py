@@ -15,7 +15,7 @@ from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.engines.threads import blas_beside, cores
-from ellipslice.engines.tracing import compilable
+from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import ControlVariables, EllipticalSlice, State
 from ellipslice.moves.control_conditionals import Conditionals
 from ellipslice.moves.control_inputs import ControlInputs
@@ -23,7 +23,7 @@ from ellipslice.moves.control_variables import ControlDraws, sweep
 from ellipslice.noise import UpdateNoise, draw_block, generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
-from ellipslice.settings import on_cpu
+from ellipslice.programs.traced import compilable
 
 BURN_IN, COUNTED = 100, 200
 """Sweeps of a round of adaptation."""

@@ -11,13 +11,13 @@ import numpy as np
 
 from ellipslice.checks import whole_number
 from ellipslice.engines.choose import choose_engine
-from ellipslice.engines.tracing import compilable
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Hamiltonian
 from ellipslice.noise import generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
+from ellipslice.programs.traced import compilable
 from ellipslice.sampling.start import first_draw
-from ellipslice.settings import jax_settings
 
 
 class TunedHamiltonian(NamedTuple):

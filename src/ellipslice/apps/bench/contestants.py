@@ -13,9 +13,9 @@ import numpy as np
 from ellipslice import Dense, Prior, sample
 from ellipslice.apps.paper import Problem
 from ellipslice.engines.threads import blas_beside
+from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
 from ellipslice.noise import block_length
-from ellipslice.settings import jax_settings
 
 
 class Timing(NamedTuple):

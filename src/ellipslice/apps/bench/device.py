@@ -13,12 +13,12 @@ import numpy as np
 from ellipslice import Dense
 from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
 from ellipslice.apps.paper import Problem
-from ellipslice.engines.batched import BatchedEngine, FusedEngine, block_length
-from ellipslice.engines.device_draws import Source
-from ellipslice.engines.device_noise import chain_keys, update_keys
+from ellipslice.engines.device.engine import BatchedEngine, FusedEngine, block_length
+from ellipslice.engines.device.noise import chain_keys, update_keys
+from ellipslice.engines.device.prior_draws import Source
+from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
-from ellipslice.settings import jax_settings
 
 SCAN = 64
 """BlackJAX's updates in one compiled call."""

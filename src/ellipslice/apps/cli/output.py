@@ -106,7 +106,7 @@ def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = N
 def write_picture(folder: Any, found: Any, quiet: bool) -> list[Path]:
     """Write the file picture.png, where it can be made; return its path in a list."""
     from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit
-    from ellipslice.sampling.journal import replace
+    from ellipslice.store.journal import replace
 
     if len(folder.asked.inputs) > MOST_INPUTS:
         return []

@@ -31,9 +31,9 @@ from ellipslice.apps.fits.priors import Data
 from ellipslice.apps.fits.settings import FORMAT, Asked, read_asked
 from ellipslice.apps.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit
-from ellipslice.sampling.journal import replace
-from ellipslice.sampling.store import check_free
 from ellipslice.sampling.until import Until
+from ellipslice.store.journal import replace
+from ellipslice.store.store import check_free
 
 PACKAGES = ("ellipslice", "jax", "numpy", "scipy", "tinygp", "numpyro", "xarray", "zarr")
 

@@ -10,7 +10,7 @@ import pandas as pd
 from ellipslice.apps.fits.folder import RunFolder, inputs_at
 from ellipslice.apps.fits.table import Table
 from ellipslice.gp import Fit
-from ellipslice.sampling.journal import replace
+from ellipslice.store.journal import replace
 
 LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 

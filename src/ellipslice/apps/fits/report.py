@@ -12,7 +12,7 @@ from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit, traces
 from ellipslice.apps.fits.priors import DEVIATION
 from ellipslice.apps.fits.summary import judgement, short, summarise
 from ellipslice.gp import Fit
-from ellipslice.sampling.journal import replace
+from ellipslice.store.journal import replace
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1b1f24; background: #fff; max-width: 60rem; margin: 2rem auto;

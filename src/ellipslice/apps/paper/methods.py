@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice import Dense, tune_controls, tune_hamiltonian
+from ellipslice.approximations import fit_reference
 from ellipslice.apps.paper.problems import PROBLEMS, Problem, problem
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, LineSlice, Move, NealMetropolis, Recentred
 from ellipslice.posterior import Posterior
-from ellipslice.references import fit_reference
 from ellipslice.sampling.start import prior_starts
 
 METHODS = ("elliptical", "line", "neal", "control")

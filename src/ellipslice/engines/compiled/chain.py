@@ -11,9 +11,9 @@ from typing import NamedTuple
 from ellipslice.engines.base import Piece
 from ellipslice.engines.compiled.block import BlockRunner, ChainState, Trace
 from ellipslice.engines.threads import blas_beside, cores
+from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
-from ellipslice.settings import on_cpu
 
 TURN_SECONDS = 0.025
 """Work of a core before draws are handed over: they are stored while the next turn runs."""

@@ -15,14 +15,14 @@ from ellipslice.engines.compiled.block import BlockRunner
 from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
 from ellipslice.engines.compiled.search import evaluate, evaluate_together
-from ellipslice.engines.devices import on_a_cpu, on_one_device
-from ellipslice.engines.lanes import ITEM as LANES
-from ellipslice.engines.lanes import in_lanes
-from ellipslice.engines.tracing import Look, compilable, identity, look
+from ellipslice.engines.device.sharding import on_a_cpu, on_one_device
+from ellipslice.jax_settings import on_cpu
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import block_length
-from ellipslice.settings import on_cpu
+from ellipslice.programs.traced import Look, compilable, identity, look
+from ellipslice.programs.vector_sums import ITEM as LANES
+from ellipslice.programs.vector_sums import in_lanes
 from ellipslice.undocumented.registry import first_line, note
 from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
 

@@ -23,9 +23,9 @@ from ellipslice.engines.compiled.tangent_planes import (
     upper_bound,
     value_and_derivatives,
 )
-from ellipslice.engines.tracing import over_many
 from ellipslice.moves import State
 from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.programs.traced import over_many
 
 MAX_PLANES = 6
 """Planes remembered during a search; if there are more, the last is replaced."""

@@ -11,10 +11,10 @@ from jax import lax
 
 from ellipslice.engines.compiled.curve import Curve, LoopCounters, judged
 from ellipslice.engines.compiled.scouts import NoScout, Scout
-from ellipslice.engines.tracing import over_many
 from ellipslice.moves import Info, Path, State
 from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.noise import Noise
+from ellipslice.programs.traced import over_many
 
 
 class Found(NamedTuple):

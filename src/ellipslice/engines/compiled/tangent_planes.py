@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ellipslice.engines.lanes import dot, largest
+from ellipslice.programs.vector_sums import dot, largest
 
 ROUNDING = 1e-11
 """An angle is skipped only if its bound is below the slice level by more than this, relative to the numbers in it."""

@@ -1,0 +1,1 @@
+"""Chains together on a device, a GPU above all: in plain XLA, or in one kernel."""

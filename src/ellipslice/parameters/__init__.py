@@ -1,0 +1,1 @@
+"""Unknown parameters and latent values together: their joint prior, and the move for both."""

@@ -1,0 +1,1 @@
+"""What priors are made of: conditionals, precisions, kernels, constraints."""
