@@ -142,7 +142,7 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
     assert sum(len(piece.f) for piece in pieces) == 8 * 20
     for piece in pieces:
         assert piece.f.base is None or piece.f.base.nbytes <= 2 * piece.f.nbytes
-    assert not any(chain._noise for chain in run._chains)
+    assert not any(chain._noise._current for chain in run._chains)
 
 
 def test_a_timing_is_about_as_long_as_asked_for():

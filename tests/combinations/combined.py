@@ -48,6 +48,7 @@ TOTAL = "total_log_likelihood"
 """The name of the total log-likelihood in `sample_stats`."""
 
 WARMUP, DRAWS, FEW = 30, 250, 25
+HOST_DRAWS = 120  # on the host each one takes its time
 """Of the plain run, which is compared with the answer; and the draws of the row's run, where no goal says how many."""
 
 CHAINS = {"two": 2, "one": 1, "5 and 3": [5, 3]}
@@ -215,7 +216,7 @@ def plain_run(row: Row) -> Any:
     if on_device(row):
         own = {"chains": CHAINS[row["chains"]], "thin": int(row["thin"]), "look_ahead": look_ahead_of(row)}
         return es.sample(**settings(row, NUMBERS[row["chains"]]), **own, draws=DRAWS)
-    draws = DRAWS if is_compiled(row) else 60 if is_slow(row) else 120  # on the host each one takes its time
+    draws = DRAWS if is_compiled(row) else 60 if is_slow(row) else HOST_DRAWS
     return es.sample(**settings(row, PLAIN_CHAINS), chains=PLAIN_CHAINS, draws=draws)
 
 

@@ -101,7 +101,7 @@ def test_far_bounds_leave_the_chain_of_elliptical_slices():
     for _ in range(200):
         drawn = noise(prior, rng)
         state, info = ours.step(drawn, state, target)
-        other, other_info = plain.step(drawn._replace(nu=drawn.nu[:, :2]), other, beside)
+        other, other_info = plain.step(drawn._replace(drawn=drawn.nu[:, :2]), other, beside)
         np.testing.assert_array_equal(state.f[:2], other.f)
         assert info == other_info
 
