@@ -24,7 +24,6 @@ from ellipslice.sampling import sinks
 from ellipslice.undocumented import memory
 
 VARIANTS = ("all parts", "pages not fetched together", "pages as NumPy asks for them", "nothing kept")
-CASES = {"R01, 1 chain": 1, "R01, 4 chains": 4}
 DRAWS, REPEATS = 40_000, 5
 
 
@@ -62,6 +61,7 @@ def measure(variant: str, chains: int) -> float:
 def main() -> None:
     """Print a row for each case and variant, and write all of them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chains", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -70,7 +70,7 @@ def main() -> None:
         print(measure(options.child[0], int(options.child[1])))
         return
     rows = []
-    for case, chains in CASES.items():
+    for chains in options.chains:
         seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
         for _ in range(options.rounds):
             for variant in VARIANTS:
@@ -78,8 +78,17 @@ def main() -> None:
                 seconds[variant].append(float(subprocess.run(command, check=True, capture_output=True).stdout))
         for variant in VARIANTS[1:]:
             ratios = [one / other for one, other in zip(seconds[variant], seconds["all parts"], strict=True)]
-            row = {"case": case, "without": variant, "ratio": statistics.median(ratios), "ratios": ratios}
-            print(f"{case:15} {variant:30} {row['ratio']:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})", flush=True)
+            row = {
+                "problem": "R01",
+                "chains": chains,
+                "without": variant,
+                "ratio": statistics.median(ratios),
+                "ratios": ratios,
+            }
+            print(
+                f"R01, {chains} chains  {variant:30} {row['ratio']:.3f}  ({min(ratios):.3f} to {max(ratios):.3f})",
+                flush=True,
+            )
             rows.append(row)
     if options.out:
         found = {"machine": machine(), "commit": commit(), "arguments": sys.argv[1:], "rows": rows}

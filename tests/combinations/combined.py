@@ -48,8 +48,10 @@ TOTAL = "total_log_likelihood"
 """The name of the total log-likelihood in `sample_stats`."""
 
 WARMUP, DRAWS, FEW = 30, 250, 25
-HOST_DRAWS = 120  # on the host each one takes its time
 """Of the plain run, which is compared with the answer; and the draws of the row's run, where no goal says how many."""
+
+HOST_DRAWS = 120
+"""Draws of the plain run on the host, where each one takes its time."""
 
 CHAINS = {"two": 2, "one": 1, "5 and 3": [5, 3]}
 NUMBERS = {"two": [0, 1], "one": [0], "5 and 3": [5, 3]}
