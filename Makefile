@@ -25,7 +25,7 @@ test: $(VENV)/.installed-test  ## format, lint, types, import rules, doctests an
 	@echo "lint-imports"; $(BIN)/lint-imports --no-logo
 	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules -m "not long and not gpu" src tests
 
-long: $(VENV)/.installed-test  ## the tests marked `long`, among them those in a browser; CI requires them too
+long: $(VENV)/.installed-test  ## the tests marked `long`, among them those in a browser
 	@$(QUIET_THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not gpu" tests
 
 proof: $(VENV)/.installed-test  ## calibration over many fits and many seeds; results in tests/proof/results

@@ -1,1 +1,10 @@
-"""Who runs the loop: `host` for any Python, `compiled` for what JAX can trace. Both consume the same noise."""
+"""Engines: what runs the updates of chains. All engines consume the same random numbers.
+
+- `base`: the interface of engines and runs, and what a run hands over
+- `choose`: which engine can run a log-likelihood, and why
+- `threads`: cores, and the threads that NumPy's matrix products may use
+- `host/`: any Python function, in the caller's thread
+- `compiled/`: log-likelihoods that JAX can trace, one compiled loop per chain
+- `device/`: all chains together on a device, such as a GPU
+- `workers/`: another engine whose work is done by the workers of an executor
+"""

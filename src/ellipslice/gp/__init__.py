@@ -1,4 +1,14 @@
-"""Gaussian-process models: from data to draws, predictions and pictures; and estimators for scikit-learn."""
+"""Gaussian-process models: from data to draws, predictions and plots.
+
+- `model`: `LatentGP`
+- `cox`: `CoxProcess`
+- `fit`: a fitted model: draws, predictions, posterior predictive draws
+- `conditional`: latent functions at new inputs
+- `entering`: which hyperparameter enters kernel, mean or likelihood
+- `structure`: which prior suits a kernel and its inputs
+- `plot`: plots of a fit
+- `sklearn/`: estimators for scikit-learn
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -8,6 +8,18 @@ To add one, write a file with a class derived from `Likelihood` and decorated wi
 - `_terms(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled code;
 - `expected`, `simulate` and the class attributes `log_concave`, `bend_rate` if there is one, and `command`, by which
   the command line offers it.
+
+- `base`: the interface of an observation model, and special functions
+- `arguments`: checks of observations and parameters
+- `command`: how the command line offers a likelihood
+- `gaussian`: Gaussian noise
+- `student_t`: heavy-tailed noise
+- `logistic`: two classes, logistic link
+- `probit`: two classes, probit link
+- `binomial`: successes out of a number of trials
+- `poisson`: counts
+- `negative_binomial`: overdispersed counts
+- `linear`: observations of a linear predictor A f
 """
 
 from ellipslice.likelihoods.base import Likelihood

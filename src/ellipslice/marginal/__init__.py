@@ -1,4 +1,11 @@
-"""The evidence of a model, log Z: `evidence` by annealing, with an error bar."""
+"""The log marginal likelihood, log Z.
+
+- `evidence`: `evidence`, by annealing, with an error bar
+- `result`: what it returns
+- `annealing`: the schedule from prior to posterior, and two estimates of Z
+- `particles`: updates of many particles at once
+- `target`: what particles are drawn from and weighted by
+"""
 
 from ellipslice.marginal.evidence import evidence
 from ellipslice.marginal.result import Evidence

@@ -3,6 +3,28 @@
 To add one, write a file with a frozen dataclass derived from `Search` (if it slice samples along a curve) or `Move`,
 import it and add it to `REGISTERED` here, and add an instance to `tests/catalogue.py`. `ellipslice.testing.check_move`
 checks that it is valid.
+
+- `base`: the interface of a move
+- `search`: paths, searches, and the reference loop
+- `arithmetic`: functions for floats, NumPy, JAX and exact fractions
+- `step`: one update for a Gibbs loop of the user
+- `elliptical`: elliptical slice sampling, Figure 2
+- `auxiliary`: Figure 1
+- `constrained`: under linear constraints
+- `constrained_arcs`: the allowed arcs of an ellipse
+- `recentred`: around a reference Gaussian
+- `cycle`: several moves in turn
+- `local`: blocks of values given the rest
+- `local_blocks`: which values are in a block
+- `local_groups`: blocks of the same shapes, stacked
+- `local_reach`: whether blocks together move everything
+- `metropolis`: Neal's move and the random walk
+- `line`: slice sampling along a line
+- `one_at_a_time`: one value at a time: slices and Gibbs
+- `control_variables`: control variables
+- `control_inputs`: where control variables should be
+- `control_conditionals`: the joint Gaussian of f and its control variables
+- `hamiltonian`: HMC and NUTS, by BlackJAX
 """
 
 from ellipslice.moves import control_conditionals, local_blocks, one_at_a_time

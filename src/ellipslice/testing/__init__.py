@@ -7,6 +7,16 @@
 
 Each check returns nothing when all is well, and raises an `AssertionError` that names the broken law. Statistical laws
 are tested at a level of one in a million, so a failure is not bad luck.
+
+- `prior`: property tests of a prior
+- `abilities`: property tests of its optional abilities
+- `likelihood`: property tests of a likelihood
+- `move`: property tests of a move
+- `search`: exact property tests of a search
+- `reversible`: the proof of reversibility, in exact arithmetic
+- `stationary`: a known posterior that an update must keep
+- `gradients`: property tests of moves that need gradients
+- `laws`: how a violation is raised
 """
 
 from ellipslice.testing.likelihood import check_likelihood

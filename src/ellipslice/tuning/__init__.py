@@ -1,4 +1,9 @@
-"""Settings found by preliminary runs, for moves that have some: elliptical slice sampling has none."""
+"""Settings found by preliminary runs, for moves that have some. Elliptical slice sampling has none.
+
+- `steps`: a step size for Metropolis moves
+- `controls`: control inputs for `ControlVariables`
+- `hamiltonian`: step size and mass matrix for Hamiltonian Monte Carlo
+"""
 
 from ellipslice.tuning.controls import tune_controls
 from ellipslice.tuning.hamiltonian import tune_hamiltonian

@@ -3,6 +3,16 @@
 Nothing else in this library imports the modules that are imported here. Each item has a fallback that gives the same
 answer, more slowly, and a probe that says why it is taken. A run that takes one says so in `tree.attrs["degraded"]`;
 `python -m ellipslice.undocumented` prints a table. `import ellipslice` imports none of these internals.
+
+- `registry`: which fallbacks were taken
+- `xla_loop`: loops that XLA compiles into one function
+- `operations`: operations that are known to be safe
+- `jaxprs`: reading the programs that JAX traces
+- `matrices`: several matrices, factorised one by one
+- `precision`: constants in the precision of the run
+- `blas`: the product with a triangular matrix
+- `memory`: pages, and memory that is kept
+- `runtime`: the state of JAX and of executors
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The command line: a file for each command, or for those that are alike."""
+"""The command line.
+
+- `fit`: `ellipslice fit`
+- `resume`: `ellipslice resume`
+- `inspect`: `ellipslice summary`, `plot` and `report`
+- `demo`: `ellipslice demo`
+- `explore`: `ellipslice explore`
+- `paper`: `ellipslice paper`
+- `bench`: `ellipslice bench`
+- `output`: what commands print and write, and exit codes
+"""
 
 from __future__ import annotations
 

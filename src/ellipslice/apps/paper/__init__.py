@@ -1,4 +1,15 @@
-"""The paper's experiments (Murray, Adams & MacKay 2010, Section 4)."""
+"""The paper's experiments (Murray, Adams & MacKay 2010, Section 4).
+
+- `experiment`: `ellipslice paper`
+- `problems`: the twelve problems
+- `methods`: the methods that are compared
+- `protocol`: one run of a method on a problem
+- `folder`: a file for each finished run
+- `results`: means over runs
+- `agreement`: comparison with the numbers of the paper
+- `report`: the report page
+- `figures/`: Figures 3 to 6
+"""
 
 from ellipslice.apps.paper.problems import PROBLEMS, Problem, problem
 

@@ -1,4 +1,10 @@
-"""The paper's figures, one file each; those that plot runs need the runs."""
+"""The paper's figures, one file each; those that plot runs need the runs.
+
+- `ellipse`: Figure 3
+- `traces`: Figures 4 and 5
+- `bars`: Figure 6
+- `style`: what the figures share
+"""
 
 from __future__ import annotations
 
