@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ellipslice as es
 
-SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 3, "rounds": 2, "random_state": 0}
+SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 2, "rounds": 1, "random_state": 0}
 
 
 @pytest.mark.long
