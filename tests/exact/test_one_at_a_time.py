@@ -22,6 +22,7 @@ from ellipslice.noise import block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.testing.search import noise_of_an_update
 from judged import DATA, PRIOR, log_likelihood, log_posterior
+from statistical.monte_carlo import SEED, compare
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 Y, SIGMA = np.linspace(-1, 2, 12), np.linspace(0.2, 1.5, 12)
@@ -96,6 +97,31 @@ def test_gibbs_is_valid_where_the_parabola_does_not_fit(seed):
             assert (info.evaluations, info.nans, info.stuck) == (4, 0, False)
         accepted += ratio > 0
     assert 30 < accepted < 270
+
+
+NO_PARABOLA = {
+    "bends upwards": lambda f: float(np.log(np.cosh(1.5 * f[0]))),
+    "zero on one side": lambda f: float(-f[0]) if f[0] < 1 else -np.inf,
+}
+
+
+@EVERY_SEED
+@pytest.mark.parametrize("name", NO_PARABOLA)
+def test_where_no_parabola_fits_gibbs_draws_from_the_prior(name, seed):
+    """Accepted by the ratio of likelihoods then: what could not be used must not be in it."""
+    rng, move, prior, function = np.random.default_rng(seed), ParabolaAlongAxis(), es.Diagonal([2.0]), NO_PARABOLA[name]
+    prepared = move.prepare(prior)
+    target, accepted = HostTarget(function, prepared), 0
+    for _ in range(300):
+        f = -np.abs(rng.normal(0, 2, 1))
+        noise = noise_of_an_update(move, prior, rng, prepared)
+        new = np.sqrt(2) * noise.drawn
+        ratio = function(new) - function(f)
+        for level, moves in ((-ratio + 1e-9, ratio > -np.inf), (-ratio - 1e-9, False)):
+            end, _ = move.step(noise._replace(level=[level]), State(f, function(f)), target)
+            assert end.f[0] == pytest.approx(new[0] if moves else f[0], abs=1e-12)
+        accepted += ratio > 0
+    assert 10 < accepted < 290
 
 
 def coordinate_search(move, seed, updates=100):
@@ -181,8 +207,9 @@ def test_a_width_that_is_none_is_refused(width):
         CoordinateSlice(width)
 
 
-def test_zero_and_nan_beside_the_value_keep_gibbs_where_it_is():
-    """A probe where the likelihood is zero, or not a number, fits no parabola: the value stays."""
+@pytest.mark.statistical
+def test_zero_and_nan_beside_the_value_do_not_hold_gibbs():
+    """A probe where the likelihood is zero, or not a number, fits no parabola: draws are the prior's, cut off there."""
     prior = es.Diagonal([1.0])
     for beyond in (-np.inf, np.nan):
         with warnings.catch_warnings():
@@ -192,9 +219,11 @@ def test_zero_and_nan_beside_the_value_keep_gibbs_where_it_is():
                 prior,
                 move=Gibbs(),
                 initial=[0.2],
-                draws=50,
+                draws=1000,
                 warmup=0,
+                seed=SEED,
                 progress=False,
             )
-        assert (tree.posterior.f == 0.2).all()
+        assert (tree.posterior.f <= 0.5).all()
+        compare(tree.posterior.f.values, stats.truncnorm(-np.inf, 0.5).mean(), "a Gaussian that is cut off")
         assert tree.attrs["evaluations"] == 4 * tree.attrs["updates"]

@@ -138,9 +138,11 @@ class ParabolaAlongAxis(CoordinateMove):
         probes = [target.log_likelihood(at * deviation) for at in (-1.0, 0.0, 1.0)]
         low, middle, high = probes
         slope, curvature = (high - low) / 2, high - 2 * middle + low  # in units of the deviation
+        # Where no parabola fits, the draw is the prior's, and it is accepted by the ratio of likelihoods alone.
         usable = (curvature < 1) & (curvature > -math.inf)
-        precision = 1 - where(usable, curvature, 0.0)
-        draw = where(usable, slope, 0.0) / precision + normal / precision**0.5
+        slope, curvature = where(usable, slope, 0.0), where(usable, curvature, 0.0)
+        precision = 1 - curvature
+        draw = slope / precision + normal / precision**0.5
 
         def fitted(w: Any) -> Any:
             return (w * (slope + 0.5 * w * curvature)).sum()
