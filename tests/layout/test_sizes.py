@@ -29,7 +29,6 @@ LONG_FUNCTIONS = {
     "engines/device/loop.py: barrier_free_block",
     "engines/device/kernel.py: fused_block",
     "parameters/choose_way.py: choose",
-    "marginal/evidence.py: evidence",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
     "sampling/sample.py: sample",

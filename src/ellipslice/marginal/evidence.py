@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -123,38 +123,14 @@ def evidence(
     sampling, Statistics and Computing 11. Zhou, Johansen & Aston (2016), Toward automatic model comparison, JCGS 25.
     """
     began = time.perf_counter()
-    particles, islands = whole_number("particles", particles, 8), whole_number("islands", islands, 4)
-    if particles % islands or particles < 2 * islands:
-        raise ValueError(f"{islands} islands cannot share {particles} particles equally. Take a multiple of {islands}.")
-    updates = None if updates is None else whole_number("updates", updates, 1)
-    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
-    if not is_number(overlap) or not 0 < overlap < 1:
-        raise ValueError(f"overlap must be a number between 0 and 1, but it is {overlap!r}.")
-    if reference not in (None, "auto", "laplace", "ep"):
-        raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
-    if engine not in (None, "batched", "host"):
-        raise ValueError(f'engine must be "batched", "host" or None (look and choose), but it is {engine!r}.')
-    if isinstance(prior, TruncatedGaussian):
-        raise TypeError(
-            "a TruncatedGaussian has a constant of its own, which is not known. Give its Gaussian, prior.prior, and a "
-            "log-likelihood that is -inf where the constraints do not hold; log Z then is that of both together. Less "
-            "log Z of the constraints alone it is the evidence under the truncated prior."
-        )
+    _check_arguments(particles, islands, overlap, updates, reference, engine, prior)
+    particles, islands, updates = int(particles), int(islands), None if updates is None else int(updates)
     check_timeout(timeout, executor)
-    if executor is not None and vectorized:
-        raise ValueError(
-            "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
-        )
+    _check_one_way_to_evaluate(executor, vectorized)
+    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
     with jax_settings(), open_workers(executor, timeout) as workers:
-        trial = first_draw(posterior, start_generator(seed, 0))
-        runner, _ = choose_engine(posterior, engine, trial, EllipticalSlice())
-        if workers is not None:
-            runner = _with_workers(runner, workers, trial)
-        value = runner.evaluate(trial)
-        if np.isfinite(value):
-            warn_if_random(value, runner.evaluate(trial), "a second time")
-        warn_if_prior_inside(runner)
+        runner = _engine(posterior, engine, seed, workers)
         target, how = _target(posterior, runner, reference)
         runs = _Runs(target, seed, overlap, updates)
         schedule = runs.pilot(min(particles, GROUP), particles)
@@ -162,10 +138,7 @@ def evidence(
         log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
 
     estimate = mean_of(found.log_z)
-    annealing, effective, agrees = [np.nan, np.nan], np.nan, None
-    if log_weights is not None:
-        *annealing, effective = weighted_mean(log_weights)
-        agrees = agreement(estimate, annealing, effective)
+    annealing, effective, agrees = _compare_with_annealing(estimate, log_weights)
     warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
     rows = systematic(np.repeat(found.log_z, particles // islands), generator(seed, 1, 2))  # by what islands weigh
     latents = posterior.log_likelihood.unpack(target.centre + found.particles.f[rows])
@@ -190,6 +163,64 @@ def evidence(
         seed=seed,
         seconds=time.perf_counter() - began,
     )
+
+
+def _check_arguments(
+    particles: Any, islands: Any, overlap: Any, updates: Any, reference: Any, engine: Any, prior: Any
+) -> None:
+    """Raise if an argument of `evidence` cannot be used."""
+    whole_number("particles", particles, 8)
+    whole_number("islands", islands, 4)
+    if particles % islands or particles < 2 * islands:
+        raise ValueError(f"{islands} islands cannot share {particles} particles equally. Take a multiple of {islands}.")
+    if updates is not None:
+        whole_number("updates", updates, 1)
+    if not is_number(overlap) or not 0 < overlap < 1:
+        raise ValueError(f"overlap must be a number between 0 and 1, but it is {overlap!r}.")
+    if reference not in (None, "auto", "laplace", "ep"):
+        raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
+    if engine not in (None, "batched", "host"):
+        raise ValueError(f'engine must be "batched", "host" or None (look and choose), but it is {engine!r}.')
+    if isinstance(prior, TruncatedGaussian):
+        raise TypeError(
+            "a TruncatedGaussian has a constant of its own, which is not known. Give its Gaussian, prior.prior, and a "
+            "log-likelihood that is -inf where the constraints do not hold; log Z then is that of both together. Less "
+            "log Z of the constraints alone it is the evidence under the truncated prior."
+        )
+
+
+def _check_one_way_to_evaluate(executor: Any, vectorized: bool | None) -> None:
+    """Raise if workers are given for a log-likelihood that takes all particles in one call."""
+    if executor is not None and vectorized:
+        raise ValueError(
+            "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
+        )
+
+
+def _compare_with_annealing(
+    estimate: Sequence[float], log_weights: np.ndarray | None
+) -> tuple[list[float], float, bool | None]:
+    """Return log Z by annealed importance sampling with its error, its effective sample size, and the agreement.
+
+    Without weights nothing is known: the numbers are NaN, and the agreement is None.
+    """
+    if log_weights is None:
+        return [np.nan, np.nan], np.nan, None
+    *annealing, effective = weighted_mean(log_weights)
+    return annealing, effective, agreement(estimate, annealing, effective)
+
+
+def _engine(posterior: Posterior, name: str | None, seed: int, workers: Workers | None) -> Engine:
+    """Return the engine that evaluates the log-likelihood. Warn if the log-likelihood looks wrong."""
+    trial = first_draw(posterior, start_generator(seed, 0))
+    engine, _ = choose_engine(posterior, name, trial, EllipticalSlice())
+    if workers is not None:
+        engine = _with_workers(engine, workers, trial)
+    value = engine.evaluate(trial)
+    if np.isfinite(value):
+        warn_if_random(value, engine.evaluate(trial), "a second time")
+    warn_if_prior_inside(engine)
+    return engine
 
 
 def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine:
