@@ -1,4 +1,4 @@
-"""The map of the code is true: ARCHITECTURE.md, the pages of docs/decisions, and the docstrings of the folders.
+"""The map of the code is true: ARCHITECTURE.md, docs/decisions, CONTRIBUTING.md and the docstrings of the folders.
 
 The docstring of a folder's `__init__.py` has one line for each file and folder in it.
 """
@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ellipslice"
 MAP = ROOT / "ARCHITECTURE.md"
-PAGES = [MAP, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PAGES = [MAP, ROOT / "CONTRIBUTING.md", *DECISIONS]
 MAX_WORDS = 1500
 MAX_GLOSSARY = 12
 FOLDERS = [path.parent.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.rglob("*/__init__.py"))]
@@ -93,5 +94,5 @@ def test_every_path_on_a_page_exists(page):
 
 def test_every_page_of_decisions_is_in_the_index():
     index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf8")
-    for page in PAGES[1:]:
+    for page in DECISIONS:
         assert page.name == "index.md" or (f"]({page.name})" in index and f"\n{page.stem}\n" in index), page.name
