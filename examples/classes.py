@@ -42,7 +42,7 @@ def softmax(y):
 kernel = 9.0 * kernels.ExpSquared(1.0)
 model = es.gp.LatentGP(dict.fromkeys(classes, kernel), softmax)
 fit = model.fit(points, label, draws=250, warmup=3_000, thin=200, seed=1)
-print(es.diagnostics.verdict(fit.tree))
+print(es.diagnostics.check_convergence(fit.tree))
 
 # %%
 # Probabilities on a grid are averages over the draws, so that far from the data they go back to a third each.

@@ -13,7 +13,7 @@ field.
 The log-intensity is Gaussian with an exponential kernel, drawn through the FFT (`Stationary`); the counts in the cells
 are Poisson. What is kept of each draw is the log-intensity averaged over squares of cells, not all of it: `keep`.
 
-An update costs a draw and a few evaluations, but the more the events say, the less it moves the field. The verdict at
+An update costs a draw and a few evaluations, but the more the events say, the less it moves the field. The report at
 the end says whether it was enough.
 """
 
@@ -98,7 +98,7 @@ def main() -> None:
     print(f"{tree.attrs['updates']} updates, {tree.attrs['evaluations']} evaluations, {took:.0f} s")
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     print(f"the truth is inside the 90 % intervals for {inside:.0%} of the squares")
-    print(es.diagnostics.verdict(tree))
+    print(es.diagnostics.check_convergence(tree))
     picture(counts, truth, draws, options.picture)
     print(f"wrote {options.picture}")
 

@@ -50,7 +50,7 @@ print(f"{regions} regions, {cases.sum()} cases, {np.mean(cases == 0):.0%} of the
 prior = es.SparsePrecision.autoregression(graph, 0.98, precision=4.0)
 likelihood = es.likelihoods.Poisson(cases, offset=np.log(expected))
 tree = es.sample(likelihood, prior, reference="auto", draws=1_000, seed=1)
-print(es.diagnostics.verdict(tree))
+print(es.diagnostics.check_convergence(tree))
 
 # %%
 # The map of what was counted is mostly noise. In the last one the data have decided where the colour is strong, and not

@@ -44,7 +44,7 @@ tree = es.sample(
     keep=lambda f: {"log_rate": f[shown]},
 )
 print(f"{tree.attrs['updates']:,} updates in {tree.attrs['sampling_time']:.0f} s")
-print(es.diagnostics.verdict(tree))
+print(es.diagnostics.check_convergence(tree))
 
 # %%
 # How a draw's cost grows: from a thousand times to a million. (Processor time, the best of

@@ -42,7 +42,7 @@ model = es.gp.LatentGP(
     mean={"mean": 0.0, "log_noise": -1.0},
 )
 fit = model.fit(x, y, draws=500, warmup=2_000, thin=50, seed=1)
-print(es.diagnostics.verdict(fit.tree))
+print(es.diagnostics.check_convergence(fit.tree))
 
 # %%
 # Both functions at new points. For a likelihood of your own `predict` gives the latents; what is observed is then

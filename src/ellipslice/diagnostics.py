@@ -1,139 +1,34 @@
-"""Is the run good enough? In numbers and in plain words; and what an effective draw cost."""
+"""Convergence checks, effective sample sizes, and the cost of an effective sample."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.result_parts import as_numbers, not_judged, parts_of
+from ellipslice.convergence import ConvergenceProblem, ConvergenceReport, check_convergence
+from ellipslice.result_parts import parts_of
 
 if TYPE_CHECKING:
     import xarray
 
-
-def verdict(tree: xarray.DataTree) -> str:
-    """What a run's diagnostics say, in plain words.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        What `sample` returned.
-
-    Returns
-    -------
-    str
-        A few lines: how many draws, how many they are worth, whether the chains agree, and what the search cost.
-
-    Notes
-    -----
-    Effective sizes (the smaller of bulk and tail) and R-hat (rank-normalised) are ArviZ's. The thresholds, R-hat 1.01
-    and 100 effective draws per chain, are those of Vehtari et al. (2021).
-
-    Examples
-    --------
-    >>> import numpy as np, jax.numpy as jnp
-    >>> import ellipslice as es
-    >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=2000, seed=1)
-    >>> print(es.diagnostics.verdict(tree))
-    4 chains of 2,000 draws on the compiled engine, ... evaluations per update.
-    Effective size: log-likelihood ..., kept values at least ... (f[...]).
-    R-hat: at most 1.0...
-    The chains agree and have drawn enough to use.
-    """
-    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
-
-    latents, statistics = (as_numbers(group) for group in parts_of(tree))
-    chains, draws = statistics.sizes["chain"], statistics.sizes["draw"]
-    attrs = tree.attrs
-    cost = attrs["evaluations"] / attrs["updates"]
-    many = "chain" if chains == 1 else "chains"
-    lines = [f"{chains} {many} of {draws:,} draws on the {attrs['engine']} engine, {cost:.1f} evaluations per update."]
-    if attrs["interrupted"]:
-        lines.append("The run was interrupted: these are the draws it had made.")
-    if draws < 4:
-        return "\n".join([*lines, "Too few draws to judge: at least 4 per chain are needed."])
-
-    if not latents.data_vars:
-        raise ValueError(
-            "the run kept no latents (keep=False), which a verdict judges. Keep some of them with keep=, such as "
-            "lambda f: f[:10]; or see what the log-likelihood's trace is worth with diagnostics.efficiency."
-        )
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # of dividing by the variance of what never changes
-        sizes = [ess(values, method=method) for values in (latents, statistics) for method in ("bulk", "tail")]
-        rhats = [rhat(values) for values in (latents, statistics)]
-    (name, of_latents), (_, of_log_l) = _extreme(sizes[:2], np.nanmin), _extreme(sizes[2:], np.nanmin)
-    lines.append(f"Effective size: log-likelihood {of_log_l:,.0f}, kept values at least {of_latents:,.0f} ({name}).")
-    least = np.nanmin([of_latents, of_log_l])
-    enough, agree = least >= 100 * chains, True
-    if chains > 1:
-        name, worst = _extreme(rhats, np.nanmax)
-        agree = not worst >= 1.01
-        lines.append(f"R-hat: at most {worst:.3f}." if worst < 100 else f"R-hat: above 100 ({name}).")
-    else:
-        lines.append("R-hat: needs at least 2 chains.")
-    missing = [str(name) for name, values in latents.data_vars.items() if np.isnan(values).any()]
-    if missing:
-        lines.append(not_judged(missing))
-    if agree and enough:
-        lines.append("The chains agree and have drawn enough to use." if chains > 1 else "Drawn enough to use.")
-    elif agree:
-        lines.append(f"Not enough draws yet: run longer, until every effective size exceeds {100 * chains}.")
-    else:
-        lines.append("The chains do not agree yet (R-hat should be below 1.01): run longer, with more warm-up.")
-    if not (agree and enough) and least < SLOW * chains * draws * attrs["thin"]:
-        advice = (
-            "Sample around a Gaussian fitted to the posterior, sample(..., reference='auto'); a constant is better a "
-            "latent of its own, moved by Local('names')."
-        )
-        if "reference" in attrs:
-            advice = "The reference is of little use here. Updates are cheap: make many more and keep few, with thin."
-        lines.append(
-            "Each update moves little: the likelihood is much stronger than the prior, or the prior has a large "
-            f"constant offset. {advice}"
-        )
-    if attrs["nan_evaluations"]:
-        lines.append(f"{attrs['nan_evaluations']:,} evaluations gave NaN and were rejected.")
-    if attrs["stuck_updates"]:
-        lines.append(f"{attrs['stuck_updates']:,} updates found no acceptable point and stayed put.")
-    return "\n".join(lines)
-
-
-SLOW = 1 / 300
-"""Effective draws per update below which updates are said to move little."""
-
-
-def _extreme(measures: list[xarray.Dataset], pick: Callable[..., Any]) -> tuple[str, float]:
-    """The smallest or largest of some measures, and the name and index of what it was measured on.
-
-    NaN is what is measured of values that never change, or are missing; infinity of chains that each have their own.
-    """
-    found: list[tuple[float, str]] = []
-    for measure in measures:
-        for name, values in measure.data_vars.items():
-            if not np.isnan(values.values).all():
-                extreme = pick(values.values)
-                index = np.argwhere(values.values == extreme)[0].tolist()
-                found.append((float(extreme), f"{name}{index}" if index else str(name)))
-    if not found:
-        return "none", np.nan
-    best = pick([value for value, _ in found])
-    return next(name for value, name in found if value == best), float(best)
-
-
-# --- effective size as the paper measures it ------------------------------------------------------------------------
+__all__ = [
+    "ConvergenceProblem",
+    "ConvergenceReport",
+    "Efficiency",
+    "check_convergence",
+    "effective_size",
+    "efficiency",
+]
 
 
 def effective_size(trace: Any) -> Any:
     """How many independent draws a trace is worth, exactly as R's package coda computes it (`effectiveSize`).
 
     The paper's measure, for comparing with its numbers and with others that quote coda. To judge a run prefer
-    `verdict`: ArviZ's measures notice chains that disagree, and this one does not. A chain that is stuck for all but
-    one jump can score as high as its length.
+    `check_convergence`: it uses ArviZ's estimators, which notice chains that disagree, and this one does not. A chain
+    that is stuck for all but one jump can score as high as its length.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The parts of a run's result that diagnostics read: what is missing is named, and booleans become numbers."""
+"""Read the parts of a result that diagnostics need: check that they are there, and convert booleans to numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import xarray
 
 NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "stuck_updates")
-"""Attributes that `verdict` reads."""
+"""Attributes that `check_convergence` reads."""
 
 
 def not_judged(names: Iterable[str]) -> str:
@@ -20,7 +20,7 @@ def not_judged(names: Iterable[str]) -> str:
 
 
 def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
-    """Return the draws and the total log-likelihood of a result; refused if it is not one."""
+    """Return the draws and the total log-likelihood of a result. Raise if it is not a result."""
     import xarray
 
     needs = "Give the DataTree that `sample` returned, with its groups posterior and sample_stats and its attributes"
@@ -51,7 +51,7 @@ def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
 
 
 def as_numbers(group: xarray.Dataset) -> xarray.Dataset:
-    """Return a group as floats: booleans are judged as 0 and 1. A value that is not finite becomes NaN."""
+    """Return a group as floats: booleans become 0 and 1, and values that are not finite become NaN."""
 
     def convert(values: Any) -> Any:
         floats = values if values.dtype.kind == "f" else values.astype(np.float64)
@@ -59,3 +59,17 @@ def as_numbers(group: xarray.Dataset) -> xarray.Dataset:
         return floats if finite.all() else floats.where(finite)
 
     return group.map(convert)
+
+
+def varying(values: xarray.Dataset) -> xarray.Dataset:
+    """Return, for each element of each variable, whether it has at least two values over all chains and draws."""
+    across = ("chain", "draw")
+    return values.max(across) > values.min(across)
+
+
+def unusable(latents: xarray.Dataset, statistics: xarray.Dataset) -> tuple[list[str], list[str]]:
+    """Return the names of variables with NaN (which stands for infinity, too), and of constant kept variables."""
+    found = [(str(name), values) for group in (latents, statistics) for name, values in group.data_vars.items()]
+    missing = [name for name, values in found if bool(np.isnan(values).any())]
+    varies = {str(name): bool(values.any()) for name, values in varying(latents).data_vars.items()}
+    return missing, [name for name, some in varies.items() if not some and name not in missing]

@@ -123,7 +123,7 @@ def test_a_summary_for_the_eye_and_for_scripts(run):
     assert found["draws"] == 30
     assert found["chains"] == 2
     assert found["good"] is False  # of 30 draws
-    assert "chains" in " ".join(found["verdict"])
+    assert "chains" in " ".join(found["convergence_report"])
 
 
 @pytest.mark.short_cases("c.svg-<?xml")

@@ -53,7 +53,11 @@ def test_every_public_name_is_in_the_reference(module):
 def test_public_names_are_seen():
     assert {"ellipslice.sample", "ellipslice.Dense"} <= public("ellipslice")
     assert public("ellipslice.diagnostics") == {
-        f"ellipslice.diagnostics.{name}" for name in ("verdict", "effective_size", "efficiency", "Efficiency")
+        f"ellipslice.diagnostics.{name}"
+        for name in (
+            *("check_convergence", "ConvergenceReport", "ConvergenceProblem"),
+            *("effective_size", "efficiency", "Efficiency"),
+        )
     }
 
 

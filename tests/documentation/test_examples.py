@@ -98,7 +98,7 @@ def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     options = ["--size", "25", "--warmup", "50", "--draws", "20", "--thin", "10", "--picture", str(path)]
     monkeypatch.setattr(sys, "argv", ["cox_process.py", *options])
     module = load("cox_process")
-    monkeypatch.setattr(module, "SHOWN", 10)  # the verdict looks at every square
+    monkeypatch.setattr(module, "SHOWN", 10)  # the convergence check uses every square
     module.main()
     said = capsys.readouterr().out
     assert "500 updates" in said

@@ -35,7 +35,7 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
     }
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)
-    assert "drawn enough to use" in capsys.readouterr().out
+    assert "The run has converged." in capsys.readouterr().out
     assert names["tree"].posterior.f.shape == (4, 2000, size)
     for name in ("prior", "log_likelihood"):
         assert name in names
@@ -90,7 +90,7 @@ def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     (tmp_path / "coal_by_year.csv").write_bytes((README.parent / "examples" / "coal_by_year.csv").read_bytes())
     commands = re.findall(r"^!ellipslice ([^|\n]*)", "\n".join(cells("command_line")), re.MULTILINE)
     fitted, misspelt, again, summary = (CliRunner().invoke(app, line.split()) for line in commands)
-    assert "The chains agree and have drawn enough to use." in fitted.output
+    assert "The run has converged." in fitted.output
     assert fitted.exit_code == summary.exit_code == 0
     assert (tmp_path / "run" / "picture.png").is_file()
     assert misspelt.exit_code == again.exit_code == 2

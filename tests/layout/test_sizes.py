@@ -25,7 +25,6 @@ LONG_FILES = {
 }
 
 LONG_FUNCTIONS = {
-    "diagnostics.py: verdict",
     "engines/device/loop.py: barrier_free_block",
     "engines/device/kernel.py: fused_block",
     "parameters/choose_way.py: choose",

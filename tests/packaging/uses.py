@@ -8,7 +8,7 @@ import ellipslice as es
 tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=100, seed=1, progress=False)
 assert tree.posterior.f.shape == (4, 100, 3)
 tree.to_netcdf("draws.nc")
-es.diagnostics.verdict(tree)
+es.diagnostics.check_convergence(tree)
 """
 
 TABLE = """

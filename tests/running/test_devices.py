@@ -189,7 +189,7 @@ def test_join_is_the_whole_run():
         assert whole[group].to_dataset().drop_attrs().identical(joined[group].to_dataset().drop_attrs())
     assert joined.attrs.keys() == whole.attrs.keys()
     assert joined.attrs["draws"] == 20
-    assert es.diagnostics.verdict(joined)
+    assert str(es.diagnostics.check_convergence(joined))
 
 
 def test_what_cannot_be_joined():

@@ -185,7 +185,7 @@ def test_keep_none():
     )
     assert es.diagnostics.efficiency(bare).effective_size > 0
     with pytest.raises(ValueError, match="kept no latents"):
-        es.diagnostics.verdict(bare)
+        es.diagnostics.check_convergence(bare)
 
 
 def test_keep_a_dict():

@@ -43,7 +43,7 @@ def run(*, draws: int, warmup: int, thin: int, chains: int, seed: int, out: Path
     tree = sample_coal(coal, draws=draws, warmup=warmup, thin=thin, chains=chains, seed=seed)
 
     console.print()
-    console.print(es.diagnostics.verdict(tree), markup=False)
+    console.print(str(es.diagnostics.check_convergence(tree)), markup=False)
     console.print()
     finding = find(tree, coal)
     console.print(finding.sentences(), markup=False)

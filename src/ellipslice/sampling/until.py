@@ -42,7 +42,7 @@ class Until:
     -----
     Judged are the log-likelihood and 16 of the latent values that are kept, evenly spaced: the worst of them counts. A
     run that ends at the first look that pleases is slightly too pleased: effective sizes are estimates, and it stops
-    where one happens to be high. Ask for a little more than you need, and see `diagnostics.verdict` for all values.
+    where one happens to be high. Ask for a little more than you need; `diagnostics.check_convergence` uses all values.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from ellipslice.apps.cli.output import Json, Quiet, RunPath, print_summary, read
 
 
 def summary(folder: RunPath, json_: Json = False) -> None:
-    """Show what the draws say: parameters, how good they are, and a verdict in words. Also while a fit runs.
+    """Print the parameters, their effective sample sizes and R-hat, and the convergence report. Also while a fit runs.
 
     \b
     ellipslice summary run
@@ -57,7 +57,7 @@ def report(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page with the pictures, the parameters, the verdict and how to make it again.
+    """Write one HTML page with the plots, the parameters, the convergence report and how to reproduce the fit.
 
     \b
     ellipslice report run

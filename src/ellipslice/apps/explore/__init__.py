@@ -2,6 +2,12 @@
 
 The page is plain HTML, CSS and JavaScript, in files of this folder. `page` makes one file of them, which needs no
 network.
+
+- `page.html`, `style.css`: the page and its style
+- `algorithm.js`: the three methods, as lists of events; `noise.js`: their random numbers
+- `models.js`: what is sampled; `chain.js`: a run; `field.js`: functions on a grid; `statistics.js`: summaries
+- `picture.js`, `unrolled.js`, `charts.js`, `results.js`, `words.js`: what the page shows
+- `settings.js`, `page.js`: the form, the address and the clock
 """
 
 from __future__ import annotations

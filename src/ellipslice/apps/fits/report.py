@@ -26,7 +26,7 @@ th:first-child, td:first-child { text-align: left; }
 th { font-weight: 600; color: #5f6670; }
 .words td { text-align: left; vertical-align: top; overflow-wrap: anywhere; }
 .words td:first-child { white-space: nowrap; color: #5f6670; }
-.verdict { border-left: 4px solid; padding: .4rem .9rem; background: #f5f7f9; }
+.convergence { border-left: 4px solid; padding: .4rem .9rem; background: #f5f7f9; }
 .good { border-color: #2e8b57; } .poor { border-color: #c77700; }
 pre { background: #f5f7f9; padding: .6rem .9rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 footer { color: #5f6670; font-size: .85rem; margin-top: 2.5rem; }
@@ -50,9 +50,9 @@ def page(folder: RunFolder, fit: Fit) -> str:
         f"<h1>{escape(settings['data']['file'])}</h1>",
         f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {many}</p>',
         _picture(draw_fit(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
-        "<h2>Can it be used?</h2>",
-        f'<p class="verdict {"good" if found["good"] else "poor"}">',
-        "<br>".join(escape(line) for line in found["verdict"]),
+        "<h2>Convergence</h2>",
+        f'<p class="convergence {"good" if found["good"] else "poor"}">',
+        "<br>".join(escape(line) for line in found["convergence_report"]),
         "</p>",
         "<h2>Parameters</h2>",
         _table(found),

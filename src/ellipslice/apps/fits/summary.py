@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 
 from ellipslice.apps.fits.folder import RunFolder
-from ellipslice.diagnostics import verdict
+from ellipslice.diagnostics import check_convergence
 from ellipslice.gp import Fit
-
-RHAT, PER_CHAIN = 1.01, 100
-"""Thresholds of Vehtari et al. (2021), as `diagnostics.verdict` has them."""
 
 
 def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
     size, rhat = judged(posterior[fit.model.latents[0]].values)
     whole = {"effective_size": _plain(size), "rhat": _plain(rhat)}
     traced = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
-    every = [whole, traced, *parameters.values()]
+    report = check_convergence(fit.tree)
     return {
         "folder": str(folder.path),
         "data": {name: folder.settings["data"][name] for name in ("file", "sha256", "rows")},
@@ -41,14 +38,9 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
         "parameters": parameters,
         "total_log_likelihood": traced,
         "latent": whole,
-        "good": _is_good(every, posterior.sizes["chain"]),
-        "verdict": verdict(fit.tree).splitlines(),
+        "good": report.converged,
+        "convergence_report": str(report).splitlines(),
     }
-
-
-def _is_good(found: list[dict[str, Any]], chains: int) -> bool:
-    enough = all((one["effective_size"] or 0) >= PER_CHAIN * chains for one in found)
-    return enough and (chains == 1 or all((one["rhat"] or math.inf) < RHAT for one in found))
 
 
 def _members(name: str, shape: tuple[int, ...], inputs: tuple[str, ...]) -> list[tuple[tuple[int, ...], str]]:
@@ -106,7 +98,7 @@ def as_text(found: dict[str, Any]) -> str:
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
-    return "\n".join([*lines, "", *found["verdict"]])
+    return "\n".join([*lines, "", *found["convergence_report"]])
 
 
 def judgement(one: dict[str, Any]) -> list[str]:
