@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ellipslice.approximations.sites import LIMIT as MAX_REFERENCE_SIZE
+from ellipslice.moves import Recentred
 from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable, varying
 
 if TYPE_CHECKING:
@@ -194,14 +195,15 @@ def _problems(found: _Measured, chains: int, updates: int, advice_if_slow: str) 
         advice = "Run longer, with more warm-up, and compare the trace plots of the chains."
         yield ConvergenceProblem("rhat", message, advice)
     enough = MIN_ESS_PER_CHAIN * chains
+    converged = found.effective_sample_size >= enough and not found.rhat >= MAX_RHAT
+    slow = not converged and found.effective_sample_size < MIN_ESS_PER_UPDATE * updates
     if found.effective_sample_size < enough:
         message = (
             f"The effective sample size must be at least {enough} ({MIN_ESS_PER_CHAIN} per chain), but that of "
             f"{found.effective_sample_size_of} is {found.effective_sample_size:,.0f}."
         )
-        yield ConvergenceProblem("effective_sample_size", message, "Run longer.")
-    converged = found.effective_sample_size >= enough and not found.rhat >= MAX_RHAT
-    if not converged and found.effective_sample_size < MIN_ESS_PER_UPDATE * updates:
+        yield ConvergenceProblem("effective_sample_size", message, "" if slow else "Run longer.")
+    if slow:
         message = f"The chains mix slowly: less than one effective sample in {1 / MIN_ESS_PER_UPDATE:.0f} updates."
         yield ConvergenceProblem("slow_mixing", message, advice_if_slow)
 
@@ -210,7 +212,7 @@ def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
     """Return what can make a run mix faster: only what `sample` accepts for it, and what it does not use already."""
     move, prior = str(attrs.get("move", "")), str(attrs.get("prior", ""))
     longer = "Run many more updates, and store only every k-th of them with thin=k."
-    if "reference" in attrs or "Recentred(" in move:
+    if "reference" in attrs or f"{Recentred.__name__}(" in move:
         return f"The reference Gaussian approximates the posterior poorly. {longer}"
     rejected = "parameter_moves" in attrs or "TruncatedGaussian(" in prior or "FromDraws(" in prior
     if rejected or elements > MAX_REFERENCE_SIZE:  # `sample` rejects reference= for these
