@@ -17,7 +17,8 @@ from ellipslice.approximations.expectation_propagation import propagate
 from ellipslice.approximations.fit import read_terms
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.approximations.laplace import laplace
-from ellipslice.approximations.sites import Sites, as_rows
+from ellipslice.approximations.sites import SitesReference as Sites
+from ellipslice.approximations.sites import as_rows
 from ellipslice.diagnostics import effective_size
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostTarget

@@ -91,8 +91,8 @@ TIMES = X[:5]
 
 def test_a_kernel_for_times_takes_a_column_like_a_row():
     model = LatentGP(lambda scale: quasisep.Matern32(scale), Poisson, parameters={"scale": dist.LogNormal(0.0, 0.3)})
-    model.joint.look(TIMES)
-    column, row = (model.joint.at(np.zeros(1), inputs)[0] for inputs in (TIMES[:, None], TIMES))
+    model.joint.factors.probe(TIMES)
+    column, row = (model.joint.factors.at(np.zeros(1), inputs)[0].lower for inputs in (TIMES[:, None], TIMES))
     np.testing.assert_array_equal(column, row)
 
 

@@ -115,7 +115,7 @@ def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
 def of_point(latents, likelihood):
     """The log-likelihood of a model with unknown parameters, which is what its pilot runs call."""
     model = LatentGP({**latents, "s": lambda a: kernels.Matern52(a)}, likelihood, parameters={"a": dist.LogNormal()})
-    model.joint.look(X)
+    model.joint.factors.probe(X)
     return PointLikelihood(model.likelihood, model.joint, Y, len(X))
 
 

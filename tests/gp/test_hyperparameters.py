@@ -42,7 +42,7 @@ def never(*_, **__):
 
 @pytest.fixture
 def no_compilation(monkeypatch):
-    monkeypatch.setattr(es.parameters.joint.Joint, "look", never)
+    monkeypatch.setattr(es.parameters.kernel_factors.KernelFactors, "probe", never)
 
 
 def test_all_likelihoods_with_arguments_are_tried():

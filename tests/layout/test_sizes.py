@@ -19,8 +19,6 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
     "engines/device/kernel.py",
-    "gp/model.py",
-    "parameters/sweep.py",
     "sampling/sample.py",
 }
 
@@ -28,7 +26,6 @@ LONG_FUNCTIONS = {
     "diagnostics.py: verdict",
     "engines/device/loop.py: barrier_free_block",
     "engines/device/kernel.py: fused_block",
-    "parameters/choose_way.py: choose",
     "marginal/evidence.py: evidence",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
@@ -51,7 +48,6 @@ MANY_PARAMETERS = {
     "gp/sklearn/ensemble.py: draw",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/estimators.py: EllipticalGPRegressor.__init__",
-    "parameters/choose_way.py: choose",
     "gp/model.py: LatentGP.fit",
     "marginal/evidence.py: evidence",
     "sampling/resume.py: resume",

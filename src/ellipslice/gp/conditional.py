@@ -12,15 +12,15 @@ import numpy as np
 from ellipslice.gp.structure import LIMIT
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.factor import ROUNDING
-from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.pivots import find_pivots
 from ellipslice.priors.parts.kernels import comes_from, functions
 
 if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
-LOOKED_AT = 20
-"""Values of the parameters at which the rank of the covariance is found."""
+RANK_PROBE_DRAWS = 20
+"""Number of posterior draws of the hyperparameters at which the rank of the covariance is found."""
 
 
 class Conditional:
@@ -71,10 +71,10 @@ class Conditional:
         """Which of the old inputs are needed for each draw, (latents, r); None for all."""
         joint = self._model.joint
         u = joint.parameters.unconstrain(parameters)
-        pivots = find_pivots(joint, self._old, u[:: max(1, count // LOOKED_AT)])
+        pivots = find_pivots(joint.factors, self._old, u[:: max(1, count // RANK_PROBE_DRAWS)])
         if pivots is None:
             return [None] * count
-        return [joint.enough(one, self._old, pivots) for one in u]
+        return [joint.factors.sufficient_pivots(one, self._old, pivots) for one in u]
 
     def traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
         """One draw, in JAX, from f at the old inputs that are needed."""
@@ -106,7 +106,7 @@ class Conditional:
 
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self._model.means[name]
-        return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
+        return (mean(values, X=inputs) if isinstance(mean, ParameterFunction) else mean) + np.zeros(len(inputs))
 
 
 def compiled_draws(model: LatentGP) -> Callable[..., Any]:

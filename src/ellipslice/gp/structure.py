@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.likelihoods import Likelihood, Linear
+from ellipslice.likelihoods import Linear
+from ellipslice.parameters.named_arguments import call_with_latents, check_latents
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
-from ellipslice.priors.parts.kernels import comes_from, covariance_matrix, inputs_for, is_markov
+from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
 DENSE = 1000
 """Up to so many values a dense factor is quicker than anything else."""
 
 LIMIT = 5000
 """Most values of a dense one."""
-
-
-DISTANCE = (
-    "tinygp's Exp, Matern32 and Matern52 add up distances along the axes unless told otherwise, which is no covariance "
-    "in several dimensions: give them distance=tinygp.kernels.distance.L2Distance()."
-)
 
 
 class Structured(NamedTuple):
@@ -66,7 +59,7 @@ def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
         prior = Dense(matrix, mean)
     except ValueError as error:
         if comes_from(kernel, "tinygp") and inputs.ndim == 2 and inputs.shape[1] > 1:
-            error.add_note(DISTANCE)
+            error.add_note(DISTANCE_HINT)
         raise
     return Structured(prior, None, f"dense, {len(inputs)} values")
 
@@ -116,38 +109,6 @@ def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
     return placed
 
 
-def check_latents(log_likelihood: Any, latents: Sequence[str]) -> None:
-    """Refuse what the user's `likelihood` returned if it cannot be called with the latent functions."""
-    names = ", ".join(latents)
-    if list(latents) == ["f"] or isinstance(log_likelihood, Linear):
-        return
-    if isinstance(log_likelihood, Likelihood):
-        if len(latents) > 1:
-            given = type(log_likelihood).__name__
-            raise TypeError(
-                f"{log_likelihood!r} takes one latent function, but the model has {names}. Say how they enter, such as "
-                f"likelihood=lambda y: lambda {names}: {given}(y)({' + '.join(latents)})."
-            )
-        return
-    try:
-        inspect.signature(log_likelihood).bind(**dict.fromkeys(latents))
-    except TypeError as error:
-        raise TypeError(
-            f"what likelihood returns is called with the latent functions by name, {names}, and cannot be: {error}. "
-            f"Name its arguments so: likelihood=lambda y: lambda {names}: ..."
-        ) from None
-    except ValueError:
-        return  # some builtins do not say
-
-
-def of_named(log_likelihood: Any, latents: Mapping[str, Any]) -> Any:
-    """The log-likelihood of latent functions by name; a ready-made one takes its only latent without one."""
-    if list(latents) == ["f"] or isinstance(log_likelihood, Likelihood):
-        (only,) = latents.values()
-        return log_likelihood(only)
-    return log_likelihood(latents) if isinstance(log_likelihood, Linear) else log_likelihood(**latents)
-
-
 class _Picked:
     """A log-likelihood at the inputs, as a function of what the priors draw."""
 
@@ -156,7 +117,9 @@ class _Picked:
 
     def __call__(self, *f: Any, **latents: Any) -> Any:
         given = {"f": f[0]} if f else latents
-        return of_named(self._log_likelihood, {name: self._parts[name].pick(value) for name, value in given.items()})
+        return call_with_latents(
+            self._log_likelihood, {name: self._parts[name].pick(value) for name, value in given.items()}
+        )
 
     def __repr__(self) -> str:
         return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)

@@ -15,7 +15,7 @@ from ellipslice.checks import whole_number
 from ellipslice.gp.sklearn.ensemble import Draws, at_new_inputs, draw
 from ellipslice.gp.sklearn.unknown import LogNormals, Together
 from ellipslice.likelihoods import Likelihood
-from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
 from ellipslice.priors.parts.kernels import is_kernel
 
@@ -68,7 +68,7 @@ class EllipticalGP(BaseEstimator):
                 f"kernel must be a kernel of scikit-learn or tinygp, or a function of parameters that returns one; it "
                 f"is {self.kernel!r}."
             )
-        return Called("kernel", self.kernel, list(self.parameters or {}))
+        return ParameterFunction("kernel", self.kernel, list(self.parameters or {}))
 
     def _unknown(self, amplitude: float, others: LogNormals) -> Together:
         if self.kernel is None:
