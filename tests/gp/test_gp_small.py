@@ -181,9 +181,9 @@ def test_labels_are_warned_of_once_with_unknown_parameters(likelihood):
     y = np.array([True, False, True, True, False, False])
 
     def look():
-        model._enters = None
+        model.places.entered = None
         with contextlib.suppress(ValueError):  # of the one that does not use s
-            model._look_at_places(X, y)
+            model.places.probe(X, y)
         log_likelihood = PointLikelihood(model.likelihood, model.joint, y, len(X))
         for _ in range(3):
             log_likelihood.given(np.zeros(len(names)))

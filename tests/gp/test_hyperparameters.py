@@ -148,7 +148,7 @@ def test_cox_processes_say_what_is_shared_too():
 def test_what_the_user_fixed_is_no_second_place(likelihood):
     noise = {"noise": PRIOR} if "noise" in inspect.signature(likelihood).parameters else {}
     model = LatentGP(kernel_of("scale"), likelihood, parameters={"scale": PRIOR} | noise)
-    assert model._look_at_places(X, Y)["scale"] == ["kernel"]
+    assert model.places.probe(X, Y)["scale"] == ["kernel"]
     built = model.likelihood({"scale": 5.0, "noise": 0.3}, Y)
     assert built.scale == 0.3
 

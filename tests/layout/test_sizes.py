@@ -45,7 +45,6 @@ MANY_PARAMETERS = {
     "engines/device/kernel.py: fused_block",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
-    "gp/sklearn/ensemble.py: draw",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/estimators.py: EllipticalGPRegressor.__init__",
     "gp/model.py: LatentGP.fit",

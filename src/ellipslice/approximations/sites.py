@@ -1,6 +1,6 @@
-"""References for likelihoods that are products over sites: a Gaussian for each site in place of its likelihood.
+"""Gaussian sites in place of the likelihood of each element of f, and the reference that is the prior times sites.
 
-The prior times such Gaussians is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
+The prior times sites is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.gp.structure import LIMIT
+from ellipslice.gp.structure import MAX_DENSE
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.factor import ROUNDING
 from ellipslice.parameters.named_arguments import ParameterFunction
@@ -23,7 +23,7 @@ RANK_PROBE_DRAWS = 20
 """Number of posterior draws of the hyperparameters at which the rank of the covariance is found."""
 
 
-class Conditional:
+class PredictiveConditional:
     """The latent functions of a model at `new` inputs given those at `old` ones.
 
     It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ. Where a kernel is so smooth
@@ -40,10 +40,10 @@ class Conditional:
 
     def __init__(self, model: LatentGP, old: Any, new: Any, compiled: Callable[..., Any] | None = None):
         for count, what in ((len(old), "the data have"), (len(new), "X has")):
-            if count > LIMIT:
+            if count > MAX_DENSE:
                 raise ValueError(
                     f"{what} {count} inputs; predictions at inputs that are not in the data make dense matrices of at "
-                    f"most {LIMIT}. Predict for fewer points at a time, or add the new inputs to the fit with a "
+                    f"most {MAX_DENSE}. Predict for fewer points at a time, or add the new inputs to the fit with a "
                     "likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
@@ -111,7 +111,7 @@ class Conditional:
 
 def compiled_draws(model: LatentGP) -> Callable[..., Any]:
     """A function of the old and the new inputs and of what `traced` takes, compiled for as many of them."""
-    return jax.jit(lambda old, new, *given: Conditional(model, old, new).traced(*given))
+    return jax.jit(lambda old, new, *given: PredictiveConditional(model, old, new).traced(*given))
 
 
 def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:

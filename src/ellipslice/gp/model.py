@@ -175,8 +175,9 @@ class LatentGP:
         """
         inputs = as_inputs(X, "X")
         options = SampleOptions(
-            draws, warmup, chains, secrets.randbits(32) if seed is None else seed, thin, until, engine, reference,
-            store, executor, timeout, progress,
+            draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed, thin=thin,
+            until=until, engine=engine, reference=reference, store=store, executor=executor, timeout=timeout,
+            progress=progress,
         )  # fmt: skip
         if store is not None:
             check_free(as_path(store))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ellipslice.gp.places import LIKELIHOOD, Enters
-from ellipslice.gp.structure import LIMIT, of_latents, structured
+from ellipslice.gp.structure import MAX_DENSE, of_latents, prior_from_kernel
 from ellipslice.parameters.choose_parametrisation import ChosenMove, JointPosterior
 from ellipslice.parameters.joint import JointPrior
 from ellipslice.parameters.joint_update import JointUpdate
@@ -75,7 +75,7 @@ def _with_known(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
     """Return the problem of a model whose hyperparameters are all known."""
     log_likelihood = model.likelihood({}, y)
     parts = {
-        name: structured(kernel({}), inputs, _mean_at(model.means[name], inputs))
+        name: prior_from_kernel(kernel({}), inputs, _mean_at(model.means[name], inputs))
         for name, kernel in model.kernels.items()
     }
     function, prior = of_latents(parts, log_likelihood)
@@ -95,9 +95,9 @@ def _mean_at(mean: Any, inputs: np.ndarray) -> Any:
 
 def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
     """Return the problem of a model with unknown hyperparameters."""
-    if len(inputs) > LIMIT:
+    if len(inputs) > MAX_DENSE:
         raise ValueError(
-            f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {LIMIT} are taken."
+            f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {MAX_DENSE} are taken."
         )
     joint, parameters, names = model.joint, model.parameters, model.latents
     entered = model.places.probe(inputs, y)

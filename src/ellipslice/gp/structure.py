@@ -11,10 +11,10 @@ from ellipslice.parameters.named_arguments import call_with_latents, check_laten
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
-DENSE = 1000
+MAX_DENSE_BY_CHOICE = 1000
 """Up to so many values a dense factor is quicker than anything else."""
 
-LIMIT = 5000
+MAX_DENSE = 5000
 """Most values of a dense one."""
 
 
@@ -32,25 +32,25 @@ class Structured(NamedTuple):
         return flat if self.where is None else flat[self.where]
 
 
-def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
+def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
     """The prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
     if (times := _times(kernel, inputs)) is not None:
         unique, where = times
         at = mean if np.ndim(mean) == 0 else _on(mean, where, len(unique))
         return Structured(Markov(kernel, unique, at), where, f"Markov in time, {len(unique)} times")
-    if len(inputs) > DENSE and (grid := _grid(inputs)) is not None:
+    if len(inputs) > MAX_DENSE_BY_CHOICE and (grid := _grid(inputs)) is not None:
         shape, spacing, where = grid
         at = mean if np.ndim(mean) == 0 else _on(mean, where, int(np.prod(shape))).reshape(shape)
         try:
             prior = Stationary(kernel, shape, spacing, at)
         except ValueError:
-            if len(inputs) > LIMIT:
+            if len(inputs) > MAX_DENSE:
                 raise
         else:
             return Structured(prior, where, f"stationary on a grid of {' x '.join(map(str, shape))}")
-    if len(inputs) > LIMIT:
+    if len(inputs) > MAX_DENSE:
         raise ValueError(
-            f"there are {len(inputs)} inputs, and a dense prior takes at most {LIMIT}. For times use a kernel of "
+            f"there are {len(inputs)} inputs, and a dense prior takes at most {MAX_DENSE}. For times use a kernel of "
             "tinygp.kernels.quasisep; for a grid leave no point out; or make a prior with es.LowRank.inducing_points "
             "and use es.sample."
         )

@@ -26,7 +26,7 @@ ENOUGH = 1e-3
 SWEEPS = 4
 """Of expectation propagation. Laplace's sites alone are bad where latent values are large, and chains got stuck."""
 
-APART = 1e-3
+DIFFERENCE_STEP = 1e-3
 """Of the three latent values that slope and bend of a term are read from. Sites need not be exact."""
 
 
@@ -40,7 +40,7 @@ class Mode(NamedTuple):
     """Laplace's approximation of the logarithm of the marginal likelihood."""
 
 
-class Near(NamedTuple):
+class GaussianApproximation(NamedTuple):
     """The prior N(0, C C') times sites: f = mean + root eta with eta white, times exp(log_constant).
 
     So the posterior is a standard Gaussian of eta times exp(log_constant) L(f) / sites(f), whatever the sites are.
@@ -131,7 +131,7 @@ def find_sites(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray |
         return sites
 
 
-def near(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> Near:
+def gaussian_from_sites(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> GaussianApproximation:
     """The Gaussian, from the prior's covariance and sites."""
     lower = lower_factor(matrix)
     linear, precision = sites.linear, sites.precision
@@ -140,7 +140,9 @@ def near(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> Near:
     white_mean = solve_triangular(inner, toward, lower=True, trans=1)
     root = solve_triangular(inner, lower.T, lower=True).T
     log_constant = 0.5 * toward @ toward - np.log(inner.diagonal()).sum()
-    return Near(lower, lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood)
+    return GaussianApproximation(
+        lower, lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood
+    )
 
 
 def _solve(matrix: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, float]:
@@ -154,5 +156,5 @@ def _solve(matrix: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tup
 
 def _slopes(terms: Callable[[Any], Any], f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The slope of each term, and how much it bends down, if it does."""
-    below, here, above = terms(f - APART), terms(f), terms(f + APART)
-    return (above - below) / (2 * APART), np.maximum(-(above - 2 * here + below) / APART**2, 0.0)
+    below, here, above = terms(f - DIFFERENCE_STEP), terms(f), terms(f + DIFFERENCE_STEP)
+    return (above - below) / (2 * DIFFERENCE_STEP), np.maximum(-(above - 2 * here + below) / DIFFERENCE_STEP**2, 0.0)

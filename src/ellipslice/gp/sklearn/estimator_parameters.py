@@ -38,7 +38,7 @@ class LogNormals:
         return float(norm.logpdf(u, self._centre, self._deviation).sum())
 
 
-class Together:
+class JoinedParameters:
     """Unknown parameters as one vector u without constraints: `LogNormals`, and `Parameters` of the user's choice."""
 
     def __init__(self, *parts: LogNormals | Parameters):
