@@ -240,7 +240,7 @@ def test_models_of_the_command_line(name, known):
     given = {option: value for option, value in known.items() if option not in ("noise", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
     problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
-    found = problem._model()._look_at_places(X, problem._data.y)
+    found = problem._model().places.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "lengthscale") if one not in given},
         **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},
