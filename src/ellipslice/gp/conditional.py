@@ -1,4 +1,4 @@
-"""Latent functions at new inputs, given those at the data: draws, not interpolation."""
+"""Draw latent functions at new inputs given those at the data."""
 
 from __future__ import annotations
 

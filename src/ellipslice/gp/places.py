@@ -1,4 +1,4 @@
-"""Which hyperparameter enters what, and the check that none enters two places by accident.
+"""Find which hyperparameter enters kernel, mean or likelihood, and check that none enters two by accident.
 
 Hyperparameters are passed by argument name. `StudentT(y, scale, degrees)` has an argument `scale`, and so may a kernel:
 a length scale would then be the noise scale as well, and the posterior would be wrong without a word. So a name that

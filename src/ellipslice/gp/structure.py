@@ -1,4 +1,4 @@
-"""The prior of a kernel that is known, at given inputs: with the structure that these have."""
+"""Build the prior of a known kernel at given inputs, with the structure that kernel and inputs have."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
 MAX_DENSE_BY_CHOICE = 1000
-"""Up to so many values a dense factor is quicker than anything else."""
+"""Largest number of inputs for which a dense prior is used on a grid, too: it is faster up to there."""
 
 MAX_DENSE = 5000
-"""Most values of a dense one."""
+"""Largest number of inputs of a dense prior."""
 
 
 class Structured(NamedTuple):
-    """A prior whose values, picked by `where`, are those at the inputs."""
+    """A prior, and which of its values are those at the inputs."""
 
     prior: Prior
     where: np.ndarray | None
-    """None: they are in the same order."""
+    """Indices of the values at the inputs. None: they are in the same order."""
     said: str
+    """The structure, in words."""
 
     def pick(self, f: Any) -> Any:
-        """The values at the inputs, in their order."""
+        """Return the values at the inputs, in their order."""
         flat = f.reshape(-1)
         return flat if self.where is None else flat[self.where]
 
 
 def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
-    """The prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
+    """Return the prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
     if (times := _times(kernel, inputs)) is not None:
         unique, where = times
         at = mean if np.ndim(mean) == 0 else _on(mean, where, len(unique))
@@ -126,7 +127,7 @@ class _Picked:
 
 
 def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
-    """The log-likelihood and the prior that `sample` takes."""
+    """Return the log-likelihood and the prior that `sample` takes."""
     check_latents(log_likelihood, list(parts))
     if list(parts) == ["f"]:
         part = parts["f"]

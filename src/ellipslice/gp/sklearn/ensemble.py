@@ -30,10 +30,10 @@ from ellipslice.moves import step
 from ellipslice.priors.parts.kernels import covariance_function, covariance_matrix, variance_function
 
 PROPOSAL_WIDTH = 1.5
-"""Values are drawn from a Gaussian wider than Laplace's approximation of their posterior, which is often too narrow."""
+"""Values are drawn from a Gaussian this much wider than the Laplace approximation, which is often too narrow."""
 
 PRIOR_FRACTION = 0.25
-"""How many come from near the prior instead: so no weight can be large, wherever the posterior is."""
+"""Fraction of values that are drawn from near the prior instead, so that no importance weight can be large."""
 
 LATENT_UPDATES = 10
 """Of the latent values, for one choice among the parameters."""
