@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from tinygp.kernels import quasisep
 
 from ellipslice.approximations.gaussian import WhiteGaussian
-from ellipslice.approximations.sites import Sites
+from ellipslice.approximations.sites import SitesReference as Sites
 from ellipslice.moves import (
     AuxiliaryEllipse,
     ConstrainedSlice,

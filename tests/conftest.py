@@ -22,10 +22,10 @@ def log_compiles():
 @pytest.fixture
 def short_pilots(monkeypatch):
     """Pilot runs of a fit with unknown parameters that say little: on the host they take nearly all of its time."""
-    from ellipslice.parameters import choose_way
+    from ellipslice.parameters import choose_parametrisation
 
-    for name, value in (("WARMUP", 10), ("DRAWS", 10), ("ROUNDS", 1)):
-        monkeypatch.setattr(choose_way, name, value)
+    for name, value in (("PILOT_WARMUP", 10), ("PILOT_DRAWS", 10), ("MAX_PILOT_ROUNDS", 1)):
+        monkeypatch.setattr(choose_parametrisation, name, value)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from catalogue import blocks, constrained, differences, grid_covariance
-from ellipslice.approximations.sites import Sites
+from ellipslice.approximations.sites import SitesReference as Sites
 from ellipslice.likelihoods.base import Likelihood
 from ellipslice.pytree import pytree, set_fields
 

@@ -18,9 +18,9 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.gp import CoxProcess, LatentGP
-from ellipslice.gp.conditional import Conditional
+from ellipslice.gp.conditional import PredictiveConditional
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.structure import structured
+from ellipslice.gp.structure import prior_from_kernel
 from ellipslice.likelihoods import Gaussian, Logistic, NegativeBinomial, Poisson, StudentT
 from statistical.monte_carlo import SEED, compare
 
@@ -82,7 +82,7 @@ def grid(*counts):
     ],
 )
 def test_structure_is_chosen_from_kernel_and_inputs(kernel, inputs, said):
-    found = structured(kernel, inputs, 0.0)
+    found = prior_from_kernel(kernel, inputs, 0.0)
     assert found.said == said
 
 
@@ -91,8 +91,8 @@ TIMES = X[:5]
 
 def test_a_kernel_for_times_takes_a_column_like_a_row():
     model = LatentGP(lambda scale: quasisep.Matern32(scale), Poisson, parameters={"scale": dist.LogNormal(0.0, 0.3)})
-    model.joint.look(TIMES)
-    column, row = (model.joint.at(np.zeros(1), inputs)[0] for inputs in (TIMES[:, None], TIMES))
+    model.joint.factors.probe(TIMES)
+    column, row = (model.joint.factors.at(np.zeros(1), inputs)[0].lower for inputs in (TIMES[:, None], TIMES))
     np.testing.assert_array_equal(column, row)
 
 
@@ -115,7 +115,7 @@ def test_whatever_the_structure_values_are_those_at_the_inputs(case, shuffled):
     if shuffled:
         inputs = np.random.default_rng(1).permutation(inputs)
     mean = inputs.reshape(len(inputs), -1)[:, 0]
-    found = structured(kernel, inputs, mean)
+    found = prior_from_kernel(kernel, inputs, mean)
     latent = np.asarray(found.prior.mean).reshape(found.prior.shape)
     np.testing.assert_allclose(found.pick(latent), mean, rtol=0, atol=1e-12)
     rng = np.random.default_rng(2)
@@ -229,7 +229,7 @@ def test_points_by_themselves_have_the_same_means_and_spreads():
     apart = fit.predict(points, draws=2000, together=False).latent
     assert apart.dims == ("chain", "draw", "point")
     np.testing.assert_array_equal(apart.point, points)
-    weights = Conditional(model, X, points)._maps({}, np)
+    weights = PredictiveConditional(model, X, points)._maps({}, np)
     mean, left = weights[0][0], (weights[2][0] ** 2).sum(axis=1)
     given = (fit.tree.posterior.f.values - weights[3][0]) @ weights[1][0] + mean
     away = apart.values - given  # what is drawn besides, independently in every draw
@@ -248,7 +248,7 @@ def test_values_at_new_points_given_old_ones():
     """Weights and what is left, against the textbook's formulas."""
     model = LatentGP(kernels.Matern32(1.0), Gaussian, mean=lambda X: 0.3 * X)
     new = np.array([0.5, 1.77, 4.0])
-    mean, weights, root, old_mean = (part[0] for part in Conditional(model, X, new)._maps({}, np))
+    mean, weights, root, old_mean = (part[0] for part in PredictiveConditional(model, X, new)._maps({}, np))
     across = matern32(X, new)
     expected = np.linalg.solve(matern32(X, X), across)
     np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-8)

@@ -115,7 +115,7 @@ def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
 def of_point(latents, likelihood):
     """The log-likelihood of a model with unknown parameters, which is what its pilot runs call."""
     model = LatentGP({**latents, "s": lambda a: kernels.Matern52(a)}, likelihood, parameters={"a": dist.LogNormal()})
-    model.joint.look(X)
+    model.joint.factors.probe(X)
     return PointLikelihood(model.likelihood, model.joint, Y, len(X))
 
 
@@ -181,9 +181,9 @@ def test_labels_are_warned_of_once_with_unknown_parameters(likelihood):
     y = np.array([True, False, True, True, False, False])
 
     def look():
-        model._enters = None
+        model.places.entered = None
         with contextlib.suppress(ValueError):  # of the one that does not use s
-            model._look_at_places(X, y)
+            model.places.probe(X, y)
         log_likelihood = PointLikelihood(model.likelihood, model.joint, y, len(X))
         for _ in range(3):
             log_likelihood.given(np.zeros(len(names)))

@@ -42,7 +42,7 @@ def never(*_, **__):
 
 @pytest.fixture
 def no_compilation(monkeypatch):
-    monkeypatch.setattr(es.parameters.joint.Joint, "look", never)
+    monkeypatch.setattr(es.parameters.kernel_factors.KernelFactors, "probe", never)
 
 
 def test_all_likelihoods_with_arguments_are_tried():
@@ -148,7 +148,7 @@ def test_cox_processes_say_what_is_shared_too():
 def test_what_the_user_fixed_is_no_second_place(likelihood):
     noise = {"noise": PRIOR} if "noise" in inspect.signature(likelihood).parameters else {}
     model = LatentGP(kernel_of("scale"), likelihood, parameters={"scale": PRIOR} | noise)
-    assert model._look_at_places(X, Y)["scale"] == ["kernel"]
+    assert model.places.probe(X, Y)["scale"] == ["kernel"]
     built = model.likelihood({"scale": 5.0, "noise": 0.3}, Y)
     assert built.scale == 0.3
 
@@ -240,7 +240,7 @@ def test_models_of_the_command_line(name, known):
     given = {option: value for option, value in known.items() if option not in ("noise", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
     problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
-    found = problem._model()._look_at_places(X, problem._data.y)
+    found = problem._model().places.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "lengthscale") if one not in given},
         **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.gp.sklearn.laplace import find_sites, near
+from ellipslice.gp.sklearn.laplace import find_sites, gaussian_from_sites
 from ellipslice.likelihoods import (
     Binomial,
     Gaussian,
@@ -48,7 +48,7 @@ def test_likelihoods_far_from_their_data(likelihood):
 def test_sites(likelihood, times):
     """Which `sample(..., reference=)`, `approximate_evidence`, `LatentGP` and the estimators fit."""
     found = find_sites(times * K, likelihood)
-    assert np.isfinite(near(times * K, likelihood, found).log_constant)
+    assert np.isfinite(gaussian_from_sites(times * K, likelihood, found).log_constant)
 
 
 @pytest.mark.long_cases("ep")

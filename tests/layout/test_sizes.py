@@ -19,15 +19,12 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
     "engines/device/kernel.py",
-    "gp/model.py",
-    "parameters/sweep.py",
     "sampling/sample.py",
 }
 
 LONG_FUNCTIONS = {
     "engines/device/loop.py: barrier_free_block",
     "engines/device/kernel.py: fused_block",
-    "parameters/choose_way.py: choose",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
     "sampling/sample.py: sample",
@@ -46,10 +43,8 @@ MANY_PARAMETERS = {
     "engines/device/kernel.py: fused_block",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
-    "gp/sklearn/ensemble.py: draw",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/estimators.py: EllipticalGPRegressor.__init__",
-    "parameters/choose_way.py: choose",
     "gp/model.py: LatentGP.fit",
     "marginal/evidence.py: evidence",
     "sampling/resume.py: resume",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ellipslice.gp.sklearn import ensemble
-from ellipslice.gp.sklearn.laplace import Near
+from ellipslice.gp.sklearn.laplace import GaussianApproximation
 from statistical.test_estimators import SEEN, check_places
 
 pytestmark = pytest.mark.statistical
@@ -29,13 +29,13 @@ def forget_its_own(heights, rng):
     return 1 + CHOOSE(heights[1:], rng)
 
 
-RATIO, RUN, CHOOSE = Near.log_ratio, ensemble._run, ensemble._choose
+RATIO, RUN, CHOOSE = GaussianApproximation.log_ratio, ensemble._run, ensemble._choose
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("planted", [forget_the_evidence, forget_the_sites])
 def test_a_wrong_ratio(planted, monkeypatch):
-    monkeypatch.setattr(Near, "log_ratio", planted)
+    monkeypatch.setattr(GaussianApproximation, "log_ratio", planted)
     with pytest.raises(AssertionError, match="standard errors off"):
         check_places(SEEN["StudentT, an outlier"]())  # under whose three kernels the data are not equally likely
 
@@ -56,9 +56,11 @@ def test_always_another_place(monkeypatch):
 
 @pytest.mark.long
 def test_white_noise_without_its_mean(monkeypatch):
-    monkeypatch.setattr(Near, "white", lambda self, eta: WHITE(self._replace(white_mean=np.zeros(2)), eta))
+    monkeypatch.setattr(
+        GaussianApproximation, "white", lambda self, eta: WHITE(self._replace(white_mean=np.zeros(2)), eta)
+    )
     with pytest.raises(AssertionError, match="standard errors off"):
         check_places(SEEN["Logistic"]())
 
 
-WHITE = Near.white
+WHITE = GaussianApproximation.white

@@ -13,10 +13,13 @@ import numpyro.distributions as dist
 from tinygp import kernels
 
 import ellipslice as es
+from ellipslice.approximations.sites import Sites
 from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.joint_update import JointUpdate
+from ellipslice.parameters.parametrisations import PARAMETRISATIONS
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sites import Sites, StandIns
-from ellipslice.parameters.sweep import WAYS, Around, Sweep, Tuned
+from ellipslice.parameters.sites import SiteInterpolator
+from ellipslice.parameters.update_settings import GAUSSIANS, JointSettings, ParameterGaussian, Step
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
@@ -46,7 +49,7 @@ MODEL = es.gp.LatentGP(kernel, es.likelihoods.NegativeBinomial, mean=lambda leve
 
 
 def gaussians(count):
-    return Around(
+    return ParameterGaussian(
         np.stack([np.zeros(count), np.full(count, 0.3)]), np.stack([0.7 * np.eye(count), 0.4 * np.eye(count)])
     )
 
@@ -56,15 +59,15 @@ problems = not_uniform
 
 def run(fits: int) -> dict[str, Any]:
     joint, rng = MODEL.joint, np.random.default_rng(SEED + 1)
-    joint.look(X)
+    joint.factors.probe(X)
     prior = JointPrior(joint, X)
     sites = Sites(np.full((1, 4), 0.8), np.full((1, 4), 1.0))
     two = Sites(*(np.stack([part, 1.4 * part]) for part in sites[:2]), np.full((1, 4), 0.1))
     then = Sites(np.full((2, 1, 4), 0.2), np.full((2, 1, 4), 0.6), np.full((1, 4), 0.1))
-    blended = StandIns(np.array([[0.0] * 4, [0.5] * 4]), np.eye(4), two, np.full((1, 4), 0.5), then)
-    turns = tuple((way, around) for way in range(len(WAYS)) for around in range(2))
-    tuned = Tuned(gaussians(4), gaussians(1), np.ones((1, 4)), blended, turns)
-    move = Sweep(joint, (0, 1, 2), (3,), WAYS, 2, tuned=tuned)
+    blended = SiteInterpolator(np.array([[0.0] * 4, [0.5] * 4]), np.eye(4), two, np.full((1, 4), 0.5), then)
+    mixture = tuple(Step(name, around) for name in PARAMETRISATIONS for around in GAUSSIANS)
+    settings = JointSettings(gaussians(4), gaussians(1), np.ones((1, 4)), blended, mixture)
+    move = JointUpdate(joint, (0, 1, 2), (3,), tuple(PARAMETRISATIONS), 2, settings=settings)
     ranks: dict[str, list[int]] = {name: [] for name in QUANTITIES}
     for fit in range(fits):
         truth = prior.draw(rng, 1)[0]

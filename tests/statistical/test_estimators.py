@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 
 import ellipslice as es
 from ellipslice.gp.sklearn import ensemble
-from ellipslice.gp.sklearn.laplace import find_mode, find_sites, near
+from ellipslice.gp.sklearn.laplace import find_mode, find_sites, gaussian_from_sites
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit, StudentT
 from ellipslice.priors.parts.kernels import covariance_matrix
 from statistical.monte_carlo import SEED, compare
@@ -31,15 +31,15 @@ def check_places(likelihood):
     """Two latent values and three kernels: how often each is visited, and f there, beside sums over a fine grid."""
     matrices = [covariance_matrix(a**2 * RBF(s), PAIR) for a, s in ((0.7, 2.0), (1.5, 1.0), (3.0, 0.5))]
     prior = np.array([0.5, 0.3, 0.2])
-    gaussians = [near(matrix, likelihood, find_sites(matrix, likelihood)) for matrix in matrices]
+    gaussians = [gaussian_from_sites(matrix, likelihood, find_sites(matrix, likelihood)) for matrix in matrices]
 
     def fresh(rng):
         """Drawn with equal probabilities, so that weights are in proportion to the prior."""
         number = rng.integers(3)
-        return ensemble.Place({"number": number}, np.log(prior[number]), gaussians[number])
+        return ensemble.EnsembleMember({"number": number}, np.log(prior[number]), gaussians[number])
 
     rngs = np.random.default_rng(SEED + 1).spawn(4)
-    runs = [ensemble._run(fresh, 2, 500, 1000, 50, rng) for rng in rngs]
+    runs = [ensemble._run(fresh, ensemble.EnsembleSettings(2, 500, 1000, 50, 1), rng) for rng in rngs]
     where = np.stack([np.array([value["number"] for value in values])[which] for values, which, _ in runs])
     z = np.stack([z for _, _, z in runs])
     lowers = np.stack([np.linalg.cholesky(matrix) for matrix in matrices])
@@ -78,7 +78,7 @@ def test_evidence_is_exact_for_gaussian_noise():
     exact = multivariate_normal(cov=matrix + 0.09 * np.eye(20)).logpdf(y)
     mode = find_mode(matrix, likelihood)
     assert mode.log_evidence == pytest.approx(exact, abs=1e-5)
-    here = near(matrix, likelihood, find_sites(matrix, likelihood))
+    here = gaussian_from_sites(matrix, likelihood, find_sites(matrix, likelihood))
     for eta in rng.standard_normal((3, 20)):  # the same for all: so chains are independent draws
         assert here.log_ratio(here.root @ eta) == pytest.approx(exact, abs=1e-5)
 

@@ -12,14 +12,16 @@ from sklearn.gaussian_process.kernels import RBF
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.gp.conditional import Conditional
+from ellipslice.approximations.sites import Sites
+from ellipslice.gp.conditional import PredictiveConditional
 from ellipslice.gp.fit import Fit
 from ellipslice.parameters import pivots as pivots_module
 from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.pivots import Pivots, find_pivots
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sites import Sites, StandIns
-from ellipslice.parameters.sweep import Around, Sweep, Tuned
+from ellipslice.parameters.sites import SiteInterpolator
+from ellipslice.parameters.update_settings import JointSettings, ParameterGaussian, Step
 from statistical.monte_carlo import SEED, compare
 
 X = np.linspace(0.0, 2.0, 14)
@@ -70,20 +72,15 @@ def exact(x, y):
     return weights @ np.stack(functions(*np.concatenate(points).T), 1) / weights.sum()
 
 
-def sampled(model, ways, turns, pivots, draws=2000, chains=4, warmup=200, engine=None):
+def sampled(model, ways, mixture, pivots, draws=2000, chains=4, warmup=200, engine=None):
     joint = model.joint
-    joint.look(X)
-    gaussian = Around(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
-    none = Around(np.zeros((2, 0)), np.zeros((2, 0, 0)))
+    joint.factors.probe(X)
+    gaussian = ParameterGaussian(np.array([[0.0, 0.0], [-0.2, -0.4]]), np.stack([np.eye(2), 0.5 * np.eye(2)]))
+    none = ParameterGaussian(np.zeros((2, 0)), np.zeros((2, 0, 0)))
     sites = Sites((Y / SIGMA**2)[None], np.full((1, len(X)), 1 / SIGMA**2))
-    move = Sweep(
-        joint,
-        (0, 1),
-        (),
-        ways,
-        2,
-        tuned=Tuned(gaussian, none, np.full((1, len(X)), SIGMA**2), StandIns.always(sites, 2), turns, (), pivots),
-    )
+    interpolator = SiteInterpolator.constant(sites, 2)
+    settings = JointSettings(gaussian, none, np.full((1, len(X)), SIGMA**2), interpolator, mixture, (), pivots)
+    move = JointUpdate(joint, (0, 1), (), ways, 2, settings=settings)
     likelihood = PointLikelihood(model.likelihood, joint, Y, len(X))
     tree = es.sample(likelihood, JointPrior(joint, X), move=move, draws=draws, warmup=warmup, chains=chains,
                      seed=SEED, engine=engine, progress=False)  # fmt: skip
@@ -98,15 +95,15 @@ def widths_used(model, x):
     """How many columns each of some points took."""
     widths = []
     for u in x[:, ::50, :2].reshape(-1, 2):
-        model.joint.with_factors(u, X, SPREAD, lambda lower, mean: widths.append(lower.shape[-1]))
+        model.joint.factors.apply(u, X, SPREAD, lambda factor, mean: widths.append(factor.columns.shape[-1]))
     return widths
 
 
 @pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.parametrize("way", range(3), ids=WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_the_posterior_is_the_same(way):
-    x = sampled(TINYGP, WAYS, ((way, 0), (way, 1)), SPREAD)  # one program for all ways: turns are numbers in it
+    x = sampled(TINYGP, WAYS, (Step(way, "prior"), Step(way)), SPREAD)  # one program for all: steps are numbers in it
     assert set(widths_used(TINYGP, x)) == {7, 9, 14}  # chains go to and fro between narrow factors and whole ones
     check(x)
 
@@ -114,15 +111,17 @@ def test_the_posterior_is_the_same(way):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_kernels_that_jax_cannot_trace():
-    x = sampled(SKLEARN, ("white", "sites"), ((0, 0), (1, 1)), SPREAD, 250, 2, 50, engine="host")
+    x = sampled(SKLEARN, ("white", "sites"), (Step("white", "prior"), Step("sites")), SPREAD, 250, 2, 50, engine="host")
     check(x)
 
 
 @pytest.mark.long
 @pytest.mark.statistical
 def test_too_few_columns_would_be_seen(monkeypatch):
-    monkeypatch.setattr("ellipslice.parameters.factor.NEGLIGIBLE", math.inf)
-    x = sampled(tinygp_model(), ("sites",), ((0, 0), (0, 1)), ordered([0, 13, 7], 3))  # compiled anew
+    monkeypatch.setattr("ellipslice.parameters.factor.NEGLIGIBLE_FRACTION", math.inf)
+    x = sampled(
+        tinygp_model(), ("sites",), (Step("sites", "prior"), Step("sites")), ordered([0, 13, 7], 3)
+    )  # compiled anew
     with pytest.raises(AssertionError):
         check(x)
 
@@ -132,11 +131,11 @@ def test_too_few_columns_would_be_seen(monkeypatch):
 @pytest.mark.parametrize(("scale", "width"), [(3.0, 7), (1.5, 9), (0.1, 14)])
 def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
     joint, u = model.joint, np.log([1.3, scale])
-    joint.look(X)
-    whole, _ = joint.at(u, X, SPREAD)
+    joint.factors.probe(X)
+    whole = joint.factors.at(u, X, SPREAD)[0].columns
     covariance = 1.3**2 * np.exp(-((X[:, None] - X) ** 2) / 2 / scale**2)
     np.testing.assert_allclose(whole[0] @ whole[0].T, covariance, atol=1e-9)
-    narrow = joint.with_factors(u, X, SPREAD, lambda lower, mean: lower)
+    narrow = joint.factors.apply(u, X, SPREAD, lambda factor, mean: factor.columns)
     assert narrow.shape == (1, 14, width)
     np.testing.assert_allclose(narrow[0] @ narrow[0].T, covariance, atol=1e-9)
     np.testing.assert_allclose(narrow[0], whole[0][:, :width], atol=1e-4)  # the last columns are near rounding
@@ -148,15 +147,15 @@ def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
 def test_so_many_columns_as_cost_least():
     joint = TINYGP.joint
     x = np.linspace(0, 10, 300)
-    joint.look(x)
-    found = find_pivots(joint, x, np.log([[1.0, scale] for scale in (5.0, 5.0, 5.0, 5.0, 0.5)]))
+    joint.factors.probe(x)
+    found = find_pivots(joint.factors, x, np.log([[1.0, scale] for scale in (5.0, 5.0, 5.0, 5.0, 0.5)]))
     assert found is not None
     few, many = found.widths
     assert few < 20 < many < 100
     assert sorted(found.order[0]) == list(range(300))
     np.testing.assert_array_equal(found.order[0][found.place[0]], np.arange(300))
-    assert find_pivots(joint, x, np.log([[1.0, 0.01]])) is None  # nothing is left out
-    assert find_pivots(joint, x[: pivots_module.FEWEST - 1], np.log([[1.0, 5.0]])) is None
+    assert find_pivots(joint.factors, x, np.log([[1.0, 0.01]])) is None  # nothing is left out
+    assert find_pivots(joint.factors, x[: pivots_module.MIN_INPUTS - 1], np.log([[1.0, 5.0]])) is None
 
 
 @pytest.fixture(scope="module")
@@ -180,10 +179,10 @@ def test_from_data_to_draws(long_fit):
 def test_predictions_are_the_same(long_fit, monkeypatch):
     fit = Fit(TINYGP, long_fit.X, long_fit.y, long_fit.tree.isel(chain=[0], draw=slice(0, 2000, 100)))
     new = np.array([-0.3, 0.011, 1.234, 4.1])
-    some = Conditional(TINYGP, fit.X, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
+    some = PredictiveConditional(TINYGP, fit.X, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
     assert sum(one is not None and one.shape[1] < 60 for one in some) > 10  # a rare draw may need more
     narrow = fit.predict(new, seed=2).latent.values
-    monkeypatch.setattr(pivots_module, "FEWEST", 1000)
+    monkeypatch.setattr(pivots_module, "MIN_INPUTS", 1000)
     whole, inside = fit.predict(new, seed=2).latent.values, slice(1, 3)
     np.testing.assert_allclose(narrow[..., inside], whole[..., inside], atol=1e-3)
     np.testing.assert_allclose(narrow, whole, atol=5e-3)  # beyond the data what is left out may count for more

@@ -13,7 +13,7 @@ from tinygp import kernels
 
 import ellipslice as es
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.variational_sites import several
+from ellipslice.parameters.variational_sites import fit_variational_sites
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -88,14 +88,14 @@ def test_noise_that_changes_moves_well():
 
 def likelihood_of(function):
     model = es.gp.LatentGP({"one": lambda a: a**2 * SMOOTH, "two": ROUGH}, function, parameters={"a": dist.Normal()})
-    model.joint.look(X)
+    model.joint.factors.probe(X)
     return model.joint, PointLikelihood(model.likelihood, model.joint, Y, len(X))
 
 
 def sites_of(function):
     joint, likelihood = likelihood_of(function)
     u = np.array([1.0])
-    return several(*joint.at(u, X), likelihood, u)
+    return fit_variational_sites(*joint.factors.at(u, X), likelihood, u)
 
 
 @pytest.mark.long

@@ -14,13 +14,15 @@ from scipy import stats
 from tinygp import kernels
 
 import ellipslice as es
+from ellipslice.approximations.sites import Sites
 from ellipslice.jax_settings import on_cpu
-from ellipslice.parameters import conditioned_noise, sweep
-from ellipslice.parameters.factor import inner_root
+from ellipslice.parameters import factor
+from ellipslice.parameters.conditioned_noise import ConditionedNoise
 from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sites import Sites, StandIns
-from ellipslice.parameters.sweep import Around, Sweep, Tuned
+from ellipslice.parameters.sites import SiteInterpolator
+from ellipslice.parameters.update_settings import JointSettings, ParameterGaussian, Step
 from statistical.monte_carlo import SEED, compare
 
 pytestmark = pytest.mark.statistical
@@ -81,40 +83,47 @@ def exact_means_with_noise():
 
 def centred_gaussians(size, wide):
     """Two Gaussians to move around, one of them badly placed: neither changes what is sampled."""
-    return Around(np.stack([np.zeros(size), np.full(size, 0.5)]), np.stack([wide * np.eye(size), 0.6 * np.eye(size)]))
+    factors = np.stack([wide * np.eye(size), 0.6 * np.eye(size)])
+    return ParameterGaussian(np.stack([np.zeros(size), np.full(size, 0.5)]), factors)
 
 
-def tuned(turns, poor=False):
+def around_both(way):
+    """A mixture of one way, around each of the Gaussians."""
+    return Step(way, "prior"), Step(way, "posterior")
+
+
+def settings(mixture, poor=False):
     sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
     other = Sites(0.3 * sites.linear + 1.0, 0.5 * sites.precision) if poor else sites
     both = Sites(np.stack([other.linear, sites.linear]), np.stack([other.precision, sites.precision]))
-    stand_ins = StandIns(np.array([[0.0, 0.0], [0.5, -1.0]]), 2.0 * np.eye(2), both)  # for different parameters
-    return Tuned(centred_gaussians(2, 1.0), centred_gaussians(0, 1.0), np.full((1, 5), SIGMA**2), stand_ins, turns)
+    anchors = np.array([[0.0, 0.0], [0.5, -1.0]])  # different parameters
+    gaussians, noise = (centred_gaussians(2, 1.0), centred_gaussians(0, 1.0)), np.full((1, 5), SIGMA**2)
+    return JointSettings(*gaussians, noise, SiteInterpolator(anchors, 2.0 * np.eye(2), both), mixture)
 
 
-def known_sweep(turns, poor=False):
-    """Turns are numbers, as far as the compiled program goes: it is the same for all of them."""
-    return Sweep(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, tuned=tuned(turns, poor))
+def known_noise(mixture, poor=False):
+    """Steps are numbers, as far as the compiled program goes: it is the same for all of them."""
+    return JointUpdate(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, settings=settings(mixture, poor))
 
 
-def following_sweep(model, *, poor):
+def following_sites(model, *, poor):
     """Sites that follow the noise, at any f: exact ones if they were exact once."""
     sigma = SIGMA * (1.3 if poor else 1.0)
     sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
     then = Sites((Y / sigma**2)[None], np.full((1, 5), 1 / sigma**2))
-    choice = tuned(((0, 0), (0, 1)))._replace(
+    choice = settings(around_both("sites"))._replace(
         together=centred_gaussians(3, 1.0),
         likelihood=centred_gaussians(1, 1.0),
-        sites=StandIns.always(sites, 3)._replace(
-            f=np.full((1, 5), 0.2), then=Sites(then.linear[None], then.precision[None])
+        sites=SiteInterpolator.constant(sites, 3)._replace(
+            f=np.full((1, 5), 0.2), expansions=Sites(then.linear[None], then.precision[None])
         ),
     )
-    return Sweep(model.joint, (0, 1), (2,), ("sites",), 2, tuned=choice)
+    return JointUpdate(model.joint, (0, 1), (2,), ("sites",), 2, settings=choice)
 
 
 def run(model, move, draws=4000, chains=4, engine=None, seed=0):
     prior = JointPrior(model.joint, X)
-    model.joint.look(X)
+    model.joint.factors.probe(X)
     likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
     tree = es.sample(likelihood, prior, move=move, draws=draws, warmup=300, chains=chains, seed=SEED + seed,
                      engine=engine, progress=False)  # fmt: skip
@@ -130,23 +139,22 @@ def check(draws, exact):
 
 @pytest.mark.parametrize(("way", "poor"), [*((way, False) for way in WAYS), ("sites", True)])
 def test_each_way_alone(way, poor):
-    number = WAYS.index(way)
-    check(run(KNOWN_NOISE, known_sweep(((number, 0), (number, 1)), poor)), exact_means())
+    check(run(KNOWN_NOISE, known_noise(around_both(way), poor)), exact_means())
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("poor", [False, True])
 def test_sites_that_follow_the_noise(poor):
-    move = following_sweep(UNKNOWN_NOISE, poor=poor)
+    move = following_sites(UNKNOWN_NOISE, poor=poor)
     check(run(UNKNOWN_NOISE, move, 3000), exact_means_with_noise())
 
 
 def test_sites_that_were_exact_once_stay_so():
     """Then the white noise given them does not depend on the parameters, and every f is a draw given these."""
-    model, stand_ins = UNKNOWN_NOISE, following_sweep(UNKNOWN_NOISE, poor=False).tuned.sites
-    model.joint.look(X)
+    model, interpolator = UNKNOWN_NOISE, following_sites(UNKNOWN_NOISE, poor=False).settings.sites
+    model.joint.factors.probe(X)
     likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
-    follow = jax.jit(lambda u: stand_ins.at(u, likelihood)[:2])
+    follow = jax.jit(lambda u: interpolator.at(u, likelihood)[:2])
     for log_sigma in (-3.0, 0.0, 2.0):
         with on_cpu():
             now = Sites(*follow(jnp.array([0.3, -0.2, log_sigma])))
@@ -157,16 +165,17 @@ def test_sites_that_were_exact_once_stay_so():
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_all_ways_in_turn(engine):
-    turns = tuple((way, around) for way in range(4) for around in range(4))  # with each parameter by itself
+    alone = [("prior", name) for name in PRIORS]  # each parameter by itself
+    mixture = tuple(Step(way, *rest) for way in WAYS for rest in (("prior",), ("posterior",), *alone))
     check(
-        run(KNOWN_NOISE, known_sweep(turns), *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine),
+        run(KNOWN_NOISE, known_noise(mixture), *((4000, 4) if engine == "compiled" else (400, 2)), engine=engine),
         exact_means(),
     )
 
 
 def test_f_given_the_parameters():
     """Given the parameters f is Gaussian; its mean and second moments are averaged over the same chain's parameters."""
-    x = run(KNOWN_NOISE, known_sweep(((0, 0), (1, 1), (2, 1))), seed=7)
+    x = run(KNOWN_NOISE, known_noise((Step("white", "prior"), Step("sites"), Step("surrogate"))), seed=7)
     f = x[..., 2 + 5 :]
     lag = math.sqrt(3) * np.abs(X[:, None] - X) / np.exp(x[..., 1])[..., None, None]
     covariance = np.exp(2 * x[..., 0])[..., None, None] * (1 + lag) * np.exp(-lag)
@@ -178,7 +187,7 @@ def test_f_given_the_parameters():
 
 
 def test_white_noise_and_f_belong_together():
-    x = run(KNOWN_NOISE, known_sweep(tuple((way, 1) for way in range(4))), draws=200)[0]
+    x = run(KNOWN_NOISE, known_noise(tuple(map(Step, WAYS))), draws=200)[0]
     for row in x[::20]:
         point = KNOWN_NOISE.joint.split(row, 5)
         again = KNOWN_NOISE.joint.point(point.u, point.z, X)
@@ -199,26 +208,26 @@ def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
 
 
 def without_evidence(monkeypatch):
-    init = conditioned_noise.Given.__init__
+    init = ConditionedNoise.__init__
 
     def planted(self, *arguments):
         init(self, *arguments)
         self.log_evidence = 0.0
 
-    monkeypatch.setattr(conditioned_noise.Given, "__init__", planted)
+    monkeypatch.setattr(ConditionedNoise, "__init__", planted)
 
 
 def without_determinant(monkeypatch):
-    for module in (conditioned_noise, sweep):
-        monkeypatch.setattr(module, "log_determinant", lambda lower: 0.0)
+    monkeypatch.setattr(factor, "log_determinant", lambda lower: 0.0)
 
 
 def without_prior_over_gaussian(monkeypatch):
-    monkeypatch.setattr(Sweep, "residual", lambda self, x, around, away: 0.0)
+    monkeypatch.setattr(JointUpdate, "residual", lambda self, x, around, away: 0.0)
 
 
 def noise_for_variance(monkeypatch):
-    monkeypatch.setattr(conditioned_noise, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
+    inner_root = factor.inner_root
+    monkeypatch.setattr(factor, "inner_root", lambda lower, precision: inner_root(lower, precision**0.5))
 
 
 def without_ratio_of_sites(monkeypatch):
@@ -241,7 +250,7 @@ def without_ratio_of_sites(monkeypatch):
 def test_a_planted_mistake_is_caught(monkeypatch, plant, way):
     plant(monkeypatch)
     model = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
-    move = Sweep(model.joint, (0, 1), (), (way,), 3, tuned=tuned(((0, 0), (0, 1)), poor=True))
+    move = JointUpdate(model.joint, (0, 1), (), (way,), 3, settings=settings(around_both(way), poor=True))
     with pytest.raises(AssertionError, match="standard errors off"):
         check(run(model, move), exact_means())
 
@@ -252,4 +261,4 @@ def test_sites_that_follow_in_one_place_and_not_in_the_other(monkeypatch):
     monkeypatch.setattr(Sites, "log_value", lambda self, f: fixed(sites, f))
     model = es.gp.LatentGP(kernel, es.likelihoods.Gaussian, mean=0.1, parameters=UNKNOWN_NOISE.parameters.priors)
     with pytest.raises(AssertionError, match="standard errors off"):
-        check(run(model, following_sweep(model, poor=True), 3000), exact_means_with_noise())
+        check(run(model, following_sites(model, poor=True), 3000), exact_means_with_noise())

@@ -17,7 +17,7 @@ from tinygp import kernels
 import ellipslice as es
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import NegativeBinomial, Poisson
-from ellipslice.parameters import choose_way
+from ellipslice.parameters import choose_parametrisation
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -66,7 +66,7 @@ def test_unknown_parameters_are_in_the_store_by_name(made):
 
 def test_resumed_without_pilot_runs_it_is_the_same_to_the_bit(made, monkeypatch):
     folder, whole = made
-    monkeypatch.setattr(choose_way, "choose", None)
+    monkeypatch.setattr(choose_parametrisation, "choose_parametrisation", None)
     again = MODEL.resume(folder / "part.zarr", X, Y, draws=20, progress=False)
     assert_same_stores(folder / "part.zarr", folder / "whole.zarr")
     assert again.moves == whole.moves
@@ -102,7 +102,7 @@ def test_another_process_sees_the_same_model():
 
 def test_opened_it_runs_nothing(made, monkeypatch):
     folder, whole = made
-    monkeypatch.setattr("ellipslice.gp.model.sample", None)
+    monkeypatch.setattr("ellipslice.gp.problem.sample", None)
     opened = unknown().open(folder / "whole.zarr", X, Y)
     assert opened.moves == whole.moves
     assert opened.tree.attrs["parameter_moves"] == whole.tree.attrs["parameter_moves"]
@@ -181,7 +181,7 @@ def test_known_parameters_on_a_machine_that_rounds_otherwise(reference, tmp_path
 
 
 def test_a_path_that_is_taken_is_noticed_before_pilot_runs(made, monkeypatch):
-    monkeypatch.setattr(choose_way, "choose", None)
+    monkeypatch.setattr(choose_parametrisation, "choose_parametrisation", None)
     with pytest.raises(FileExistsError, match="holds a run already"):
         unknown().fit(X, Y, **SHORT, store=made[0] / "whole.zarr")
     with pytest.raises(ValueError, match="draws must be at least 1"):

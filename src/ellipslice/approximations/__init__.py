@@ -4,7 +4,7 @@
 - `laplace`: the Laplace approximation
 - `expectation_propagation`: expectation propagation
 - `pilot`: an approximation from a pilot run
-- `sites`: the prior times a Gaussian for each element of f
+- `sites`: Gaussian sites in place of the likelihood, and the reference that is the prior times sites
 - `gaussian`: any Gaussian
 - `approximate_evidence`: log Z by Laplace and expectation propagation
 """
@@ -12,9 +12,9 @@
 from ellipslice.approximations.approximate_evidence import approximate_evidence
 from ellipslice.approximations.fit import WAYS, Fitted, accepted, fit_reference
 from ellipslice.approximations.gaussian import WhiteGaussian
-from ellipslice.approximations.sites import Sites
+from ellipslice.approximations.sites import SitesReference
 
 __all__ = ["WAYS", "Fitted", "accepted", "approximate_evidence", "fit_reference"]
 
-REGISTERED = (Sites, WhiteGaussian)
+REGISTERED = (SitesReference, WhiteGaussian)
 """Every reference Gaussian, for stores."""

@@ -13,7 +13,7 @@ from ellipslice.approximations.expectation_propagation import propagate
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.approximations.laplace import laplace
 from ellipslice.approximations.pilot import CHAINS, pilot
-from ellipslice.approximations.sites import Sites, as_rows
+from ellipslice.approximations.sites import Sites, SitesReference, as_rows
 from ellipslice.engines.base import Engine
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
@@ -124,11 +124,11 @@ class Terms(NamedTuple):
     """Of each of them: (count, values) to the same shape."""
     where: slice
 
-    def among(self, found: Sites, size: int) -> Sites:
-        """The sites of all values: those that the likelihood does not see have none."""
+    def among(self, found: Sites, size: int) -> SitesReference:
+        """Return the reference for all values: those that the likelihood does not depend on have no site."""
         linear, precision = np.zeros(size), np.zeros(size)
         linear[self.where], precision[self.where] = found.linear, found.precision
-        return Sites(linear, precision)
+        return SitesReference(linear, precision)
 
 
 def read_terms(posterior: Posterior) -> Terms | str:

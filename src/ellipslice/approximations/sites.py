@@ -1,12 +1,12 @@
-"""References for likelihoods that are products over sites: a Gaussian for each site in place of its likelihood.
+"""Gaussian sites in place of the likelihood of each element of f, and the reference that is the prior times sites.
 
-The prior times such Gaussians is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
+The prior times sites is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -20,14 +20,36 @@ from ellipslice.programs.vector_sums import dot
 from ellipslice.pytree import HostOnly, pytree, set_fields
 
 
+class Sites(NamedTuple):
+    """Gaussian sites in place of the likelihood: exp(linear g - precision g^2 / 2) of g = f - origin.
+
+    Expectation propagation and Laplace's approximation find them. Arrays have one element for each element of f, and
+    may have leading axes, such as one for the latent functions of a model.
+    """
+
+    linear: Any
+    precision: Any
+    origin: Any = 0.0
+    """Near f: squares of data far from 0 would leave no digits for what they differ by."""
+
+    def about(self, origin: Any) -> Sites:
+        """Return the same sites, up to a constant factor, with another origin."""
+        return Sites(self.linear - self.precision * (origin - self.origin), self.precision, origin)
+
+    def log_value(self, f: Any) -> Any:
+        """Return the logarithm of the product of all sites at f."""
+        away = f - self.origin
+        return (self.linear * away - 0.5 * self.precision * away * away).sum()
+
+
 @dataclass(frozen=True, eq=False)
-class Sites:
-    """The prior times a Gaussian for each value of f, exp(linear f - precision f^2 / 2), f being centred.
+class SitesReference:
+    """The reference Gaussian that is the prior times sites exp(linear f - precision f^2 / 2), f being centred.
 
     Parameters
     ----------
     linear, precision : array, shape (size,)
-        The precisions are at least 0, so that there is a Gaussian beside any prior.
+        The precisions are at least 0, so that there is a Gaussian for any prior.
     """
 
     stored_as = "Sites"
@@ -46,7 +68,7 @@ class Sites:
 
 @pytree
 class RelativeSites:
-    """`Sites` relative to a prior, whose covariance may be singular."""
+    """A `SitesReference` relative to a prior, whose covariance may be singular."""
 
     centre: Any
     linear: Any
@@ -54,7 +76,7 @@ class RelativeSites:
 
     host: HostOnly
 
-    def __init__(self, rows: np.ndarray, sites: Sites):
+    def __init__(self, rows: np.ndarray, sites: SitesReference):
         narrowed = triangular(narrow(rows, sites.precision))
         centre = narrowed.T @ (narrowed @ sites.linear)
         set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, host=HostOnly(narrowed))
@@ -94,7 +116,7 @@ def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
     return cholesky(inner, lower=True)
 
 
-def log_normalizer(rows: np.ndarray, sites: Sites) -> float:
+def log_normalizer(rows: np.ndarray, sites: Sites | SitesReference) -> float:
     """The logarithm of the integral of N(f; 0, rows.T @ rows) exp(linear f - precision f^2 / 2)."""
     root = white_root(rows, sites.precision)
     z = solve_triangular(root, rows @ sites.linear, lower=True)

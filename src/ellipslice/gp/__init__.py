@@ -4,7 +4,8 @@
 - `cox`: `CoxProcess`
 - `fit`: a fitted model: draws, predictions, posterior predictive draws
 - `conditional`: latent functions at new inputs
-- `entering`: which hyperparameter enters kernel, mean or likelihood
+- `problem`: from model and data to prior and log-likelihood, and the attributes of the result
+- `places`: which hyperparameter enters kernel, mean or likelihood
 - `structure`: which prior suits a kernel and its inputs
 - `plot`: plots of a fit
 - `sklearn/`: estimators for scikit-learn

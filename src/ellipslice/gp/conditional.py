@@ -1,4 +1,4 @@
-"""Latent functions at new inputs, given those at the data: draws, not interpolation."""
+"""Draw latent functions at new inputs given those at the data."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.gp.structure import LIMIT
+from ellipslice.gp.structure import MAX_DENSE
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.factor import ROUNDING
-from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.pivots import find_pivots
 from ellipslice.priors.parts.kernels import comes_from, functions
 
 if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
-LOOKED_AT = 20
-"""Values of the parameters at which the rank of the covariance is found."""
+RANK_PROBE_DRAWS = 20
+"""Number of posterior draws of the hyperparameters at which the rank of the covariance is found."""
 
 
-class Conditional:
+class PredictiveConditional:
     """The latent functions of a model at `new` inputs given those at `old` ones.
 
     It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ. Where a kernel is so smooth
@@ -40,10 +40,10 @@ class Conditional:
 
     def __init__(self, model: LatentGP, old: Any, new: Any, compiled: Callable[..., Any] | None = None):
         for count, what in ((len(old), "the data have"), (len(new), "X has")):
-            if count > LIMIT:
+            if count > MAX_DENSE:
                 raise ValueError(
                     f"{what} {count} inputs; predictions at inputs that are not in the data make dense matrices of at "
-                    f"most {LIMIT}. Predict for fewer points at a time, or add the new inputs to the fit with a "
+                    f"most {MAX_DENSE}. Predict for fewer points at a time, or add the new inputs to the fit with a "
                     "likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
@@ -71,10 +71,10 @@ class Conditional:
         """Which of the old inputs are needed for each draw, (latents, r); None for all."""
         joint = self._model.joint
         u = joint.parameters.unconstrain(parameters)
-        pivots = find_pivots(joint, self._old, u[:: max(1, count // LOOKED_AT)])
+        pivots = find_pivots(joint.factors, self._old, u[:: max(1, count // RANK_PROBE_DRAWS)])
         if pivots is None:
             return [None] * count
-        return [joint.enough(one, self._old, pivots) for one in u]
+        return [joint.factors.sufficient_pivots(one, self._old, pivots) for one in u]
 
     def traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
         """One draw, in JAX, from f at the old inputs that are needed."""
@@ -106,12 +106,12 @@ class Conditional:
 
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
         mean = self._model.means[name]
-        return (mean(values, X=inputs) if isinstance(mean, Called) else mean) + np.zeros(len(inputs))
+        return (mean(values, X=inputs) if isinstance(mean, ParameterFunction) else mean) + np.zeros(len(inputs))
 
 
 def compiled_draws(model: LatentGP) -> Callable[..., Any]:
     """A function of the old and the new inputs and of what `traced` takes, compiled for as many of them."""
-    return jax.jit(lambda old, new, *given: Conditional(model, old, new).traced(*given))
+    return jax.jit(lambda old, new, *given: PredictiveConditional(model, old, new).traced(*given))
 
 
 def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:

@@ -128,7 +128,7 @@ class CoxProcess:
             self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until,
             reference=reference, store=store, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
-        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+        return RateFit(fit, volume)
 
     def resume(
         self,
@@ -147,16 +147,15 @@ class CoxProcess:
             store, self.centres, counts, draws=draws, until=until, executor=executor, timeout=timeout,
             progress=progress,
         )  # fmt: skip
-        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+        return RateFit(fit, volume)
 
     def open(self, store: str | os.PathLike[str], events: Any) -> Fit:
         """The fit that a store holds, as far as it is: see `LatentGP.open`."""
         model, counts, volume = self._model(events)
-        fit = model.open(store, self.centres, counts)
-        return RateFit(model, fit.X, fit.y, fit.tree, volume)
+        return RateFit(model.open(store, self.centres, counts), volume)
 
     def _model(self, events: Any) -> tuple[LatentGP, np.ndarray, float]:
-        """Of the counts in cells; the counts, and a cell's volume."""
+        """Return the model of the counts in cells, the counts, and the volume of a cell."""
         counts = self.counts(events)
         volume = float(np.prod((self.window[:, 1] - self.window[:, 0]) / self.cells))
         if self._mean is None and not counts.sum():
@@ -184,8 +183,8 @@ class RateFit(Fit):
 
     scattered = False  # the data are cells, all over the window
 
-    def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: Any, volume: float):
-        super().__init__(model, X, y, tree)
+    def __init__(self, fit: Fit, volume: float):
+        super().__init__(fit.model, fit.X, fit.y, fit.tree)
         self._volume = volume
 
     @property
@@ -193,7 +192,7 @@ class RateFit(Fit):
         """Counts as rates."""
         return np.asarray(self.y) / self._volume
 
-    def _observe(
+    def _posterior_predictive(
         self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         with np.errstate(over="ignore", under="ignore"):

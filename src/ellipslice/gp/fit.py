@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.gp.conditional import Conditional, compiled_draws
+from ellipslice.gp.conditional import PredictiveConditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import said_before
 from ellipslice.priors.parts.features import as_inputs
@@ -24,8 +24,8 @@ DRAWS = 500
 """Of the posterior's draws that predictions are made for, unless asked for more."""
 
 
-GROUP = 200
-"""Points that are drawn together, if not all are."""
+POINTS_PER_GROUP = 200
+"""Number of points that are drawn together, if not all are."""
 
 
 class Fit:
@@ -93,7 +93,7 @@ class Fit:
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
-        for name, seen in self._observe(drawn, parameters, observed, rng).items():
+        for name, seen in self._posterior_predictive(drawn, parameters, observed, rng).items():
             variables[name] = seen.reshape(shape)
         coords = {"chain": posterior.chain, "draw": posterior.draw}
         if inputs.size == len(inputs):
@@ -139,11 +139,11 @@ class Fit:
         known = self._among_data(inputs, parameters)
         drawn = f[..., np.maximum(known, 0)]
         unknown = np.flatnonzero(known < 0)
-        for where in [unknown] if together else np.split(unknown, range(GROUP, len(unknown), GROUP)):
+        ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
+        for where in [unknown] if together else np.split(unknown, ends):
             if len(where):
-                drawn[..., where] = Conditional(self.model, self.X, inputs[where], self._compiled).draw(
-                    parameters, f, rng
-                )
+                conditional = PredictiveConditional(self.model, self.X, inputs[where], self._compiled)
+                drawn[..., where] = conditional.draw(parameters, f, rng)
         return drawn
 
     def _among_data(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -195,7 +195,7 @@ class Fit:
             raise TypeError(f"the likelihood is a function of its own, {built!r}; expected one of es.likelihoods.")
         return built
 
-    def _observe(
+    def _posterior_predictive(
         self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """What is observed on average, and new observations, as far as the likelihood can say."""

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import keyword
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ellipslice.checks import as_path, whole_number
-from ellipslice.gp.entering import (
-    LIKELIHOOD,
-    Enters,
-    as_shared,
-    check_complete,
-    check_shared,
-    described,
-    enters,
-)  # fmt: skip
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.structure import LIMIT, of_latents, structured
+from ellipslice.gp.places import LIKELIHOOD, Places, check_names, described
+from ellipslice.gp.problem import Problem, SampleOptions, describe_result, problem_of
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.arguments import said_before
-from ellipslice.parameters import choose_way
-from ellipslice.parameters.joint import Joint, JointPrior
-from ellipslice.parameters.named_arguments import Called, called_kernel
+from ellipslice.parameters import choose_parametrisation
+from ellipslice.parameters.joint import JointModel
+from ellipslice.parameters.joint_update import JointUpdate
+from ellipslice.parameters.kernel_factors import KernelFactors
+from ellipslice.parameters.named_arguments import ParameterFunction, called_kernel
 from ellipslice.parameters.parameters import Parameters
-from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sweep import WAYS, Sweep
+from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
-from ellipslice.sampling import Until, resume, sample
+from ellipslice.sampling import Until, resume
 from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
 from ellipslice.store.read import open_tree
 from ellipslice.store.store import check_free
 from ellipslice.store.stored_run import stored_parts
 from ellipslice.store.verify import check_draws
-
-if TYPE_CHECKING:
-    import xarray
 
 
 class LatentGP:
@@ -111,50 +98,30 @@ class LatentGP:
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"f": kernel}
         if not kernels:
             raise ValueError("kernel is an empty mapping: expected a kernel for each latent function.")
-        _check_names(list(kernels), names)
+        check_names(list(kernels), names)
         means = dict(mean) if isinstance(mean, Mapping) else dict.fromkeys(kernels, mean)
         if unknown := set(means) - set(kernels):
             raise ValueError(f"mean names {unknown.pop()!r}, but the latent functions are {', '.join(kernels)}.")
         self.kernels = {name: called_kernel(f"the kernel of {name}", given, names) for name, given in kernels.items()}
         self.means = {
-            name: Called(f"the mean of {name}", given, names, extra=("X",)) if callable(given) else float(given)
+            name: ParameterFunction(f"the mean of {name}", given, names, extra=("X",))
+            if callable(given)
+            else float(given)
             for name, given in ((name, means.get(name, 0.0)) for name in kernels)
         }
-        self.likelihood = Called("likelihood", likelihood, names, first=("y",))
-        self.joint = Joint(self.parameters, self.kernels, self.means)
-        self.shared = as_shared(shared, names)
-        self._places = self._find_places(isinstance(kernel, Mapping), isinstance(mean, Mapping))
-        named = enters(names, {place: called.by_name for place, called in self._places.items()})
-        check_shared(named, self.shared, self._places)
-        self._enters: Enters | None = None
-        if not any(called.takes_all for called in self._places.values()):  # else it is seen when they are called
-            check_complete(named, self.shared, self._places)
-            self._enters = named
+        self.likelihood = ParameterFunction("likelihood", likelihood, names, first=("y",))
+        self.joint = JointModel(self.parameters, KernelFactors(self.parameters, self.kernels, self.means))
+        functions = self._functions(isinstance(kernel, Mapping), isinstance(mean, Mapping))
+        self.places = Places(functions, self.parameters, shared)
+        self.shared = self.places.shared
 
-    def _find_places(self, named: bool, each_mean: bool) -> dict[str, Called]:
-        """The functions that hyperparameters are passed to. One mean for all latent functions is one place."""
-        places = {f"kernel of {name}" if named else "kernel": called for name, called in self.kernels.items()}
+    def _functions(self, named: bool, each_mean: bool) -> dict[str, ParameterFunction]:
+        """Return the functions that hyperparameters are passed to. One mean for all latent functions is one place."""
+        places = {f"kernel of {name}" if named else "kernel": kernel for name, kernel in self.kernels.items()}
         for name, mean in self.means.items():
-            if isinstance(mean, Called):
+            if isinstance(mean, ParameterFunction):
                 places.setdefault(f"mean of {name}" if each_mean else "mean", mean)
         return {**places, LIKELIHOOD: self.likelihood}
-
-    def _look_at_places(self, inputs: np.ndarray, y: Any) -> Enters:
-        """What each hyperparameter enters; raise if one enters several places by accident, or none."""
-        if not any(called.takes_all for called in self._places.values()):
-            return self._enters or {}
-        middle, _ = self.parameters.gaussian()
-        values = self.parameters.constrained(middle)
-        used = {}
-        for place, called in self._places.items():
-            first, extra = ((y,), {}) if place == LIKELIHOOD else ((), {"X": inputs})
-            with said_before():  # what a likelihood says of its data, it says when it is made to be used
-                used[place] = called.used(values, *first, **extra)
-        entered = enters(self.parameters.priors, used)
-        check_shared(entered, self.shared, self._places)
-        check_complete(entered, self.shared, self._places)
-        self._enters = entered
-        return entered
 
     @property
     def latents(self) -> list[str]:
@@ -207,34 +174,41 @@ class LatentGP:
             Updates of the latent functions for each one of unknown parameters.
         """
         inputs = as_inputs(X, "X")
-        seed = secrets.randbits(32) if seed is None else seed
+        options = SampleOptions(
+            draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed, thin=thin,
+            until=until, engine=engine, reference=reference, store=store, executor=executor, timeout=timeout,
+            progress=progress,
+        )  # fmt: skip
         if store is not None:
             check_free(as_path(store))
-        options: dict[str, Any] = {"draws": draws, "warmup": warmup, "chains": chains, "thin": thin, "until": until}
-        options |= {"store": store, "progress": progress, "seed": seed, "executor": executor, "timeout": timeout}
         check_timeout(timeout, executor)
         if not self.parameters.size and ways is not None:
             raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
         if self.parameters.size and reference is not None:
             raise ValueError("reference is for models without unknown parameters. Leave it out.")
         latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
-        ways, problem = _check_ways(ways), self._problem(inputs, y)
-        engine = problem.engine if engine is None else engine
-        move = None
-        if self.parameters.size:
-            numbers = chain_numbers(chains)  # a mistake there should not wait for pilot runs
-            how_many(draws, until)
-            own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
-            chosen = choose_way.choose(
-                problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
-                ways=ways, latent=latent_updates, seed=own, engine=engine, executor=executor, timeout=timeout,
-            )  # fmt: skip
-            move, options["initial"] = chosen.move, chosen.starts(own, numbers)
-        tree = sample(
-            problem.log_likelihood, problem.prior, move=move, keep=problem.keep, engine=engine, reference=reference,
-            dims=problem.dims, coords=problem.coords, **options,
-        )  # fmt: skip
-        return Fit(self, inputs, y, _finished(tree, problem.said, problem.entered, move))
+        ways, problem = check_parametrisations(ways), self._problem(inputs, y)
+        options = options._replace(engine=problem.engine if engine is None else engine)
+        chosen, initial = self._choose(problem, options, ways, latent_updates)
+        tree = problem.sample(options, chosen, initial)
+        return self._fit(inputs, y, tree, problem, chosen and chosen.move)
+
+    def _choose(
+        self, problem: Problem, options: SampleOptions, ways: tuple[str, ...] | None, latent_updates: int
+    ) -> tuple[choose_parametrisation.ChosenMove | None, np.ndarray | None]:
+        """Return the move and the starts that pilot runs find; None if there are no unknown hyperparameters."""
+        if problem.joint is None:
+            return None, None
+        numbers = chain_numbers(options.chains)  # a mistake there should not wait for pilot runs
+        how_many(options.draws, options.until)
+        own = int(np.random.SeedSequence(options.seed).spawn(1)[0].generate_state(1)[0])  # not the noise of the chains
+        chosen = choose_parametrisation.choose_parametrisation(
+            problem.joint,
+            choose_parametrisation.PilotOptions(
+                ways, latent_updates, own, options.engine, options.executor, options.timeout
+            ),
+        )
+        return chosen, chosen.starts(own, numbers)
 
     @np.errstate(under="ignore")
     def resume(
@@ -281,7 +255,7 @@ class LatentGP:
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
             draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
-        return Fit(self, inputs, y, _finished(tree, problem.said, problem.entered, move))
+        return self._fit(inputs, y, tree, problem, move)
 
     def open(self, store: str | os.PathLike[str], X: Any, y: Any) -> Fit:
         """The fit that a store holds, as far as it is, to predict from and to plot; also while it is being made.
@@ -301,135 +275,24 @@ class LatentGP:
             )
         if not tree["posterior"].sizes["draw"]:
             raise ValueError(f"{path} has no draws yet: its chains are in their warm-up.")
-        entered = self._look_at_places(inputs, y)
-        return Fit(self, inputs, y, _finished(tree, tree.attrs.get("prior", ""), entered, move))
+        entered = self.places.probe(inputs, y)
+        return Fit(self, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
 
-    def _stored_move(self, path: Path, inputs: np.ndarray) -> Sweep | None:
+    def _stored_move(self, path: Path, inputs: np.ndarray) -> JointUpdate | None:
         if not self.parameters.size:
             return None
         try:
-            return Sweep.restored(self.joint, inputs, stored_parts(path, "move"))
+            return JointUpdate.restored(self.joint, inputs, stored_parts(path, "move"))
         except (ValueError, TypeError, IndexError) as error:
             raise ValueError(f"{path} is no store of {self!r}: {error}") from None
 
-    def _problem(self, inputs: np.ndarray, y: Any) -> _Problem:
-        return self._unknown(inputs, y) if self.parameters.size else self._known(inputs, y)
+    def _problem(self, inputs: np.ndarray, y: Any) -> Problem:
+        return problem_of(self, inputs, y)
 
-    def _known(self, inputs: np.ndarray, y: Any) -> _Problem:
-        log_likelihood = self.likelihood({}, y)
-        parts = {
-            name: structured(kernel({}), inputs, self._mean_at(name, inputs)) for name, kernel in self.kernels.items()
-        }
-        function, prior = of_latents(parts, log_likelihood)
-
-        def keep(*f: Any, **latents: Any) -> dict[str, Any]:
-            latents = {"f": f[0]} if f else latents
-            return {name: parts[name].pick(value) for name, value in latents.items()}
-
-        whole = all(part.where is None and part.prior.shape == (len(inputs),) for part in parts.values())
-        said = "; ".join(f"{name}: {part.said}" for name, part in parts.items())
-        return _Problem(function, prior, None if whole else keep, *_labels(list(parts), inputs), said)
-
-    def _mean_at(self, name: str, inputs: np.ndarray) -> Any:
-        mean = self.means[name]
-        return np.asarray(mean({}, X=inputs)) if isinstance(mean, Called) else mean
-
-    def _unknown(self, inputs: np.ndarray, y: Any) -> _Problem:
-        if len(inputs) > LIMIT:
-            raise ValueError(
-                f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {LIMIT} are taken."
-            )
-        joint, parameters, names = self.joint, self.parameters, self.latents
-        entered = self._look_at_places(inputs, y)
-        of_kernel = {name for name, places in entered.items() if places != [LIKELIHOOD]}
-        joint.look(inputs)
-        log_likelihood = PointLikelihood(self.likelihood, joint, y, len(inputs))
-
-        def keep(x: Any) -> dict[str, Any]:
-            u, _, f = joint.split(x, len(inputs))
-            values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
-            return {**values, **dict(zip(names, f, strict=True))}
-
-        return _Problem(
-            log_likelihood,
-            JointPrior(joint, inputs),
-            keep,
-            *_labels(names, inputs),
-            f"dense, {len(inputs)} values, factorised for each value of the parameters",
-            None if joint.traceable else "host",
-            tuple(parameters.where(of_kernel).tolist()),
-            tuple(parameters.where(set(parameters.priors) - of_kernel).tolist()),
-            entered,
-        )
+    def _fit(self, inputs: np.ndarray, y: Any, tree: Any, problem: Problem, move: JointUpdate | None) -> Fit:
+        return Fit(self, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
 
     def __repr__(self) -> str:
-        unknown = ", ".join(self.parameters.priors) if self._enters is None else described(self._enters)
-        unknown = unknown or "none"
-        return f"LatentGP({', '.join(self.latents)}; unknown parameters: {unknown})"
-
-
-class _Problem(NamedTuple):
-    """What `sample` is asked for, but for the move."""
-
-    log_likelihood: Any
-    prior: Any
-    keep: Callable[..., Any] | None
-    dims: dict[str, list[str]]
-    coords: dict[str, Any]
-    said: str
-    """Of the prior's structure."""
-    engine: str | None = None
-    of_kernel: tuple[int, ...] = ()
-    """Which numbers of u enter kernels and means, and which only the likelihood."""
-    of_likelihood: tuple[int, ...] = ()
-    entered: Enters = {}  # noqa: RUF012  nobody changes it
-
-
-def _finished(tree: xarray.DataTree, said: str, entered: Enters, move: Sweep | None) -> xarray.DataTree:
-    """The result, with what is said of a fit besides."""
-    import xarray
-
-    tree.attrs["structure"] = said
-    if move is None:
-        return tree
-    if move.tuned.pivots is not None:
-        widths = " or ".join(map(str, move.tuned.pivots.widths))
-        tree.attrs["structure"] += f"; with {widths} columns where these are enough"
-    tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
-    tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
-    tree.attrs |= {f"rate_of_{way}": rate for way, rate in zip(move.ways, move.tuned.rates, strict=False)}
-    statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
-    groups = {"/": tree.to_dataset(), "posterior": tree["posterior"].to_dataset(), "sample_stats": statistics}
-    return xarray.DataTree.from_dict(groups)
-
-
-def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Latent functions are numbered by their points; with one axis, these are labelled by where they are."""
-    coords = {"point": inputs.reshape(-1)} if inputs.size == len(inputs) else {}
-    return {name: ["point"] for name in latents}, coords
-
-
-def _check_names(latents: list[str], parameters: list[str]) -> None:
-    """Refuse names that the result, a prediction or a mean function has for something else."""
-    for name in latents:
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"kernel has the name {name!r}; expected one that an argument of the likelihood can have.")
-    if clash := set(latents) & set(parameters):
-        raise ValueError(f"{clash.pop()!r} is the name of a latent function and of a parameter. Rename one.")
-    if "X" in parameters:
-        raise ValueError("parameters has the name 'X', by which a mean function receives the inputs. Rename it.")
-    for what, names in (("kernel", latents), ("parameters", parameters)):
-        for name in names:
-            if name in ("chain", "draw", "point"):
-                raise ValueError(f"{what} has the name {name!r}, which is a dimension of the result. Rename it.")
-    if latents[0] in ("expected", "observed") and len(latents) == 1:
-        raise ValueError(f"kernel has the name {latents[0]!r}, which is a variable of predictions. Rename it.")
-
-
-def _check_ways(ways: Any) -> tuple[str, ...] | None:
-    if ways is None:
-        return None
-    given = (ways,) if isinstance(ways, str) else tuple(ways)
-    if not given or any(way not in WAYS for way in given) or len(set(given)) < len(given):
-        raise ValueError(f"ways must be some of {', '.join(map(repr, WAYS))}, each once, but it is {ways!r}.")
-    return given
+        entered = self.places.entered
+        unknown = ", ".join(self.parameters.priors) if entered is None else described(entered)
+        return f"LatentGP({', '.join(self.latents)}; unknown parameters: {unknown or 'none'})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.gp.structure import LIMIT
+from ellipslice.gp.structure import MAX_DENSE
 
 if TYPE_CHECKING:
     from ellipslice.gp.fit import Fit
@@ -36,7 +36,7 @@ def plot(fit: Fit, axes: Any, what: str | None) -> Any:
 
 def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
     x = fit.X.reshape(-1)
-    new = _along(x, POINTS, among=len(x) > LIMIT)
+    new = _along(x, POINTS, among=len(x) > MAX_DENSE)
     predicted = fit.predict(new.reshape(-1, *fit.X.shape[1:]))
     what = _chosen(predicted, what)
     values = predicted[what].values.reshape(-1, len(new))
@@ -53,7 +53,7 @@ def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
 
 
 def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
-    across, up = (_along(fit.X[:, i], SIDE, among=len(fit.X) > LIMIT) for i in range(2))
+    across, up = (_along(fit.X[:, i], SIDE, among=len(fit.X) > MAX_DENSE) for i in range(2))
     grid = np.stack(np.meshgrid(across, up, indexing="xy"), -1).reshape(-1, 2)
     predicted = fit.predict(grid, draws=200, together=False)
     what = _chosen(predicted, what)

@@ -1,63 +1,57 @@
-"""The prior of a kernel that is known, at given inputs: with the structure that these have."""
+"""Build the prior of a known kernel at given inputs, with the structure that kernel and inputs have."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.likelihoods import Likelihood, Linear
+from ellipslice.likelihoods import Linear
+from ellipslice.parameters.named_arguments import call_with_latents, check_latents
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
-from ellipslice.priors.parts.kernels import comes_from, covariance_matrix, inputs_for, is_markov
+from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
-DENSE = 1000
-"""Up to so many values a dense factor is quicker than anything else."""
+MAX_DENSE_BY_CHOICE = 1000
+"""Largest number of inputs for which a dense prior is used on a grid, too: it is faster up to there."""
 
-LIMIT = 5000
-"""Most values of a dense one."""
-
-
-DISTANCE = (
-    "tinygp's Exp, Matern32 and Matern52 add up distances along the axes unless told otherwise, which is no covariance "
-    "in several dimensions: give them distance=tinygp.kernels.distance.L2Distance()."
-)
+MAX_DENSE = 5000
+"""Largest number of inputs of a dense prior."""
 
 
 class Structured(NamedTuple):
-    """A prior whose values, picked by `where`, are those at the inputs."""
+    """A prior, and which of its values are those at the inputs."""
 
     prior: Prior
     where: np.ndarray | None
-    """None: they are in the same order."""
+    """Indices of the values at the inputs. None: they are in the same order."""
     said: str
+    """The structure, in words."""
 
     def pick(self, f: Any) -> Any:
-        """The values at the inputs, in their order."""
+        """Return the values at the inputs, in their order."""
         flat = f.reshape(-1)
         return flat if self.where is None else flat[self.where]
 
 
-def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
-    """The prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
+def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
+    """Return the prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
     if (times := _times(kernel, inputs)) is not None:
         unique, where = times
         at = mean if np.ndim(mean) == 0 else _on(mean, where, len(unique))
         return Structured(Markov(kernel, unique, at), where, f"Markov in time, {len(unique)} times")
-    if len(inputs) > DENSE and (grid := _grid(inputs)) is not None:
+    if len(inputs) > MAX_DENSE_BY_CHOICE and (grid := _grid(inputs)) is not None:
         shape, spacing, where = grid
         at = mean if np.ndim(mean) == 0 else _on(mean, where, int(np.prod(shape))).reshape(shape)
         try:
             prior = Stationary(kernel, shape, spacing, at)
         except ValueError:
-            if len(inputs) > LIMIT:
+            if len(inputs) > MAX_DENSE:
                 raise
         else:
             return Structured(prior, where, f"stationary on a grid of {' x '.join(map(str, shape))}")
-    if len(inputs) > LIMIT:
+    if len(inputs) > MAX_DENSE:
         raise ValueError(
-            f"there are {len(inputs)} inputs, and a dense prior takes at most {LIMIT}. For times use a kernel of "
+            f"there are {len(inputs)} inputs, and a dense prior takes at most {MAX_DENSE}. For times use a kernel of "
             "tinygp.kernels.quasisep; for a grid leave no point out; or make a prior with es.LowRank.inducing_points "
             "and use es.sample."
         )
@@ -66,7 +60,7 @@ def structured(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
         prior = Dense(matrix, mean)
     except ValueError as error:
         if comes_from(kernel, "tinygp") and inputs.ndim == 2 and inputs.shape[1] > 1:
-            error.add_note(DISTANCE)
+            error.add_note(DISTANCE_HINT)
         raise
     return Structured(prior, None, f"dense, {len(inputs)} values")
 
@@ -116,38 +110,6 @@ def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
     return placed
 
 
-def check_latents(log_likelihood: Any, latents: Sequence[str]) -> None:
-    """Refuse what the user's `likelihood` returned if it cannot be called with the latent functions."""
-    names = ", ".join(latents)
-    if list(latents) == ["f"] or isinstance(log_likelihood, Linear):
-        return
-    if isinstance(log_likelihood, Likelihood):
-        if len(latents) > 1:
-            given = type(log_likelihood).__name__
-            raise TypeError(
-                f"{log_likelihood!r} takes one latent function, but the model has {names}. Say how they enter, such as "
-                f"likelihood=lambda y: lambda {names}: {given}(y)({' + '.join(latents)})."
-            )
-        return
-    try:
-        inspect.signature(log_likelihood).bind(**dict.fromkeys(latents))
-    except TypeError as error:
-        raise TypeError(
-            f"what likelihood returns is called with the latent functions by name, {names}, and cannot be: {error}. "
-            f"Name its arguments so: likelihood=lambda y: lambda {names}: ..."
-        ) from None
-    except ValueError:
-        return  # some builtins do not say
-
-
-def of_named(log_likelihood: Any, latents: Mapping[str, Any]) -> Any:
-    """The log-likelihood of latent functions by name; a ready-made one takes its only latent without one."""
-    if list(latents) == ["f"] or isinstance(log_likelihood, Likelihood):
-        (only,) = latents.values()
-        return log_likelihood(only)
-    return log_likelihood(latents) if isinstance(log_likelihood, Linear) else log_likelihood(**latents)
-
-
 class _Picked:
     """A log-likelihood at the inputs, as a function of what the priors draw."""
 
@@ -156,14 +118,16 @@ class _Picked:
 
     def __call__(self, *f: Any, **latents: Any) -> Any:
         given = {"f": f[0]} if f else latents
-        return of_named(self._log_likelihood, {name: self._parts[name].pick(value) for name, value in given.items()})
+        return call_with_latents(
+            self._log_likelihood, {name: self._parts[name].pick(value) for name, value in given.items()}
+        )
 
     def __repr__(self) -> str:
         return getattr(self._log_likelihood, "__qualname__", None) or repr(self._log_likelihood)
 
 
 def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
-    """The log-likelihood and the prior that `sample` takes."""
+    """Return the log-likelihood and the prior that `sample` takes."""
     check_latents(log_likelihood, list(parts))
     if list(parts) == ["f"]:
         part = parts["f"]

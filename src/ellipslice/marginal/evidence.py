@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.approximations import fit_reference
 from ellipslice.approximations.fit import read_terms
-from ellipslice.approximations.sites import Sites, has_rows
+from ellipslice.approximations.sites import SitesReference, has_rows
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
@@ -240,7 +240,7 @@ def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tupl
     if reference is None:
         return around_prior(posterior, engine), "prior"
     fitted = fit_reference(reference, engine, lambda count: [], 0)
-    assert isinstance(fitted.reference, Sites)  # noqa: S101  "laplace" and "ep" give these
+    assert isinstance(fitted.reference, SitesReference)  # noqa: S101  "laplace" and "ep" give these
     with on_cpu():
         return around_reference(posterior, fitted.reference), reference
 

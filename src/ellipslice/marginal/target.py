@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.sites import Sites, as_rows, log_normalizer
+from ellipslice.approximations.sites import SitesReference, as_rows, log_normalizer
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.prior_draws import can_draw, source_of
@@ -54,7 +54,7 @@ def around_prior(posterior: Posterior, engine: Engine) -> Target:
     return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count), "host")
 
 
-def around_reference(posterior: Posterior, sites: Sites) -> Target:
+def around_reference(posterior: Posterior, sites: SitesReference) -> Target:
     """A Gaussian Q near the posterior, and prior times likelihood over Q: the same product, so the same Z."""
     rows, size = as_rows(posterior.prior), posterior.prior.size
     relative = sites.relative_to(posterior.prior)

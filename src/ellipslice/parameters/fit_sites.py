@@ -1,4 +1,4 @@
-"""Gaussians in place of the likelihood of each latent value, for any value of the parameters."""
+"""Find site approximations of the likelihood for any value of the hyperparameters."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import numpy as np
 
 from ellipslice.approximations.expectation_propagation import NODES, propagate
 from ellipslice.approximations.laplace import newton
-from ellipslice.approximations.sites import narrow
+from ellipslice.approximations.sites import Sites, narrow
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.joint import JointPrior
 from ellipslice.parameters.pivots import Pivots
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sites import Sites, StandIns, expansion
-from ellipslice.parameters.variational_sites import several
+from ellipslice.parameters.sites import SiteInterpolator, expansion
+from ellipslice.parameters.variational_sites import fit_variational_sites
 from ellipslice.programs.site_sums import NotElementwise
 
 ANCHORS = 12
-"""Values of the parameters for which sites are found."""
+"""Number of values of the hyperparameters for which sites are found."""
 
-USUAL = 0.95
-"""Anchors are among so many of the parameters' values, those nearest to the middle."""
+ANCHOR_FRACTION = 0.95
+"""Fraction of the values of a pilot run, those nearest to the centre, that anchors are chosen from."""
 
 
-def stand_ins(
+def fit_sites(
     prior: JointPrior, log_likelihood: PointLikelihood, anchors: np.ndarray, pivots: Pivots | None = None
-) -> StandIns | str:
-    """Sites by expectation propagation, for parameters (count, size); or why there are none."""
+) -> SiteInterpolator | str:
+    """Return sites by expectation propagation at the anchors, shape (count, size); or why there are none."""
     found = []
     for u in anchors:
         one = _sites_at(prior, log_likelihood, u, pivots)
@@ -36,31 +36,33 @@ def stand_ins(
         found.append(one)
     f = found[0][1]
     sites = [one.about(f) for one, _ in found]
-    there = StandIns(anchors, _metric(anchors), _stacked(sites))
+    interpolator = SiteInterpolator(anchors, _metric(anchors), _stacked(sites))
     if not log_likelihood.used:
-        return there
+        return interpolator
     with on_cpu():
-        then = [expansion(log_likelihood.slopes(u, f), f) for u in anchors]
-    return there._replace(f=f, then=_stacked(then))
+        expansions = [expansion(log_likelihood.slopes(u, f), f) for u in anchors]
+    return interpolator._replace(f=f, expansions=_stacked(expansions))
 
 
-def often(stand_ins: StandIns) -> StandIns:
-    """The sites of one anchor as those of `ANCHORS` at the same place: compiled code is made for as many."""
-    anchors, metric, sites, f, then = stand_ins
+def repeat_anchor(single: SiteInterpolator) -> SiteInterpolator:
+    """Return `ANCHORS` copies of a single anchor, so that compiled code for that many anchors serves."""
 
     def repeated(sites: Sites) -> Sites:
-        linear, precision = (np.repeat(part, ANCHORS, axis=0) for part in sites[:2])
+        linear, precision = (np.repeat(part, ANCHORS, axis=0) for part in (sites.linear, sites.precision))
         return Sites(linear, precision, sites.origin)
 
-    again = None if then is None else repeated(then)
-    return StandIns(np.repeat(anchors, ANCHORS, axis=0), metric, repeated(sites), f, again)
+    return single._replace(
+        anchors=np.repeat(single.anchors, ANCHORS, axis=0),
+        sites=repeated(single.sites),
+        expansions=None if single.expansions is None else repeated(single.expansions),
+    )
 
 
-def spread_out(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Anchors: the centre and then, one after another, the value farthest from all before; of u, (count, size)."""
+def farthest_points(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """Return anchors: the centre, then one after another the value of u, (count, size), farthest from those before."""
     white = np.linalg.solve(factor, (u - centre).T).T
     size = (white**2).sum(1)
-    near = size <= np.quantile(size, USUAL)
+    near = size <= np.quantile(size, ANCHOR_FRACTION)
     u, white, distance = u[near], white[near], size[near]
     chosen = [centre]
     for _ in range(ANCHORS - 1):
@@ -71,7 +73,7 @@ def spread_out(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndar
 
 
 def _metric(anchors: np.ndarray) -> np.ndarray:
-    """Such that an anchor is about one away from the next."""
+    """Return a metric in which an anchor is about one away from the next."""
     count, size = anchors.shape
     if count == 1:
         return np.zeros((size, size))
@@ -82,19 +84,20 @@ def _metric(anchors: np.ndarray) -> np.ndarray:
 
 
 def _stacked(sites: list[Sites]) -> Sites:
-    """Sites of the same origin."""
-    linear, precision = (np.stack([one[part] for one in sites]) for part in (0, 1))
+    """Return sites of one origin as one object, with a leading axis."""
+    linear, precision = np.stack([one.linear for one in sites]), np.stack([one.precision for one in sites])
     return Sites(linear, precision, np.asarray(sites[0].origin))
 
 
 def _sites_at(
     prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None
 ) -> tuple[Sites, np.ndarray] | str:
-    """Sites for the parameters u, and the mean of f with them."""
+    """Return sites for hyperparameters u, and the mean of f with them; or why there are none."""
     joint = prior.joint
-    lower, mean = joint.with_factors(u, prior.inputs, pivots, lambda *both: both)
+    factor, mean = joint.factors.apply(u, prior.inputs, pivots, lambda factor, mean: (factor, mean))
     if len(joint.latents) > 1:
-        return several(lower, mean, log_likelihood, u)
+        return fit_variational_sites(factor, mean, log_likelihood, u)
+    (rows,) = factor.rows
 
     def slopes_at(h: np.ndarray) -> tuple[Any, Any, Any]:
         value, slope, bend = log_likelihood.slopes(u, mean + h)
@@ -110,8 +113,8 @@ def _sites_at(
             return str(reason)
         except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
             return "JAX cannot trace it"
-        found = newton(lower[0].T, slopes_at)
-        found = propagate(lower[0].T, terms, found)
-    narrowed = narrow(lower[0].T, found.precision)
+        found = newton(rows, slopes_at)
+        found = propagate(rows, terms, found)
+    narrowed = narrow(rows, found.precision)
     f = mean + narrowed.T @ (narrowed @ found.linear)
     return Sites(found.linear[None], found.precision[None], np.asarray(mean)), f

@@ -1,17 +1,20 @@
-"""How a user's functions of the parameters are called: with those that they name, or with all of them in a mapping."""
+"""Call users' functions by the names of their arguments: with hyperparameters, and with latent functions.
+
+A function receives the hyperparameters that it names, or all of them in a mapping.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ellipslice.likelihoods import Likelihood
+from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.priors.parts.kernels import is_kernel
 
 
-class Called:
+class ParameterFunction:
     """A function of some of the parameters, and of what else is at hand.
 
     Parameters
@@ -84,7 +87,7 @@ class Called:
 
     def used(self, values: Mapping[str, Any], *first: Any, **extra: Any) -> set[str]:
         """The parameters that it uses: those that it names, and those it reads from the mapping when it is called."""
-        noted = _Noted(values)
+        noted = _RecordingMapping(values)
         if self.takes_all:
             try:
                 self._call(noted, first, extra)
@@ -106,7 +109,7 @@ class Called:
         return self.function(*first, **arguments)
 
 
-class _Noted(dict):
+class _RecordingMapping(dict):
     """A mapping that remembers what was asked for, in whatever way; who asks for all of it uses all of it."""
 
     def __init__(self, values: Mapping[str, Any]):
@@ -154,7 +157,7 @@ def _is_ready_made(function: Any) -> bool:
     return ours and function.__module__.startswith("ellipslice.")
 
 
-def called_kernel(what: str, kernel: Any, names: list[str]) -> Called:
+def called_kernel(what: str, kernel: Any, names: list[str]) -> ParameterFunction:
     """A kernel as a function of the parameters."""
     if isinstance(kernel, type) or not callable(kernel):
         given = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
@@ -162,8 +165,8 @@ def called_kernel(what: str, kernel: Any, names: list[str]) -> Called:
             f"{what} must be a kernel of tinygp or scikit-learn, or a function that returns one; not {given}."
         )
     if is_kernel(kernel):
-        return Called(what, _Known(kernel), names)
-    return Called(what, kernel, names)
+        return ParameterFunction(what, _Known(kernel), names)
+    return ParameterFunction(what, kernel, names)
 
 
 class _Known:
@@ -174,3 +177,35 @@ class _Known:
 
     def __call__(self) -> Any:
         return self._kernel
+
+
+def check_latents(log_likelihood: Any, latents: Sequence[str]) -> None:
+    """Raise if what the user's `likelihood` returned cannot be called with the latent functions."""
+    names = ", ".join(latents)
+    if list(latents) == ["f"] or isinstance(log_likelihood, Linear):
+        return
+    if isinstance(log_likelihood, Likelihood):
+        if len(latents) > 1:
+            given = type(log_likelihood).__name__
+            raise TypeError(
+                f"{log_likelihood!r} takes one latent function, but the model has {names}. Say how they enter, such as "
+                f"likelihood=lambda y: lambda {names}: {given}(y)({' + '.join(latents)})."
+            )
+        return
+    try:
+        inspect.signature(log_likelihood).bind(**dict.fromkeys(latents))
+    except TypeError as error:
+        raise TypeError(
+            f"what likelihood returns is called with the latent functions by name, {names}, and cannot be: {error}. "
+            f"Name its arguments so: likelihood=lambda y: lambda {names}: ..."
+        ) from None
+    except ValueError:
+        return  # some builtins do not say
+
+
+def call_with_latents(log_likelihood: Any, latents: Mapping[str, Any]) -> Any:
+    """Return the log-likelihood of latent functions. They are passed by name, but to a likelihood of ours."""
+    if list(latents) == ["f"] or isinstance(log_likelihood, Likelihood):
+        (only,) = latents.values()
+        return log_likelihood(only)
+    return log_likelihood(latents) if isinstance(log_likelihood, Linear) else log_likelihood(**latents)

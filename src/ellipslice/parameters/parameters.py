@@ -71,6 +71,12 @@ class Parameters:
         names = [f"{name} {type(prior).__name__}" for name, prior in self.priors.items()]
         return [*names, np.array([float(f"{number:.6g}") for number in numbers])]
 
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """The names of the elements of u: that of the parameter, with a number where it has several: "scale[1]"."""
+        counted = [(name, span.stop - span.start) for name, (span, _) in self._spans.items()]
+        return tuple(name if n == 1 else f"{name}[{i}]" for name, n in counted for i in range(n))
+
     def where(self, names: Any) -> np.ndarray:
         """The indices in u of some parameters."""
         spans = [np.arange(self.size)[span] for name, (span, _) in self._spans.items() if name in names]

@@ -12,11 +12,10 @@ import numpy as np
 
 from ellipslice.approximations.fit import of_each
 from ellipslice.approximations.laplace import slopes
-from ellipslice.gp.structure import check_latents, of_named
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import said_before
-from ellipslice.parameters.joint import Joint, Point
-from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.joint import JointModel, Point
+from ellipslice.parameters.named_arguments import ParameterFunction, call_with_latents, check_latents
 from ellipslice.programs.site_program import CPU
 from ellipslice.programs.site_sums import elementwise
 from ellipslice.programs.traced import over_axes
@@ -26,7 +25,7 @@ from ellipslice.undocumented.matrices import one_matrix_at_a_time
 class PointLikelihood:
     """The log-likelihood of data y at x = [u, z, f], which depends on f and on the parameters that it names."""
 
-    def __init__(self, likelihood: Called, joint: Joint, y: Any, n: int):
+    def __init__(self, likelihood: ParameterFunction, joint: JointModel, y: Any, n: int):
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
@@ -48,11 +47,11 @@ class PointLikelihood:
 
     def __call__(self, x: Any) -> Any:
         point = self._joint.split(x, self._n)
-        return of_named(self.given(point.u), dict(zip(self._joint.latents, point.f, strict=True)))
+        return call_with_latents(self.given(point.u), dict(zip(self._joint.latents, point.f, strict=True)))
 
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
-        """Compiled: at parameters u and latent functions f, (latents, n), what `references.laplace.slopes` gives."""
+        """Compiled: `approximations.laplace.slopes` at hyperparameters u and latent functions f, shape (latents, n)."""
         return jax.jit(lambda u, f: slopes(one_matrix_at_a_time(partial(self.at, u)), f))
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Sites for several latent functions at once, where expectation propagation has no one-dimensional integrals.
+"""Find sites for several latent functions, where expectation propagation has no one-dimensional integrals.
 
-Of all Gaussians in which the functions are independent, the one nearest to the posterior: a site's precision and slope
-are then those of the log-likelihood, averaged over the Gaussian (Opper & Archambeau 2009).
+The variational approximation is the Gaussian nearest to the posterior in which the functions are independent. A site's
+precision and slope are then those of the log-likelihood, averaged over the Gaussian (Opper & Archambeau 2009).
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ellipslice.approximations.sites import white_root
+from ellipslice.approximations.sites import Sites, white_root
 from ellipslice.jax_settings import on_cpu
+from ellipslice.parameters.factor import Factor
 from ellipslice.parameters.point_likelihood import PointLikelihood
-from ellipslice.parameters.sites import Sites
 
 POINTS = 64
-"""Values of the latent functions at an input that averages are taken over."""
+"""Number of values of the latent functions at an input over which averages are taken."""
 
-STEPS, HALVED, ENOUGH = 50, 8, 1e-5
-"""Most steps, most often that a step is halved, and a gain in the bound that is not worth another."""
+MAX_STEPS, MAX_HALVINGS = 50, 8
+"""Steps of the search, and halvings of one step."""
+
+MIN_GAIN = 1e-5
+"""A smaller gain of the lower bound, in units of the log-evidence, ends the search."""
 
 
-def several(
-    lower: np.ndarray, mean: np.ndarray, log_likelihood: PointLikelihood, u: np.ndarray
+def fit_variational_sites(
+    factor: Factor, mean: np.ndarray, log_likelihood: PointLikelihood, u: np.ndarray
 ) -> tuple[Sites, np.ndarray] | str:
-    """Sites for the parameters u, and the mean of the functions with them; or why there are none."""
+    """Return sites for hyperparameters u, and the mean of the functions with them; or why there are none."""
     points = _points(len(mean))
 
     def at(sites: np.ndarray) -> _There:
-        parts = [_one(factor.T, *site) for factor, site in zip(lower, sites.swapaxes(0, 1), strict=True)]
+        parts = [_one(rows, *site) for rows, site in zip(factor.rows, sites.swapaxes(0, 1), strict=True)]
         centre, deviation, apart = (np.stack(part) for part in zip(*parts, strict=True))
         value, slope, bend = (np.asarray(part) for part in log_likelihood.averages(u, mean + centre, deviation, points))
         precision = np.maximum(-bend, 0.0)
@@ -48,9 +51,9 @@ def several(
             return "it is no sum over the inputs"
         sites = np.zeros((2, *mean.shape))
         there = at(sites)
-        for _ in range(STEPS):
+        for _ in range(MAX_STEPS):
             step = np.stack([there.linear, there.precision]) - sites
-            for _ in range(HALVED):
+            for _ in range(MAX_HALVINGS):
                 then = at(sites + step)
                 if then.bound > there.bound:
                     break
@@ -58,7 +61,7 @@ def several(
             else:
                 break
             gain, sites, there = then.bound - there.bound, sites + step, then
-            if gain < ENOUGH:
+            if gain < MIN_GAIN:
                 break
     return Sites(sites[0], sites[1], mean), there.f
 

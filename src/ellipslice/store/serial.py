@@ -100,7 +100,7 @@ def _write(item: Any, into: Written) -> Any:
         }
     if type(item).__name__ == "SparseCholesky" and type(item).__module__ == "ellipslice.priors.parts.sparse_cholesky":
         return {"cholesky": _write(item.matrix, into), "package": item.package}
-    name = getattr(item, "__qualname__", None) or type(item).__qualname__
+    name = getattr(item, "__qualname__", None) or vars(type(item)).get("stored_as", type(item).__qualname__)
     into.missing.append(name)
     return {"missing": name, "leaves": [_write(leaf, into) for leaf in numbers_of(item)]}
 

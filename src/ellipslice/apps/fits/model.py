@@ -13,7 +13,9 @@ import numpy as np
 from ellipslice.apps.fits.priors import DEVIATION, Data, check_scale, latent_mean, medians, window
 from ellipslice.apps.fits.settings import LIKELIHOODS, Asked
 from ellipslice.gp import CoxProcess, Fit, LatentGP
-from ellipslice.gp.structure import DENSE, LIMIT, is_grid
+from ellipslice.gp.structure import MAX_DENSE as LIMIT
+from ellipslice.gp.structure import MAX_DENSE_BY_CHOICE as DENSE
+from ellipslice.gp.structure import is_grid
 from ellipslice.likelihoods import Likelihood
 from ellipslice.sampling.until import Until
 
@@ -224,7 +226,7 @@ class UnitFit(Fit):
         """The data as pictures show them."""
         return self._seen.shown()
 
-    def _observe(
+    def _posterior_predictive(
         self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         built = [

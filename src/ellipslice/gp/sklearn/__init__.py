@@ -4,5 +4,5 @@
 - `base`: what the two share: settings, kernel, scaled inputs, draws
 - `ensemble`: their chains, which choose among several hyperparameter values
 - `laplace`: the Laplace approximation in NumPy
-- `unknown`: their hyperparameters
+- `estimator_parameters`: their hyperparameters
 """

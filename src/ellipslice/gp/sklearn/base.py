@@ -12,10 +12,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ellipslice.checks import whole_number
-from ellipslice.gp.sklearn.ensemble import Draws, at_new_inputs, draw
-from ellipslice.gp.sklearn.unknown import LogNormals, Together
+from ellipslice.gp.sklearn.ensemble import EnsembleDraws, EnsembleSettings, at_new_inputs, draw
+from ellipslice.gp.sklearn.estimator_parameters import JoinedParameters, LogNormals
 from ellipslice.likelihoods import Likelihood
-from ellipslice.parameters.named_arguments import Called
+from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
 from ellipslice.priors.parts.kernels import is_kernel
 
@@ -68,17 +68,17 @@ class EllipticalGP(BaseEstimator):
                 f"kernel must be a kernel of scikit-learn or tinygp, or a function of parameters that returns one; it "
                 f"is {self.kernel!r}."
             )
-        return Called("kernel", self.kernel, list(self.parameters or {}))
+        return ParameterFunction("kernel", self.kernel, list(self.parameters or {}))
 
-    def _unknown(self, amplitude: float, others: LogNormals) -> Together:
+    def _unknown(self, amplitude: float, others: LogNormals) -> JoinedParameters:
         if self.kernel is None:
             scale = np.sqrt(self._inputs.shape[1])  # inputs of deviation 1 are about as far apart
-            return Together(LogNormals({"amplitude": (amplitude, 0.7), "scale": (scale, 0.7)}), others)
+            return JoinedParameters(LogNormals({"amplitude": (amplitude, 0.7), "scale": (scale, 0.7)}), others)
         if not self.parameters:
-            return Together(others)
+            return JoinedParameters(others)
         parameters = Parameters(self.parameters)
         self._check_names(parameters)
-        return Together(parameters, others)
+        return JoinedParameters(parameters, others)
 
     def _check_names(self, parameters: Parameters) -> None:
         """Refuse a name that is not the kernel's alone, and one that the kernel does not use."""
@@ -98,11 +98,9 @@ class EllipticalGP(BaseEstimator):
                 "the kernel's function."
             )
 
-    def _draw(self, likelihood: Any, unknown: Together, rng: np.random.Generator) -> Draws:
-        return draw(
-            self._kernel(), likelihood, unknown, self._inputs,
-            places=self.places, rounds=self.rounds, draws=self.draws, warmup=self.warmup, chains=self.chains, rng=rng,
-        )  # fmt: skip
+    def _draw(self, likelihood: Any, unknown: JoinedParameters, rng: np.random.Generator) -> EnsembleDraws:
+        settings = EnsembleSettings(self.places, self.rounds, self.draws, self.warmup, self.chains)
+        return draw(self._kernel(), likelihood, unknown, self._inputs, settings, rng)
 
     def _generator(self, random_state: Any) -> np.random.Generator:
         return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
@@ -112,7 +110,7 @@ class EllipticalGP(BaseEstimator):
         checked: Any = validate_data(self, X, reset=False, dtype=np.float64)
         return self._scaled(checked)
 
-    def _expected(self, drawn: Draws, inputs: np.ndarray, seen: Likelihood) -> np.ndarray:
+    def _expected(self, drawn: EnsembleDraws, inputs: np.ndarray, seen: Likelihood) -> np.ndarray:
         """What is observed at new inputs on average over draws."""
         nodes, weights = QUADRATURE
         total = np.zeros(len(inputs))

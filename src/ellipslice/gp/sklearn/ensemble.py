@@ -17,32 +17,50 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
-from ellipslice.gp.sklearn.laplace import Near, find_mode, find_sites, lower_factor, near
-from ellipslice.gp.sklearn.unknown import Together
+from ellipslice.gp.sklearn.estimator_parameters import JoinedParameters
+from ellipslice.gp.sklearn.laplace import (
+    GaussianApproximation,
+    find_mode,
+    find_sites,
+    gaussian_from_sites,
+    lower_factor,
+)
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import step
 from ellipslice.priors.parts.kernels import covariance_function, covariance_matrix, variance_function
 
-WIDER = 1.5
-"""Values are drawn from a Gaussian wider than Laplace's approximation of their posterior, which is often too narrow."""
+PROPOSAL_WIDTH = 1.5
+"""Values are drawn from a Gaussian this much wider than the Laplace approximation, which is often too narrow."""
 
-FROM_PRIOR = 0.25
-"""How many come from near the prior instead: so no weight can be large, wherever the posterior is."""
+PRIOR_FRACTION = 0.25
+"""Fraction of values that are drawn from near the prior instead, so that no importance weight can be large."""
 
 LATENT_UPDATES = 10
 """Of the latent values, for one choice among the parameters."""
 
 
-class Place(NamedTuple):
-    """A value of the parameters."""
+class EnsembleSettings(NamedTuple):
+    """Settings of the chains."""
+
+    places: int
+    """Number of values of the hyperparameters that a chain chooses among."""
+    rounds: int
+    """Number of times in a run that all but the chain's current value are drawn anew."""
+    draws: int
+    warmup: int
+    chains: int
+
+
+class EnsembleMember(NamedTuple):
+    """One value of the hyperparameters, and a Gaussian approximation of the posterior of f given it."""
 
     values: dict[str, Any]
     log_weight: float
-    """The logarithm of its prior density over the density that it was drawn from."""
-    near: Near
+    """Logarithm of its prior density divided by the density that it was drawn from."""
+    gaussian: GaussianApproximation
 
 
-class Draws(NamedTuple):
+class EnsembleDraws(NamedTuple):
     """What a run keeps: nothing but numbers, so that it can be pickled."""
 
     places: list[dict[str, Any]]
@@ -60,16 +78,11 @@ class Draws(NamedTuple):
 def draw(
     kernel: Callable[[Mapping[str, Any]], Any],
     likelihood: Callable[[Mapping[str, Any]], Likelihood],
-    unknown: Together,
+    unknown: JoinedParameters,
     inputs: np.ndarray,
-    *,
-    places: int,
-    rounds: int,
-    draws: int,
-    warmup: int,
-    chains: int,
+    settings: EnsembleSettings,
     rng: np.random.Generator,
-) -> Draws:
+) -> EnsembleDraws:
     """Draw from the posterior of parameters and latent values.
 
     It takes O(n^3) for each of some 50 values of the parameters at the start, and then for each of `places * rounds` of
@@ -77,17 +90,17 @@ def draw(
     """
     spread, weights = _look(kernel, likelihood, unknown, inputs) if unknown.size else (None, None)
 
-    def fresh(rng: np.random.Generator) -> Place:
+    def fresh(rng: np.random.Generator) -> EnsembleMember:
         u = np.zeros(0) if spread is None else spread.draw(rng)
         values = unknown.constrained(u)
         matrix, seen = covariance_matrix(kernel(values), inputs), likelihood(values)
         log_weight = 0.0 if spread is None else unknown.log_density(u) - spread.log_density(u)
-        return Place(values, log_weight, near(matrix, seen, find_sites(matrix, seen, weights)))
+        return EnsembleMember(values, log_weight, gaussian_from_sites(matrix, seen, find_sites(matrix, seen, weights)))
 
-    count = places if unknown.size else 1
-    runs = [_run(fresh, count, rounds, draws, warmup, one) for one in rng.spawn(chains)]
+    settings = settings if unknown.size else settings._replace(places=1)
+    runs = [_run(fresh, settings, one) for one in rng.spawn(settings.chains)]
     firsts = np.cumsum([0, *(len(values) for values, _, _ in runs)])[:-1]
-    return Draws(
+    return EnsembleDraws(
         [value for values, _, _ in runs for value in values],
         np.stack([first + where for first, (_, where, _) in zip(firsts, runs, strict=True)]),
         np.stack([z for _, _, z in runs]),
@@ -95,7 +108,7 @@ def draw(
 
 
 def at_new_inputs(
-    kernel: Callable[[Mapping[str, Any]], Any], drawn: Draws, old: np.ndarray, new: np.ndarray
+    kernel: Callable[[Mapping[str, Any]], Any], drawn: EnsembleDraws, old: np.ndarray, new: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """New latent values given each draw: for each place that was visited their means (count, m) and variances (m,).
 
@@ -113,7 +126,7 @@ def at_new_inputs(
     return found
 
 
-class _Spread(NamedTuple):
+class _ParameterProposal(NamedTuple):
     """Where values of the parameters are drawn from: a Gaussian near their posterior, or one near their prior."""
 
     centres: np.ndarray
@@ -122,17 +135,19 @@ class _Spread(NamedTuple):
     """(2, size, size)."""
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        number = int(rng.random() < FROM_PRIOR)
+        number = int(rng.random() < PRIOR_FRACTION)
         return self.centres[number] + self.factors[number] @ rng.standard_normal(len(self.centres[number]))
 
     def log_density(self, u: np.ndarray) -> float:
         """Up to a constant."""
         x = np.linalg.solve(self.factors, (u - self.centres)[..., None])[..., 0]
         log_parts = -0.5 * (x * x).sum(-1) - np.linalg.slogdet(self.factors)[1]
-        return float(np.logaddexp(*(log_parts + np.log([1 - FROM_PRIOR, FROM_PRIOR]))))
+        return float(np.logaddexp(*(log_parts + np.log([1 - PRIOR_FRACTION, PRIOR_FRACTION]))))
 
 
-def _look(kernel: Any, likelihood: Any, unknown: Together, inputs: np.ndarray) -> tuple[_Spread, np.ndarray]:
+def _look(
+    kernel: Any, likelihood: Any, unknown: JoinedParameters, inputs: np.ndarray
+) -> tuple[_ParameterProposal, np.ndarray]:
     """Where the posterior of the parameters is, by Laplace's approximation; and where to begin to look for f's mode."""
     centre, deviation = unknown.gaussian()
     lower_factor(covariance_matrix(kernel(unknown.constrained(centre)), inputs))  # says so if the kernel is none
@@ -149,7 +164,7 @@ def _look(kernel: Any, likelihood: Any, unknown: Together, inputs: np.ndarray) -
     top, factor = _gaussian_near(height, unknown.size)
     height(top)  # so that weights are those at the top
     factors = np.stack([deviation[:, None] * factor, np.diag(deviation)])
-    return _Spread(np.stack([centre + deviation * top, centre]), factors), np.asarray(weights)
+    return _ParameterProposal(np.stack([centre + deviation * top, centre]), factors), np.asarray(weights)
 
 
 def _gaussian_near(height: Callable[[np.ndarray], float], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -169,40 +184,38 @@ def _gaussian_near(height: Callable[[np.ndarray], float], size: int) -> tuple[np
             both = height(top + apart[i] + apart[j]) + height(top - apart[i] - apart[j])
             bend[i, j] = bend[j, i] = (sides[i].sum() + sides[j].sum() - 2 * middle - both) / (2 * 0.25**2)
     values, vectors = np.linalg.eigh(bend)
-    return top, WIDER * vectors / np.sqrt(np.clip(values, 0.5, 1e4))
+    return top, PROPOSAL_WIDTH * vectors / np.sqrt(np.clip(values, 0.5, 1e4))
 
 
 def _run(
-    fresh: Callable[[np.random.Generator], Place],
-    places: int,
-    rounds: int,
-    draws: int,
-    warmup: int,
-    rng: np.random.Generator,
+    fresh: Callable[[np.random.Generator], EnsembleMember], settings: EnsembleSettings, rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
-    """One chain: the values of the parameters that it was at, the number of each draw's, and its white noise."""
+    """Run one chain: return the values of the parameters it visited, the number of each draw's, and its white noise."""
+    places, rounds, draws, warmup, _ = settings
     here = fresh(rng)
     ensemble, values = [here], []
-    n = len(here.near.mean)
+    n = len(here.gaussian.mean)
     eta, where, z = rng.standard_normal(n), np.zeros(draws, int), np.zeros((draws, n))
     anew = {round(number) for number in np.linspace(-warmup, draws, rounds, endpoint=False)}
     for update in range(-warmup, draws):
         if places > 1:
             if update in anew:
                 ensemble = [here, *(fresh(rng) for _ in range(places - 1))]
-            heights = [place.log_weight + place.near.log_ratio(place.near.root @ eta) for place in ensemble]
+            heights = [place.log_weight + place.gaussian.log_ratio(place.gaussian.root @ eta) for place in ensemble]
             here = ensemble[_choose(heights, rng)]
-        eta = _latent(here.near, eta, rng)
+        eta = _latent(here.gaussian, eta, rng)
         if places > 1:
-            z_here = here.near.white(eta)
-            heights = [place.log_weight + place.near.likelihood(place.near.lower @ z_here) for place in ensemble]
+            z_here = here.gaussian.white(eta)
+            heights = [
+                place.log_weight + place.gaussian.likelihood(place.gaussian.lower @ z_here) for place in ensemble
+            ]
             here = ensemble[_choose(heights, rng)]
-            eta = here.near.eta(z_here)
+            eta = here.gaussian.eta(z_here)
         if update >= 0:
             if not any(here.values is value for value in values):
                 values.append(here.values)
             where[update] = next(i for i, value in enumerate(values) if value is here.values)
-            z[update] = here.near.white(eta)
+            z[update] = here.gaussian.white(eta)
     return values, where, z
 
 
@@ -212,7 +225,7 @@ def _choose(heights: list[float], rng: np.random.Generator) -> int:
     return int(np.argmax(sound + rng.gumbel(size=len(heights))))
 
 
-def _latent(gaussian: Near, eta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _latent(gaussian: GaussianApproximation, eta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Updates of the latent values; root eta is carried along, so that proposals need no product."""
     n, value = len(eta), None
     normals = rng.standard_normal((LATENT_UPDATES, n))

@@ -16,7 +16,7 @@ except ImportError as error:
 
 from ellipslice.gp.sklearn.base import EllipticalGP
 from ellipslice.gp.sklearn.ensemble import at_new_inputs
-from ellipslice.gp.sklearn.unknown import LogNormals
+from ellipslice.gp.sklearn.estimator_parameters import LogNormals
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit, StudentT
 
 LINKS = {"logistic": Logistic, "probit": Probit}

@@ -1,7 +1,7 @@
-"""A Gaussian near the posterior of the latent values, for one value of the parameters: Laplace's, in plain NumPy.
+"""The Laplace approximation of the posterior of f for one value of the hyperparameters, in NumPy.
 
-(`references.laplace` does the same for any log-likelihood that JAX can trace. It is compiled anew for every number of
-data, which takes longer than all of a small fit: estimators are fitted to many small folds.)
+`approximations.laplace` does the same for any log-likelihood that JAX can trace. It is compiled anew for every number
+of data, which takes longer than a small fit; estimators are fitted to many small folds.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ellipslice.approximations.sites import Sites, white_root
 from ellipslice.likelihoods import Gaussian, Likelihood
 from ellipslice.parameters.factor import factorise
 
-STEPS, HALVINGS = 50, 20
-"""Most of Newton's, and of the halvings of one."""
+MAX_STEPS, MAX_HALVINGS = 50, 20
+"""Steps of Newton's method, and halvings of one step."""
 
-ENOUGH = 1e-3
+MIN_GAIN = 1e-3
 """A smaller gain of the log-posterior ends the search."""
 
 SWEEPS = 4
-"""Of expectation propagation. Laplace's sites alone are bad where latent values are large, and chains got stuck."""
+"""Sweeps of expectation propagation. With Laplace's sites alone chains got stuck where latent values were large."""
 
-APART = 1e-3
-"""Of the three latent values that slope and bend of a term are read from. Sites need not be exact."""
+DIFFERENCE_STEP = 1e-3
+"""Distance of the three latent values from which derivatives are computed. Sites need not be exact."""
 
 
 class Mode(NamedTuple):
-    """Where the posterior of f = K weights is highest, and sites exp(linear f - precision f^2 / 2) there."""
+    """The mode f = K weights of the posterior, and sites exp(linear f - precision f^2 / 2) there."""
 
     weights: np.ndarray
     linear: np.ndarray
@@ -40,7 +40,7 @@ class Mode(NamedTuple):
     """Laplace's approximation of the logarithm of the marginal likelihood."""
 
 
-class Near(NamedTuple):
+class GaussianApproximation(NamedTuple):
     """The prior N(0, C C') times sites: f = mean + root eta with eta white, times exp(log_constant).
 
     So the posterior is a standard Gaussian of eta times exp(log_constant) L(f) / sites(f), whatever the sites are.
@@ -59,22 +59,22 @@ class Near(NamedTuple):
     likelihood: Likelihood
 
     def log_ratio(self, away: np.ndarray) -> float:
-        """The logarithm of what multiplies the standard Gaussian of eta; given root eta, for products are dear."""
+        """Return the logarithm of what multiplies the standard Gaussian of eta, from `away` = root @ eta."""
         f = self.mean + away
         log_sites = self.linear @ f - 0.5 * (self.precision @ (f * f))
         return float(self.likelihood(f) - log_sites) + self.log_constant
 
     def white(self, eta: np.ndarray) -> np.ndarray:
-        """The prior's white noise z: f is C z."""
+        """Return the prior's white noise z of f = C z."""
         return self.white_mean + solve_triangular(self.inner, eta, lower=True, trans=1)
 
     def eta(self, z: np.ndarray) -> np.ndarray:
-        """The eta of a z."""
+        """Return the eta of a z."""
         return self.inner.T @ (z - self.white_mean)
 
 
 def lower_factor(matrix: np.ndarray) -> np.ndarray:
-    """C of a covariance C C'."""
+    """Return the lower triangular C of a covariance C C'."""
     lower = factorise(matrix[None])[0]
     if not np.isfinite(lower).all():
         raise ValueError(
@@ -96,12 +96,12 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
     if not height > float(likelihood(np.zeros_like(f))):  # a start for other parameters may be worse than none
         weights, f = np.zeros_like(f), np.zeros_like(f)
         height = float(likelihood(f))
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         slope, precision = _slopes(likelihood.terms, f)
         linear = slope + precision * f
         there, _ = _solve(matrix, linear, precision)
         step, gain = there - weights, -np.inf
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             new = weights + step
             f_new = matrix @ new
             gain = float(likelihood(f_new)) - 0.5 * new @ f_new - height
@@ -111,7 +111,7 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
         if not gain > 0:
             break
         weights, f, height = new, f_new, height + gain
-        if gain < ENOUGH:
+        if gain < MIN_GAIN:
             break
     slope, precision = _slopes(likelihood.terms, f)
     linear = slope + precision * f
@@ -131,8 +131,8 @@ def find_sites(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray |
         return sites
 
 
-def near(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> Near:
-    """The Gaussian, from the prior's covariance and sites."""
+def gaussian_from_sites(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> GaussianApproximation:
+    """Return the Gaussian that is the prior times sites."""
     lower = lower_factor(matrix)
     linear, precision = sites.linear, sites.precision
     inner = white_root(lower.T, precision)
@@ -140,7 +140,9 @@ def near(matrix: np.ndarray, likelihood: Likelihood, sites: Sites) -> Near:
     white_mean = solve_triangular(inner, toward, lower=True, trans=1)
     root = solve_triangular(inner, lower.T, lower=True).T
     log_constant = 0.5 * toward @ toward - np.log(inner.diagonal()).sum()
-    return Near(lower, lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood)
+    return GaussianApproximation(
+        lower, lower @ white_mean, root, white_mean, inner, linear, precision, float(log_constant), likelihood
+    )
 
 
 def _solve(matrix: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, float]:
@@ -154,5 +156,5 @@ def _solve(matrix: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tup
 
 def _slopes(terms: Callable[[Any], Any], f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The slope of each term, and how much it bends down, if it does."""
-    below, here, above = terms(f - APART), terms(f), terms(f + APART)
-    return (above - below) / (2 * APART), np.maximum(-(above - 2 * here + below) / APART**2, 0.0)
+    below, here, above = terms(f - DIFFERENCE_STEP), terms(f), terms(f + DIFFERENCE_STEP)
+    return (above - below) / (2 * DIFFERENCE_STEP), np.maximum(-(above - 2 * here + below) / DIFFERENCE_STEP**2, 0.0)

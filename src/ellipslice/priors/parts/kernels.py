@@ -10,6 +10,12 @@ import numpy as np
 
 from ellipslice.jax_settings import jax_settings
 
+DISTANCE_HINT = (
+    "tinygp's Exp, Matern32 and Matern52 add up distances along the axes unless told otherwise, which is no covariance "
+    "in several dimensions: give them distance=tinygp.kernels.distance.L2Distance()."
+)
+"""A note for errors about kernels of inputs with several axes."""
+
 
 def covariance_function(kernel: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The kernel as a function of two sets of inputs, returning their covariance matrix in double precision."""

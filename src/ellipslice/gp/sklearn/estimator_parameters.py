@@ -1,4 +1,4 @@
-"""Unknown parameters of estimators: log-normal ones of our own, and those of the user's choice."""
+"""Hyperparameters of the estimators: our own, which are log-normal, and those of the user."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class LogNormals:
         return float(norm.logpdf(u, self._centre, self._deviation).sum())
 
 
-class Together:
-    """Unknown parameters as one vector u without constraints: `LogNormals`, and `Parameters` of the user's choice."""
+class JoinedParameters:
+    """Hyperparameters as one unconstrained vector u: `LogNormals`, and `Parameters` of the user."""
 
     def __init__(self, *parts: LogNormals | Parameters):
         self._parts = [part for part in parts if part.size]

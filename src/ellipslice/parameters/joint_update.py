@@ -1,0 +1,277 @@
+"""The move of hyperparameters and latent functions together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ellipslice.approximations.sites import Sites
+from ellipslice.moves import EllipticalSlice, Info, Move, State
+from ellipslice.moves.arithmetic import fold, pick, put
+from ellipslice.moves.base import Target
+from ellipslice.noise import Noise, NoiseSpec, Uniforms, UpdateNoise
+from ellipslice.parameters.conditioned_noise import ConditionedNoise
+from ellipslice.parameters.factor import Factor
+from ellipslice.parameters.joint import JointModel, JointPrior, Point
+from ellipslice.parameters.parametrisations import PARAMETRISATIONS, HyperparameterSearch
+from ellipslice.parameters.pivots import Pivots
+from ellipslice.parameters.sites import SiteInterpolator
+from ellipslice.parameters.stored_update import StoredUpdate
+from ellipslice.parameters.update_settings import GAUSSIANS, JointSettings, ParameterGaussian
+from ellipslice.priors import Prior
+
+ELLIPSE = EllipticalSlice()
+
+
+class _Prepared(NamedTuple):
+    """What an update knows of prior and settings: of both Gaussians until `step` has selected the one of its step."""
+
+    inputs: Any
+    pivots: Pivots | None
+    fixed: tuple[Factor, Any] | None
+    """Factor and means, if no hyperparameter enters them."""
+    together: ParameterGaussian
+    likelihood: ParameterGaussian
+    surrogate_variance: Any
+    sites: SiteInterpolator | None
+    free: Any = None
+    """Which elements of u the update moves, shape (parameters,)."""
+
+
+class ParameterDraws(NamedTuple):
+    """The random numbers of one update, standard normals, and what its step of the mixture is."""
+
+    to_all: Any
+    """For all hyperparameters, shape (parameters,)."""
+    to_likelihood: Any
+    """For the hyperparameters that only the likelihood has."""
+    surrogate: Any
+    """For surrogate data, shape (latents, n)."""
+    latent: Any
+    """For the updates of the latent functions, shape (latent_updates, latents, n)."""
+    parametrisation: Any
+    """The number of the step's parametrisation in `JointUpdate.parametrisations`."""
+    gaussian: Any
+    """The number of the step's Gaussian in `GAUSSIANS`."""
+    free: Any
+    """Which elements of u the step moves, shape (parameters,)."""
+
+
+@dataclass(frozen=True)
+class JointUpdate(Move):
+    """Move the hyperparameters, then the latent functions, each on ellipses.
+
+    The hyperparameters u have a density p(u). Any Gaussian q(u) turns it into q(u) times p(u) / q(u), so they too move
+    by elliptical slice sampling, with nothing to tune; each evaluation takes a factorisation of the covariance. What is
+    fixed while they move is the parametrisation:
+
+    - "white": the white noise z. f = m(u) + L(u) z follows. Best where the data are not informative.
+    - "fixed": f itself. The data do not matter, and N(f; m(u), Sigma(u)) does. Best where f is known well.
+    - "surrogate": between the two. Surrogate data g = L z + noise are drawn, and the white noise of f given g is fixed
+      (Murray & Adams 2010). For informative data.
+    - "sites": Gaussian sites take the place of the likelihood, and the white noise of f given them is fixed. If they
+      fit, hyperparameters and noise are nearly independent, so both move freely; the exact ratio of likelihood and
+      sites is what is sampled. The latent functions then move on ellipses of that Gaussian, too. For log-likelihoods
+      that factorise over the elements of f.
+
+    All hyperparameters move together, and those that only the likelihood has once more with f fixed, which needs no
+    factorisation. `angle` is the number of factorisations: one for each value of the kernel's hyperparameters tried.
+
+    Parameters
+    ----------
+    joint : JointModel
+    of_kernel, of_likelihood : tuple of int
+        Which elements of u enter kernels and means, and which only the likelihood.
+    parametrisations : tuple of str
+        Some of `PARAMETRISATIONS`.
+    latent_updates : int
+        Updates of the latent functions for one of the hyperparameters. Their draws are one product.
+    settings : JointSettings
+
+    References
+    ----------
+    Murray & Adams (2010), Slice sampling covariance hyperparameters of latent Gaussian models, NIPS 23.
+    """
+
+    stored_as = "Sweep"
+
+    joint: JointModel
+    of_kernel: tuple[int, ...]
+    of_likelihood: tuple[int, ...]
+    parametrisations: tuple[str, ...]
+    latent_updates: int = 5
+    settings: JointSettings = field(compare=False, repr=False, kw_only=True)
+
+    @property
+    def used(self) -> list[str]:
+        """The parametrisations of the mixture, the most frequent first."""
+        return list(dict.fromkeys(step.parametrisation for step in self.settings.mixture if step.parametrisation))
+
+    def stored(self) -> list[Any]:
+        """Return everything but the joint model, for a store: `restored` makes the move again."""
+        return StoredUpdate.of(self).leaves
+
+    @classmethod
+    def restored(cls, joint: JointModel, inputs: np.ndarray, leaves: list[Any]) -> JointUpdate:
+        """Return the move from what `stored` gave. Raise if it does not fit the model."""
+        stored = StoredUpdate.read(leaves, joint, inputs)
+        return cls(
+            joint,
+            stored.of_kernel,
+            stored.of_likelihood,
+            stored.parametrisations,
+            stored.latent_updates,
+            settings=stored.settings(joint.parameters.elements),
+        )
+
+    def prepare(self, prior: Prior) -> _Prepared:
+        if not isinstance(prior, JointPrior):
+            raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
+        own, middle = self.settings, np.zeros(self.joint.parameters.size)
+        fixed = None if self.of_kernel else self.joint.factors.at(middle, prior.inputs)
+        return _Prepared(
+            prior.inputs, own.pivots, fixed, own.together, own.likelihood, own.surrogate_variance, own.sites
+        )
+
+    def noise_spec(self, prior: Prior, prepared: _Prepared) -> NoiseSpec:
+        shape, elements = prepared.surrogate_variance.shape, self.joint.parameters.elements
+        size = prepared.surrogate_variance.size
+        ends = np.cumsum([len(elements), len(self.of_likelihood), size, self.latent_updates * size])
+        steps = self.settings.mixture
+        names = [self.parametrisations.index(step.parametrisation) if step.parametrisation else 0 for step in steps]
+        gaussians = [GAUSSIANS.index(step.around) for step in steps]
+        free = np.array([[step.alone in (None, element) for element in elements] for step in steps])
+
+        def draw(rng: np.random.Generator, updates: int) -> ParameterDraws:
+            # Two columns more than are used: that many numbers have always been drawn, and a seed must mean the same.
+            normals = rng.standard_normal((updates, int(ends[-1]) + 2))
+            to_all, to_likelihood, surrogate, latent, _ = np.split(normals, ends, axis=1)
+            turn = np.arange(updates) % len(steps)
+            return ParameterDraws(
+                to_all,
+                to_likelihood,
+                surrogate.reshape(updates, *shape),
+                latent.reshape(updates, self.latent_updates, *shape),
+                np.array(names)[turn],
+                np.array(gaussians)[turn],
+                free[turn],
+            )
+
+        return NoiseSpec(draw, searches=2 + self.latent_updates, numbers=prior.size)
+
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Update all hyperparameters, then the latent functions, then the hyperparameters of the likelihood."""
+        prepared: _Prepared = target.prepared
+        draws: ParameterDraws = noise.drawn
+        together, likelihood = prepared.together.select(draws.gaussian), prepared.likelihood.select(draws.gaussian)
+        target = target.within(
+            target.log_likelihood, prepared._replace(together=together, likelihood=likelihood, free=draws.free)
+        )
+        total = Info(0, 0, False, 0.0)
+        if self.of_kernel:
+            own = noise.search(together.factor @ draws.to_all, 0)
+            point, total = self._move_all(target, own, draws, state)
+            state = target.at(point.flat)
+        factorised = total.evaluations
+        state, info = self._move_latents(target, noise.share(draws.latent, slice(1, -1)), state)
+        total = total.then(info)
+        if self.of_likelihood:
+            own = noise.search(likelihood.factor @ draws.to_likelihood, -1)
+            state, info = self._move_likelihood(target, own, state)
+            total = total.then(info)
+        return state, total._replace(angle=factorised * 1.0)
+
+    def _move_all(self, target: Target, noise: Noise, draws: ParameterDraws, state: State) -> tuple[Point, Info]:
+        """Move all hyperparameters, in the parametrisation of the step."""
+
+        def move(name: str, state: State) -> tuple[Point, Info]:
+            return PARAMETRISATIONS[name](HyperparameterSearch(self, target, noise, draws.surrogate, state))
+
+        moves = [partial(move, name) for name in self.parametrisations]
+        return pick(draws.parametrisation, moves, state) if len(moves) > 1 else moves[0](state)
+
+    def _move_latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
+        """Make all updates of the latent functions. The last one does not depend on sites."""
+        prepared: _Prepared = target.prepared
+        u, _, _ = self.split(state.f, target)
+        found = self.sites(u, target)
+        with_sites = 0 if found is None else self.latent_updates - 1
+
+        def move(factor: Factor, mean: Any) -> tuple[State, Info]:
+            now, total = state, Info(0, 0, False, 0.0)
+            for rows, sites in ((slice(0, with_sites), found), (slice(with_sites, self.latent_updates), None)):
+                if rows.stop > rows.start:
+                    own = noise.share(noise.drawn[rows], rows)
+                    now, info = self._move_latents_on(ConditionedNoise(factor, mean, sites), target, own, now)
+                    total = total.then(info)
+            return now, total
+
+        if prepared.fixed is not None:
+            return move(*prepared.fixed)
+        return self.joint.factors.apply(u, prepared.inputs, prepared.pivots, move)
+
+    def _move_latents_on(
+        self, conditioned: ConditionedNoise, target: Target, noise: UpdateNoise, state: State
+    ) -> tuple[State, Info]:
+        """Update the latent functions on ellipses of the prior, or of the prior times sites."""
+        normals, centre, offset = conditioned.draw_zero_mean(noise.drawn), conditioned.centre, conditioned.offset
+        xp = np if isinstance(normals, np.ndarray) else jnp
+        now = self.split(state.f, target)
+
+        def point_at(y: Any) -> Point:
+            z, f = xp.split(y, 2)
+            return Point(now.u, z.reshape(centre.shape) + centre, f.reshape(centre.shape) + offset)
+
+        def value(y: Any) -> Any:
+            point = point_at(y)
+            return target.log_likelihood(point.flat) - conditioned.log_sites(point.f)
+
+        on = target.within(value, None)
+
+        def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
+            nu, level, first, key = row
+            new, info = on.search(ELLIPSE, Noise(nu, level, Uniforms(first, key)), state)
+            return new, tuple(info)
+
+        count = len(normals)
+        colored = conditioned.factor.unwhiten(normals)
+        nu = xp.concatenate([normals.reshape(count, -1), colored.reshape(count, -1)], axis=1)
+        start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
+        rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
+        found, infos = fold(one, State(start, state.log_likelihood - conditioned.log_sites(now.f)), rows)
+        evaluations, nans, stuck, angle = infos
+        info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
+        return target.at(point_at(found.f).flat), info
+
+    def _move_likelihood(self, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
+        """Move the hyperparameters that only the likelihood has, with f fixed."""
+        where, gaussian = np.array(self.of_likelihood), target.prepared.likelihood
+
+        def point(away: Any) -> Any:
+            return put(state.f, where, gaussian.centre + away)
+
+        def value(away: Any) -> Any:
+            x = point(away)
+            return target.log_likelihood(x) + self.residual(x, gaussian, away)
+
+        here = state.f[where] - gaussian.centre
+        known = state.log_likelihood + self.residual(state.f, gaussian, here)
+        found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
+        return target.at(point(found.f)), info
+
+    def sites(self, u: Any, target: Target) -> Sites | None:
+        """Return the sites for hyperparameters u; None if the move has none."""
+        interpolator: SiteInterpolator | None = target.prepared.sites
+        return None if interpolator is None else interpolator.at(u, target.log_likelihood)
+
+    def split(self, x: Any, target: Target) -> Point:
+        """Return the parts of a flat point."""
+        return self.joint.split(x, target.prepared.surrogate_variance.shape[1])
+
+    def residual(self, x: Any, gaussian: ParameterGaussian, away: Any) -> Any:
+        """Return log p(u) - log q(u), for the flat point x and u = centre of q + away."""
+        return self.joint.parameters.log_density(x[: self.joint.parameters.size]) - gaussian.log_density(away)
