@@ -14,8 +14,15 @@ import ellipslice as es
 from ellipslice.engines.device import engine as batched
 from ellipslice.engines.device.kernel import fused_angles, fused_block
 from ellipslice.engines.device.loop import Wanted, barrier_free_block
-from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
-from ellipslice.engines.device.normals import WHOLE_SD, normals, turned, whole_normals
+from ellipslice.engines.device.noise import (
+    ROUNDED_SD,
+    chain_keys,
+    draw_noise,
+    first_angles,
+    normals,
+    rotate,
+    rounded_normals,
+)
 from ellipslice.engines.device.prior_draws import source_of
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
@@ -42,7 +49,7 @@ LIKELIHOODS = {
 
 @cache
 def make_noise(move, dtype: np.dtype, halves: bool):
-    source = source_of(PRIOR, padded_size(SIZE), dtype, halves=halves)
+    source = source_of(PRIOR, padded_size(SIZE), dtype, float16=halves)
     draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
     return draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
 
@@ -236,11 +243,11 @@ def test_normals_are_normal_and_independent(kind):
     count, rows = 64, 4000
     with jax_settings(kind == "float64"):
         keys = jnp.asarray(np.random.default_rng(0).integers(0, 2**32, (2, rows), dtype=np.uint32))
-        z = whole_normals(keys, count) if kind == "whole" else normals(keys, count, np.dtype(kind))
+        z = rounded_normals(keys, count) if kind == "whole" else normals(keys, count, np.dtype(kind))
         z = np.asarray(z).astype(np.float64)
     if kind == "whole":
         assert np.array_equal(z, np.rint(z))
-        z = (z + np.random.default_rng(1).uniform(-0.5, 0.5, z.shape)) / np.sqrt(WHOLE_SD**2 + 1 / 12)
+        z = (z + np.random.default_rng(1).uniform(-0.5, 0.5, z.shape)) / np.sqrt(ROUNDED_SD**2 + 1 / 12)
     assert scipy.stats.kstest(z.ravel(), "norm").pvalue > 1e-4
     error = np.sqrt(rows) * (z.T @ z / rows - np.eye(count))
     off = error[~np.eye(count, dtype=bool)]
@@ -253,7 +260,7 @@ def test_normals_are_normal_and_independent(kind):
 def test_pairs_of_normals_are_turned_by_every_angle():
     words = np.concatenate([np.arange(4), np.random.default_rng(0).integers(0, 2**32, 10_000)]).astype(np.uint32)
     with jax_settings(False):
-        x, y = (np.asarray(part, np.float64) for part in turned(jnp.float32(1), jnp.asarray(words)))
+        x, y = (np.asarray(part, np.float64) for part in rotate(jnp.float32(1), jnp.asarray(words)))
     np.testing.assert_allclose(np.hypot(x, y), 1, atol=1e-6)
     angle = np.arctan2(y, x)
     below_45 = (words >> 2) * (np.pi / 2 * 2.0**-30) - np.pi / 4

@@ -20,10 +20,10 @@ from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device.loop import Wanted, barrier_free_block
 from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
-from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.angles import AngleTable
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH
 from ellipslice.noise import NoiseSpec, draw_block
 from ellipslice.priors import Prior
 from ellipslice.programs.traced import Look, look

@@ -15,8 +15,7 @@ from ellipslice.engines.compiled.block import BlockRunner
 from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
 from ellipslice.engines.compiled.search import evaluate, evaluate_together
-from ellipslice.engines.device.sharding import on_a_cpu, on_one_device
-from ellipslice.jax_settings import on_cpu
+from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import block_length
@@ -111,7 +110,7 @@ class CompiledEngine(Engine):
         # A search by itself uses nothing that was prepared; other moves may use it in matrix products.
         elementwise = move.path is not None or not jax.tree.leaves(prepared) or move.elementwise
         fits = (
-            on_a_cpu()
+            computes_on_cpu()
             and on_one_device(self._likelihood)
             and self.look.fits_one_function
             and elementwise

@@ -20,10 +20,10 @@ from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device.loop import Draws, Wanted, barrier_free_block
 from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles, update_keys
 from ellipslice.engines.device.prior_draws import Source, can_draw, source_of
-from ellipslice.engines.device.sharding import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
-from ellipslice.engines.host.angles import WIDTH
-from ellipslice.jax_settings import jax_settings, tracing_settings
+from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS, chains_over_devices
+from ellipslice.jax_settings import jax_settings, on_one_device, tracing_settings
 from ellipslice.moves import Info, Move, Path, State
+from ellipslice.moves.search import WIDTH
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
 from ellipslice.programs.site_sums import LARGEST, NotElementwise, elementwise, padded_size
@@ -115,7 +115,7 @@ class BatchedEngine(Engine):
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
         fixed = self.likelihood, self.source
         if mesh is not None:
-            fixed = jax.device_put(fixed, NamedSharding(mesh, EVERYWHERE))
+            fixed = jax.device_put(fixed, NamedSharding(mesh, REPLICATED))
         plan = _Plan(self.fused, move.path, ahead, length, slots, self.dtype, mesh)
         return BatchedRun(
             plan, (*fixed, chain_keys(seed, chains)), state, done[0] if done else 0, updates, warmup, thin
@@ -212,7 +212,7 @@ def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, Draws, Totals]:
     if plan.mesh is None:
         return _run_own(plan, *arguments)
     state, draws = State(SHARED, SHARED), Draws(*[SHARED_DRAWS] * len(Draws._fields))
-    given = EVERYWHERE, EVERYWHERE, SHARED_DRAWS, EVERYWHERE, state, EVERYWHERE, EVERYWHERE, EVERYWHERE
+    given = REPLICATED, REPLICATED, SHARED_DRAWS, REPLICATED, state, REPLICATED, REPLICATED, REPLICATED
     made = state, draws, Totals(*[SHARED] * len(Totals._fields))
     own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
     return own(*arguments)

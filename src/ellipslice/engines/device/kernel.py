@@ -19,9 +19,8 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 
 from ellipslice.engines.device.loop import Counts, Draws, Wanted
 from ellipslice.engines.device.noise import DeviceNoise
-from ellipslice.engines.host.angles import WIDTH
 from ellipslice.moves import State
-from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
 from ellipslice.noise import as_uniform, threefry
 from ellipslice.programs.site_program import KERNEL, Elementwise
 from ellipslice.programs.site_sums import LANES, elementwise, padded_size

@@ -14,9 +14,8 @@ import numpy as np
 from jax import lax
 
 from ellipslice.engines.device.noise import DeviceNoise, angle_uniform
-from ellipslice.engines.host.angles import WIDTH
 from ellipslice.moves import State
-from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
 from ellipslice.programs.traced import over_many
 
 AT_ONCE = 4
