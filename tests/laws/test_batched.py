@@ -12,8 +12,9 @@ import scipy.stats
 
 import ellipslice as es
 from ellipslice.engines.device import engine as batched
-from ellipslice.engines.device.kernel import fused_angles, fused_block
-from ellipslice.engines.device.loop import Wanted, barrier_free_block
+from ellipslice.engines.device.kernel import fused_block
+from ellipslice.engines.device.kernel_angles import fused_angles
+from ellipslice.engines.device.loop import DrawSchedule, run_block_on_device
 from ellipslice.engines.device.noise import (
     ROUNDED_SD,
     chain_keys,
@@ -101,8 +102,8 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
     updates = 2 if name == "never" else LENGTH
     with jax_settings():
         likelihood, state, noise = make(name, move, "float64")
-        block = jax.jit(partial(barrier_free_block, move, look_ahead, 4, likelihood), static_argnums=4)
-        _, draws, counts = block(state, noise, updates, Wanted(0, 1), LENGTH)
+        block = jax.jit(partial(run_block_on_device, move, look_ahead, 4, likelihood), static_argnums=3)
+        _, draws, counts = block(state, noise, DrawSchedule(updates, 0, 1), LENGTH)
         made = replay(name, move, updates)
     for chain, t, one, info in made:
         assert int(draws.proposals[t, chain]) == info.evaluations
@@ -143,11 +144,12 @@ def test_these_searches_reach_every_branch():
 )
 def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
     """Interpreted, since there is no GPU: the program is the same."""
-    updates, wanted = (1 if name == "never" else LENGTH - 3), Wanted(jnp.int32(-4), jnp.int32(3))
+    updates = 1 if name == "never" else LENGTH - 3
+    schedule = DrawSchedule(updates, jnp.int32(-4), jnp.int32(3))
     with jax_settings(dtype == "float64"):
         likelihood, state, noise = make(name, move, dtype)
-        arguments = likelihood, state, noise, updates, wanted, LENGTH // 3
-        plain = barrier_free_block(move, 1, 4, *arguments)
+        arguments = likelihood, state, noise, schedule, LENGTH // 3
+        plain = run_block_on_device(move, 1, 4, *arguments)
         fused = fused_block(move, look_ahead, *arguments, interpret=True)
     left = max(0, updates - 4) // 3
     rounding = 1e-9 if dtype == "float64" else 1e-4
@@ -159,7 +161,7 @@ def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
 
 @pytest.mark.long
 def test_the_kernel_adds_up_the_terms_of_nu():
-    arguments = jnp.int32(LENGTH), Wanted(jnp.int32(0), jnp.int32(1)), LENGTH
+    arguments = DrawSchedule(jnp.int32(LENGTH), jnp.int32(0), jnp.int32(1)), LENGTH
     with jax_settings(False):
         likelihood, state, noise = make("logistic", MOVES[0], "float32", halves=True)
         assert noise.nu.shape[-1] == 2 * padded_size(SIZE)
@@ -192,11 +194,11 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
     with jax_settings(dtype == "float64"):
         likelihood, state, noise = make(name, MOVES[0], dtype, halves)
-        wanted = Wanted(jnp.int32(0), jnp.int32(1))
+        schedule = DrawSchedule(jnp.int32(5), jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
             angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype))
-            return angles, fused_block(MOVES[0], 4, likelihood, state, noise, jnp.int32(5), wanted, LENGTH)
+            return angles, fused_block(MOVES[0], 4, likelihood, state, noise, schedule, LENGTH)
 
         with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
             lowered = jax.jit(block).trace(state, noise).lower(lowering_platforms=("cuda",))

@@ -19,7 +19,7 @@ from ellipslice.programs.site_program import KERNEL, Datum, Device, Elementwise,
 from ellipslice.undocumented import jaxprs
 from ellipslice.undocumented.registry import first_line, note
 
-LANES = 128
+THREADS_PER_CHAIN = 128
 """Threads of a chain in the kernel: its state is cut into pieces of as many values."""
 
 LARGEST = 4096
@@ -28,7 +28,7 @@ LARGEST = 4096
 
 def padded_size(size: int) -> int:
     """The size of a state in the kernel's memory: a whole number of pieces."""
-    return -(-size // LANES) * LANES
+    return -(-size // THREADS_PER_CHAIN) * THREADS_PER_CHAIN
 
 
 class NotElementwise(Exception):  # noqa: N818  it is an answer, not an error
