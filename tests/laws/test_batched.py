@@ -30,7 +30,7 @@ from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.moves.search import search
 from ellipslice.noise import threefry, uniform
 from ellipslice.programs.site_program import KERNEL
-from ellipslice.programs.site_sums import NotElementwise, elementwise, padded_size
+from ellipslice.programs.site_sums import NotFactorised, elementwise, padded_size
 
 SIZE, CHAINS, LENGTH = 140, 3, 24  # more than one piece of the kernel, and not a whole number of them
 X = np.random.default_rng(0).uniform(size=(SIZE, 2))
@@ -335,7 +335,7 @@ def test_sums_over_sites_are_recognised(name, dtype):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_likelihoods_say_why_they_are_none(name):
-    with jax_settings(), pytest.raises(NotElementwise, match=name):
+    with jax_settings(), pytest.raises(NotFactorised, match=name):
         elementwise(OTHERS[name], SIZE, np.dtype("float64"), KERNEL)
 
 

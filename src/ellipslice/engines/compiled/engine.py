@@ -20,8 +20,8 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import block_length
 from ellipslice.programs.traced import Look, compilable, identity, look
-from ellipslice.programs.vector_sums import ITEM as LANES
-from ellipslice.programs.vector_sums import in_lanes
+from ellipslice.programs.vector_sums import ITEM as VECTOR_SUMS
+from ellipslice.programs.vector_sums import vectorise_sum
 from ellipslice.undocumented.registry import first_line, note
 from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
 
@@ -45,7 +45,7 @@ class CompiledEngine(Engine):
         """The log-likelihood, arranged for a CPU if it is on one device: XLA does well with others."""
         likelihood, size = self._likelihood, self.posterior.prior.size
         with on_cpu():
-            return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
+            return vectorise_sum(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @cached_property
     def look(self) -> Look:
@@ -65,7 +65,7 @@ class CompiledEngine(Engine):
                 if self._vectorised_likelihood is self._likelihood:
                     raise
                 value = float(evaluate(self._likelihood, f))  # an error of the function itself is raised here
-                note(LANES, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
+                note(VECTOR_SUMS, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
                 self._vectorised_likelihood = self._likelihood
                 return value
 

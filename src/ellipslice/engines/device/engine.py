@@ -26,7 +26,7 @@ from ellipslice.moves import Info, Move, Path, State
 from ellipslice.moves.search import WIDTH
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
-from ellipslice.programs.site_sums import LARGEST, NotElementwise, elementwise, padded_size
+from ellipslice.programs.site_sums import LARGEST, NotFactorised, elementwise, padded_size
 from ellipslice.programs.traced import compilable
 from ellipslice.undocumented.runtime import compute_capability, memory_limit
 
@@ -158,7 +158,7 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
         with jax_settings(engine.double):
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
             _try_to_lower(engine, path)
-    except NotElementwise as reason:
+    except NotFactorised as reason:
         return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"
     except Exception as error:  # noqa: BLE001  whatever the GPU's compiler says
         return f"JAX could not make the fused kernel ({type(error).__name__}: {str(error)[:120]})"
