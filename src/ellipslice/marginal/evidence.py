@@ -28,7 +28,7 @@ from ellipslice.noise import generator, start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout
-from ellipslice.sampling.likelihood_checks import warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.start import first_draw
 
 CORRELATION = 0.1
@@ -153,8 +153,8 @@ def evidence(
             runner = _with_workers(runner, workers, trial)
         value = runner.evaluate(trial)
         if np.isfinite(value):
-            warn_if_random(value, runner.evaluate(trial), "a second time")
-        warn_if_prior_inside(runner)
+            warn_if_not_deterministic(value, runner.evaluate(trial), "a second time")
+        warn_if_prior_counted_twice(runner)
         target, how = _target(posterior, runner, reference)
         runs = _Runs(target, seed, overlap, updates)
         schedule = runs.pilot(min(particles, GROUP), particles)
