@@ -123,7 +123,7 @@ class EllipticalSlice(BlockedStep):
         for block in self._blocks * self.updates:
             nobody_else = len(self._blocks) == 1 and point is self._left[0]
             point, value, this = block.update(point, self._left[1] if nobody_else else None, self.rng)
-            self._left, info = (point, value), info.then(this)
+            self._left, info = (point, value), info.combine(this)
         stats = {**info._asdict(), "total_log_likelihood": self._left[1]}
         return point, [stats]
 

@@ -82,15 +82,16 @@ class BlockGroup:
     stack: int = static()
     """Number of the stack of random numbers that the blocks have their rows in."""
 
-    def __init__(self, members: list[PreparedBlock]):
-        leaves, structures = zip(*(jax.tree.flatten(Block(member)) for member in members), strict=True)
+    def __init__(self, members: list[PreparedBlock], structure: Any, leaves: list[list[Any]]):
         columns = list(zip(*leaves, strict=True))
+        # By identity: a prior gives all conditionals the same array object where they share one, such as its factor, and
+        # stacking would copy it for each block. Arrays that are equal by chance may be stacked.
         is_shared = tuple(all(leaf is column[0] for leaf in column) for column in columns)
         set_fields(
             self,
             stacked=[np.stack(column) for column, same in zip(columns, is_shared, strict=True) if not same],
             shared=[column[0] for column, same in zip(columns, is_shared, strict=True) if same],
-            structure=structures[0],
+            structure=structure,
             is_shared=is_shared,
             count=len(members),
             searches=members[0].spec.searches,
@@ -127,12 +128,14 @@ class PreparedPartition:
 
 def group_blocks(blocks: list[PreparedBlock]) -> list[BlockGroup]:
     """Return groups of blocks that one compiled program can update, in the order of their first members."""
-    groups: dict[Any, list[PreparedBlock]] = {}
+    groups: dict[Any, tuple[list[PreparedBlock], list[list[Any]]]] = {}
     for block in blocks:
         leaves, structure = jax.tree.flatten(Block(block))
         key = (structure, tuple(np.shape(leaf) for leaf in leaves), block.spec.searches, block.place.stack)
-        groups.setdefault(key, []).append(block)
-    return [BlockGroup(members) for members in groups.values()]
+        members, all_leaves = groups.setdefault(key, ([], []))
+        members.append(block)
+        all_leaves.append(leaves)
+    return [BlockGroup(members, structure, leaves) for (structure, *_), (members, leaves) in groups.items()]
 
 
 class LocalDraws(NamedTuple):

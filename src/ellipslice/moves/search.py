@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
-from ellipslice.moves.arithmetic import where
+from ellipslice.moves.array_ops import where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.noise import FIRST, UpdateNoise
 

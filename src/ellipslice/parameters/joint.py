@@ -16,7 +16,7 @@ import numpy as np
 
 from ellipslice.gp.structure import DISTANCE
 from ellipslice.jax_settings import on_cpu
-from ellipslice.moves.arithmetic import pick
+from ellipslice.moves.array_ops import switch
 from ellipslice.parameters.factor import factorise, factorise_narrow, multiply
 from ellipslice.parameters.named_arguments import Called
 from ellipslice.parameters.parameters import Parameters
@@ -108,7 +108,7 @@ class Joint:
 
         def narrow(first: Any, otherwise: Callable[[], Any]) -> Any:
             lower, mean, enough = self._run(Joint._narrow, u, inputs, first)
-            return pick(enough * 1.0, [otherwise, lambda: then(lower, mean)])
+            return switch(enough * 1.0, [otherwise, lambda: then(lower, mean)])
 
         for first in reversed(pivots.firsts if pivots else ()):
             whole = partial(narrow, first, whole)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.moves import EllipticalSlice, Info, Move, State
-from ellipslice.moves.arithmetic import fold, pick, put
+from ellipslice.moves.array_ops import scan, set_block, switch
 from ellipslice.moves.base import Target
 from ellipslice.noise import Noise, NoiseSpec, Uniforms, UpdateNoise
 from ellipslice.parameters.conditioned_noise import Given
@@ -214,20 +214,20 @@ class Sweep(Move):
         free = (draws.around < 2) | (np.arange(self.joint.parameters.size) == draws.around - 2)
         which = xp.where(draws.around < 2, draws.around, 0)
         known = known._replace(together=known.together[which], likelihood=known.likelihood[which], free=free)
-        target = target.within(target.log_likelihood, known)
+        target = target.with_likelihood(target.log_likelihood, known)
         total = Info(0, 0, False, 0.0)
         if self.of_kernel:
             own = noise.search(known.together.factor @ draws.to_all, 0)
             ways = [partial(_MOVES[way], self, target, own, draws.surrogate) for way in self.ways]
-            point, total = pick(draws.way, ways, state) if len(ways) > 1 else ways[0](state)
+            point, total = switch(draws.way, ways, state) if len(ways) > 1 else ways[0](state)
             state = target.at(point.flat)
         factorised = total.evaluations
         state, info = self._latents(target, noise.share(draws.latent, slice(1, -1)), state)
-        total = total.then(info)
+        total = total.combine(info)
         if self.of_likelihood:
             own = noise.search(known.likelihood.factor @ draws.to_likelihood, -1)
             state, info = self._of_likelihood(target, own, state)
-            total = total.then(info)
+            total = total.combine(info)
         return state, total._replace(angle=factorised * 1.0)
 
     def _latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
@@ -243,7 +243,7 @@ class Sweep(Move):
                 if rows.stop > rows.start:
                     own = noise.share(noise.drawn[rows], rows)
                     now, info = self._latent(target, own, now, Given(lower, mean, sites))
-                    total = total.then(info)
+                    total = total.combine(info)
             return now, total
 
         if not self.of_kernel:
@@ -264,7 +264,7 @@ class Sweep(Move):
             point = point_at(y)
             return target.log_likelihood(point.flat) - given.log_sites(point.f)
 
-        on = target.within(value, None)
+        on = target.with_likelihood(value, None)
 
         def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
             nu, level, first, key = row
@@ -275,7 +275,7 @@ class Sweep(Move):
         nu = xp.concatenate([normals.reshape(count, -1), multiply(given.lower, normals).reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
-        found, infos = fold(one, State(start, state.log_likelihood - given.log_sites(now.f)), rows)
+        found, infos = scan(one, State(start, state.log_likelihood - given.log_sites(now.f)), rows)
         evaluations, nans, stuck, angle = infos
         info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
         return target.at(point_at(found.f).flat), info
@@ -285,7 +285,7 @@ class Sweep(Move):
         where, around = np.array(self.of_likelihood), target.prepared.likelihood
 
         def point(away: Any) -> Any:
-            return put(state.f, where, around.centre + away)
+            return set_block(state.f, where, around.centre + away)
 
         def value(away: Any) -> Any:
             x = point(away)
@@ -293,7 +293,7 @@ class Sweep(Move):
 
         here = state.f[where] - around.centre
         known = state.log_likelihood + self.residual(state.f, around, here)
-        found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
+        found, info = target.with_likelihood(value, None).search(ELLIPSE, noise, State(here, known))
         return target.at(point(found.f)), info
 
     def sites(self, u: Any, target: Target) -> Sites | None:
@@ -401,7 +401,7 @@ class _Here:
             return self._target.log_likelihood(point.flat) + residual + log_factor
 
         start = State(self.away, value(self.away))
-        found, info = self._target.within(value, None).search(ELLIPSE, noise, start)
+        found, info = self._target.with_likelihood(value, None).search(ELLIPSE, noise, start)
         return self.at(found.f, moved)[0], info
 
 

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves.arithmetic import rounded
+from ellipslice.moves.array_ops import rounded
 from ellipslice.programs.site_program import CPU
 from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.pytree import pytree, set_fields
