@@ -1,4 +1,4 @@
-"""JAX's and NumPy's settings as this library needs them, for as long as it runs and no longer."""
+"""Settings of JAX and NumPy while this library runs, and where JAX computes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -40,6 +41,17 @@ def on_cpu() -> Iterator[None]:
     """The same, and on the CPU if JAX has one: a loop of small steps is faster there than on any other device."""
     with jax_settings(), jax.default_device(_cpu()):
         yield
+
+
+def computes_on_cpu() -> bool:
+    """Return whether JAX computes on a CPU now, by default or inside `on_cpu`."""
+    with jax.ensure_compile_time_eval():  # so that it also works while JAX traces
+        return next(iter(jnp.zeros(()).devices())).platform == "cpu"
+
+
+def on_one_device(tree: Any) -> bool:
+    """Return whether no array of a pytree is spread over several devices."""
+    return all(len(leaf.devices()) == 1 for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Where a measurement was made: what every result that is kept says of itself."""
+"""The machine that runs this process: its cores, and what a stored result says about where it was measured."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import Any
 
 import jax
 
+_core_limit: list[int] = []
+"""The number of cores that `use_cores` has set, if it was called."""
+
 
 def machine(*packages: str) -> dict[str, Any]:
     """Processor, cores, JAX's device, and the versions of Python, of this library and of some packages."""
     return {
         "processor": processor(),
-        "cores": cores(),
+        "cores": _cores_of_process(),
         "device": jax.devices()[0].device_kind,
         "system": platform.system(),
         "python": platform.python_version(),
@@ -25,8 +28,18 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
-def cores() -> int:
-    """How many this process may use."""
+def available_cores() -> int:
+    """Return the number of cores to use: those that this process may run on, or fewer after `use_cores`."""
+    return min([_cores_of_process(), *_core_limit])
+
+
+def use_cores(count: int) -> None:
+    """Use at most `count` cores from now on, for example in one of many processes."""
+    _core_limit[:] = [count]
+
+
+def _cores_of_process() -> int:
+    """Return the number of cores that the operating system lets this process run on."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

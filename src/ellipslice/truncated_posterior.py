@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.moves.arithmetic import cos_sin
+from ellipslice.moves.array_ops import cos_sin
 from ellipslice.moves.constrained_arcs import allowed_arcs
 from ellipslice.posterior import CentredLikelihood, Posterior
 from ellipslice.priors.base import unpack

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import constrained_arcs as arcs_module
 from ellipslice.moves.constrained import AlongArcs
-from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, excluded
+from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, forbidden_intervals
 from ellipslice.testing import check_reversible
 
 GRID = 20_000
@@ -35,7 +35,7 @@ def compiled_arcs(few):
 
 def by_jax(p, q, c):
     with jax_settings():
-        found = compiled_arcs(arcs_module.FEW)(*(jnp.asarray(part, float) for part in (p, q, c)))
+        found = compiled_arcs(arcs_module.MAX_GAPS_WITHOUT_SORT)(*(jnp.asarray(part, float) for part in (p, q, c)))
         return Arcs(*map(np.asarray, found))
 
 
@@ -93,7 +93,7 @@ def test_any_constraints(given_rows):
 @pytest.mark.parametrize("few", [1, 3, 8])
 def test_few_gaps_and_many_by_both(few, monkeypatch):
     """Compiled code looks for gaps one by one, and sorts if there are many: both ways agree with NumPy's."""
-    monkeypatch.setattr("ellipslice.moves.constrained_arcs.FEW", few)
+    monkeypatch.setattr("ellipslice.moves.constrained_arcs.MAX_GAPS_WITHOUT_SORT", few)
     gaps = set()
     for seed in range(24):
         rng = np.random.default_rng(seed)
@@ -108,7 +108,7 @@ def test_few_gaps_and_many_by_both(few, monkeypatch):
 
 def test_ends_of_an_interval_meet_the_bound():
     p, q, c = constraints(3, 500, 0.0)
-    low, high = excluded(p, q, c)
+    low, high = forbidden_intervals(p, q, c)
     met = high > low
     assert met.sum() > 100
     for ends in (low, high):
@@ -221,7 +221,7 @@ def clips(p, q, c):
 
 
 def test_careless_ends_are_caught(monkeypatch):
-    monkeypatch.setattr("ellipslice.moves.constrained_arcs.excluded", clips)
+    monkeypatch.setattr("ellipslice.moves.constrained_arcs.forbidden_intervals", clips)
     caught = 0
     for q, c, beyond in itertools.product((0.7, -0.7), (2.0, 1e-3, -2.0), (0.0, 1e-16)):
         try:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from ellipslice.apps.paper import problem
-from ellipslice.engines.device.float16_factor import _round, in_halves
-from ellipslice.engines.device.normals import WHOLE_SD, whole_normals
-from ellipslice.engines.device.prior_draws import HalvesProduct
+from ellipslice.engines.device.noise import ROUNDED_SD, rounded_normals
+from ellipslice.engines.device.prior_draws import Float16Product, _round, split_to_float16
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Dense
 
@@ -25,7 +24,7 @@ def off(rows: np.ndarray, truth: np.ndarray = ROWS) -> float:
 
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e-20])
 def test_two_halves_keep_the_covariance(size):
-    high, low, unit = (part.astype(np.float64) for part in in_halves(size * ROWS))
+    high, low, unit = (part.astype(np.float64) for part in split_to_float16(size * ROWS))
     assert off((high + low) * unit / size) < 1e-5 < off(high * unit / size)
     assert off(ROWS.astype(np.float32).astype(np.float64)) > 5e-6  # single precision itself is no better
 
@@ -33,15 +32,15 @@ def test_two_halves_keep_the_covariance(size):
 def test_columns_have_units_of_their_own():
     sizes = 10.0 ** np.linspace(-6, 6, 100)
     rows = np.linalg.cholesky(np.cov(np.random.default_rng(0).normal(size=(100, 300)))).T * sizes
-    high, low, unit = (part.astype(np.float64) for part in in_halves(rows))
+    high, low, unit = (part.astype(np.float64) for part in split_to_float16(rows))
     assert off((high + low) * unit, rows) < 1e-5
 
 
 def test_roundings_are_made_up_for_by_later_columns():
     """The shifted matrix, rounded, is nearer to the covariance than the matrix itself rounded."""
-    *_, unit = in_halves(ROWS)
+    *_, unit = split_to_float16(ROWS)
     plain = sum(part.astype(np.float64) for part in _round(ROWS / unit)) * unit
-    high, low, _ = (part.astype(np.float64) for part in in_halves(ROWS))
+    high, low, _ = (part.astype(np.float64) for part in split_to_float16(ROWS))
     assert off((high + low) * unit) < 0.8 * off(plain)
 
 
@@ -51,14 +50,14 @@ def test_any_matrix_will_do(shape, triangular):
     rows = np.random.default_rng(0).normal(size=shape)
     rows = np.triu(rows) + 10 * np.eye(*shape) if triangular else rows
     rows[:, -2:] = 0  # padding
-    high, low, unit = (part.astype(np.float64) for part in in_halves(rows))
+    high, low, unit = (part.astype(np.float64) for part in split_to_float16(rows))
     assert np.array_equal(high, np.rint(high))
     np.testing.assert_allclose((high + low) * unit, rows, atol=1e-5)
 
 
 def test_padding_changes_nothing():
     rows = ROWS[:200, :200]
-    for one, other in zip(in_halves(rows), in_halves(np.pad(rows, ((0, 0), (0, 56)))), strict=True):
+    for one, other in zip(split_to_float16(rows), split_to_float16(np.pad(rows, ((0, 0), (0, 56)))), strict=True):
         assert np.array_equal(one, other[..., :200])
 
 
@@ -84,9 +83,9 @@ def test_nothing_is_cut_off_sums_of_whole_numbers():
 
     def off_by(high: np.ndarray, low: np.ndarray, unit: np.ndarray | float) -> float:
         made = (cut_off_product(z, high) + cut_off_product(z, low)) * unit
-        return difference(made / WHOLE_SD, z @ ROWS / WHOLE_SD)
+        return difference(made / ROUNDED_SD, z @ ROWS / ROUNDED_SD)
 
-    assert off_by(*(part.astype(np.float64) for part in in_halves(ROWS))) < 1.5e-5
+    assert off_by(*(part.astype(np.float64) for part in split_to_float16(ROWS))) < 1.5e-5
     unit = 2.0**-10
     high = (ROWS / unit).astype(np.float16).astype(np.float64)
     assert off_by(high, (ROWS / unit - high).astype(np.float16).astype(np.float64), unit) > 5e-5
@@ -96,8 +95,8 @@ def test_nothing_is_cut_off_sums_of_whole_numbers():
 def test_products_on_this_device_are_as_exact():
     size, draws = len(ROWS), 4096
     with jax_settings(False):
-        source = HalvesProduct(ROWS, size + 1)
+        source = Float16Product(ROWS, size + 1)
         keys = jnp.asarray(np.random.default_rng(0).integers(0, 2**32, (2, draws), dtype=np.uint32))
-        z = np.asarray(jax.jit(lambda keys: whole_normals(keys, size + 1))(keys)).astype(np.float64)[:, :size]
+        z = np.asarray(jax.jit(lambda keys: rounded_normals(keys, size + 1))(keys)).astype(np.float64)[:, :size]
         nu = np.asarray(jax.jit(source.draw)(keys)).astype(np.float64)[:, :size]
-    assert difference(nu, z @ ROWS / WHOLE_SD) < 1.5e-5
+    assert difference(nu, z @ ROWS / ROUNDED_SD) < 1.5e-5

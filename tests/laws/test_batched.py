@@ -12,17 +12,25 @@ import scipy.stats
 
 import ellipslice as es
 from ellipslice.engines.device import engine as batched
-from ellipslice.engines.device.kernel import fused_angles, fused_block
-from ellipslice.engines.device.loop import Wanted, barrier_free_block
-from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
-from ellipslice.engines.device.normals import WHOLE_SD, normals, turned, whole_normals
+from ellipslice.engines.device.kernel import fused_block
+from ellipslice.engines.device.kernel_angles import fused_angles
+from ellipslice.engines.device.loop import DrawSchedule, run_block_on_device
+from ellipslice.engines.device.noise import (
+    ROUNDED_SD,
+    chain_keys,
+    draw_noise,
+    first_angles,
+    normals,
+    rotate,
+    rounded_normals,
+)
 from ellipslice.engines.device.prior_draws import source_of
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.moves.search import search
 from ellipslice.noise import threefry, uniform
 from ellipslice.programs.site_program import KERNEL
-from ellipslice.programs.site_sums import NotElementwise, elementwise, padded_size
+from ellipslice.programs.site_sums import NotFactorised, elementwise, padded_size
 
 SIZE, CHAINS, LENGTH = 140, 3, 24  # more than one piece of the kernel, and not a whole number of them
 X = np.random.default_rng(0).uniform(size=(SIZE, 2))
@@ -42,7 +50,7 @@ LIKELIHOODS = {
 
 @cache
 def make_noise(move, dtype: np.dtype, halves: bool):
-    source = source_of(PRIOR, padded_size(SIZE), dtype, halves=halves)
+    source = source_of(PRIOR, padded_size(SIZE), dtype, float16=halves)
     draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
     return draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
 
@@ -94,8 +102,8 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
     updates = 2 if name == "never" else LENGTH
     with jax_settings():
         likelihood, state, noise = make(name, move, "float64")
-        block = jax.jit(partial(barrier_free_block, move, look_ahead, 4, likelihood), static_argnums=4)
-        _, draws, counts = block(state, noise, updates, Wanted(0, 1), LENGTH)
+        block = jax.jit(partial(run_block_on_device, move, look_ahead, 4, likelihood), static_argnums=3)
+        _, draws, counts = block(state, noise, DrawSchedule(updates, 0, 1), LENGTH)
         made = replay(name, move, updates)
     for chain, t, one, info in made:
         assert int(draws.proposals[t, chain]) == info.evaluations
@@ -136,11 +144,12 @@ def test_these_searches_reach_every_branch():
 )
 def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
     """Interpreted, since there is no GPU: the program is the same."""
-    updates, wanted = (1 if name == "never" else LENGTH - 3), Wanted(jnp.int32(-4), jnp.int32(3))
+    updates = 1 if name == "never" else LENGTH - 3
+    schedule = DrawSchedule(updates, jnp.int32(-4), jnp.int32(3))
     with jax_settings(dtype == "float64"):
         likelihood, state, noise = make(name, move, dtype)
-        arguments = likelihood, state, noise, updates, wanted, LENGTH // 3
-        plain = barrier_free_block(move, 1, 4, *arguments)
+        arguments = likelihood, state, noise, schedule, LENGTH // 3
+        plain = run_block_on_device(move, 1, 4, *arguments)
         fused = fused_block(move, look_ahead, *arguments, interpret=True)
     left = max(0, updates - 4) // 3
     rounding = 1e-9 if dtype == "float64" else 1e-4
@@ -152,7 +161,7 @@ def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
 
 @pytest.mark.long
 def test_the_kernel_adds_up_the_terms_of_nu():
-    arguments = jnp.int32(LENGTH), Wanted(jnp.int32(0), jnp.int32(1)), LENGTH
+    arguments = DrawSchedule(jnp.int32(LENGTH), jnp.int32(0), jnp.int32(1)), LENGTH
     with jax_settings(False):
         likelihood, state, noise = make("logistic", MOVES[0], "float32", halves=True)
         assert noise.nu.shape[-1] == 2 * padded_size(SIZE)
@@ -185,11 +194,11 @@ def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
     with jax_settings(dtype == "float64"):
         likelihood, state, noise = make(name, MOVES[0], dtype, halves)
-        wanted = Wanted(jnp.int32(0), jnp.int32(1))
+        schedule = DrawSchedule(jnp.int32(5), jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
             angles = fused_angles(MOVES[0], noise.keys, np.dtype(dtype))
-            return angles, fused_block(MOVES[0], 4, likelihood, state, noise, jnp.int32(5), wanted, LENGTH)
+            return angles, fused_block(MOVES[0], 4, likelihood, state, noise, schedule, LENGTH)
 
         with jax.sharding.use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
             lowered = jax.jit(block).trace(state, noise).lower(lowering_platforms=("cuda",))
@@ -236,11 +245,11 @@ def test_normals_are_normal_and_independent(kind):
     count, rows = 64, 4000
     with jax_settings(kind == "float64"):
         keys = jnp.asarray(np.random.default_rng(0).integers(0, 2**32, (2, rows), dtype=np.uint32))
-        z = whole_normals(keys, count) if kind == "whole" else normals(keys, count, np.dtype(kind))
+        z = rounded_normals(keys, count) if kind == "whole" else normals(keys, count, np.dtype(kind))
         z = np.asarray(z).astype(np.float64)
     if kind == "whole":
         assert np.array_equal(z, np.rint(z))
-        z = (z + np.random.default_rng(1).uniform(-0.5, 0.5, z.shape)) / np.sqrt(WHOLE_SD**2 + 1 / 12)
+        z = (z + np.random.default_rng(1).uniform(-0.5, 0.5, z.shape)) / np.sqrt(ROUNDED_SD**2 + 1 / 12)
     assert scipy.stats.kstest(z.ravel(), "norm").pvalue > 1e-4
     error = np.sqrt(rows) * (z.T @ z / rows - np.eye(count))
     off = error[~np.eye(count, dtype=bool)]
@@ -253,7 +262,7 @@ def test_normals_are_normal_and_independent(kind):
 def test_pairs_of_normals_are_turned_by_every_angle():
     words = np.concatenate([np.arange(4), np.random.default_rng(0).integers(0, 2**32, 10_000)]).astype(np.uint32)
     with jax_settings(False):
-        x, y = (np.asarray(part, np.float64) for part in turned(jnp.float32(1), jnp.asarray(words)))
+        x, y = (np.asarray(part, np.float64) for part in rotate(jnp.float32(1), jnp.asarray(words)))
     np.testing.assert_allclose(np.hypot(x, y), 1, atol=1e-6)
     angle = np.arctan2(y, x)
     below_45 = (words >> 2) * (np.pi / 2 * 2.0**-30) - np.pi / 4
@@ -326,7 +335,7 @@ def test_sums_over_sites_are_recognised(name, dtype):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_likelihoods_say_why_they_are_none(name):
-    with jax_settings(), pytest.raises(NotElementwise, match=name):
+    with jax_settings(), pytest.raises(NotFactorised, match=name):
         elementwise(OTHERS[name], SIZE, np.dtype("float64"), KERNEL)
 
 

@@ -11,7 +11,7 @@ import ellipslice as es
 from ellipslice.jax_settings import jax_settings
 from ellipslice.programs.site_program import KERNEL
 from ellipslice.programs.site_sums import elementwise
-from ellipslice.programs.vector_sums import MOST, InLanes, in_lanes
+from ellipslice.programs.vector_sums import MAX_ELEMENTS, VectorSum, vectorise_sum
 
 Y = np.random.default_rng(0).integers(0, 4, 9000) * 1.0
 SIGNS = np.where(Y > 1, 1.0, -1.0)
@@ -32,6 +32,9 @@ def sums(n):
         "own, several sums": lambda f: 2.0 - 0.5 * jnp.sum((f - y) ** 2) + 3.0 * jnp.sum(jnp.tanh(f)) / 7.0,
         "own, lgamma": lambda f: jnp.sum(jax.scipy.special.gammaln(1.0 + f**2)),
         "own, power": lambda f: -jnp.sum((f - y) ** 2.0) - jnp.sum(jnp.abs(f) ** 1.5),
+        "own, logarithms of both signs": lambda f: (
+            jnp.sum(jnp.log1p(jnp.exp(-jnp.abs(f)))) - jnp.sum(f - jnp.log1p(jnp.exp(-jnp.abs(f - y))))
+        ),
         "own, in another shape": lambda f: jnp.sum(jnp.exp(-(f.reshape(1, -1) ** 2))),
     }
 
@@ -42,6 +45,7 @@ def sums(n):
     "StudentT-11",
     "own, power-11",
     "own, several sums-11",
+    "own, logarithms of both signs-11",
     "own, in another shape-11",
     "Gaussian-767",
 )
@@ -58,8 +62,8 @@ def test_values_and_gradients_are_the_same(name, size):
         return jax.jit(lambda f, batch: (value(f), jax.grad(value)(f), jax.vmap(value)(batch)))(f, batch)
 
     with jax_settings():
-        lanes = in_lanes(plain, size)
-        assert isinstance(lanes, InLanes)
+        lanes = vectorise_sum(plain, size)
+        assert isinstance(lanes, VectorSum)
         for got, expected, rtol, atol in zip(
             results(lanes), results(plain), (1e-13, 1e-10, 1e-13), (0, 1e-13, 0), strict=True
         ):
@@ -71,7 +75,7 @@ def test_single_precision():
         plain = es.likelihoods.Logistic(SIGNS)
         plain = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), plain)
         f = jnp.full(9000, 1e-6, jnp.float32)  # all factors are nearly 2
-        value = jax.jit(InLanes(plain))(f)
+        value = jax.jit(VectorSum(plain))(f)
         assert value.dtype == jnp.float32
         np.testing.assert_allclose(value, -9000 * np.log(2), rtol=1e-5)
 
@@ -79,7 +83,7 @@ def test_single_precision():
 @pytest.mark.parametrize("name", ["Logistic", "own logistic", "Poisson"])
 def test_what_is_not_finite_stays_so(name):
     with jax_settings():
-        lanes = in_lanes(sums(100)[name], 100)
+        lanes = vectorise_sum(sums(100)[name], 100)
         for where in (3, 99):
             f = np.zeros(100)
             f[where] = np.nan
@@ -93,11 +97,11 @@ def test_other_functions_are_left_alone():
         return -jnp.sum((f[1:] - f[:-1]) ** 2)
 
     with jax_settings():
-        assert in_lanes(other, 100) is other
+        assert vectorise_sum(other, 100) is other
         small = es.likelihoods.Poisson([1.0, 2.0])
-        assert in_lanes(small, 2) is small
-        long = sums(MOST + 1)["Poisson"]
-        assert in_lanes(long, MOST + 1) is long
+        assert vectorise_sum(small, 2) is small
+        long = sums(MAX_ELEMENTS + 1)["Poisson"]
+        assert vectorise_sum(long, MAX_ELEMENTS + 1) is long
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.0, 1.5, -1.0, -2.0])

@@ -11,9 +11,10 @@ import pytest
 import ellipslice.moves as moves
 from catalogue import MOVES, SEEDS
 from ellipslice.engines.host import search as host_search
-from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.angles import AngleTable
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Cycle, Search, State
+from ellipslice.moves.search import WIDTH
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move

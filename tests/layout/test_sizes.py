@@ -18,13 +18,10 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES = {
-    "engines/device/kernel.py",
     "sampling/sample.py",
 }
 
 LONG_FUNCTIONS = {
-    "engines/device/loop.py: barrier_free_block",
-    "engines/device/kernel.py: fused_block",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
     "sampling/sample.py: sample",
@@ -34,13 +31,11 @@ MANY_PARAMETERS = {
     "apps/cli/bench.py: bench",
     "apps/cli/fit.py: fit",
     "apps/cli/resume.py: resume",
-    "engines/device/loop.py: barrier_free_block",
     "engines/base.py: Engine.run",
     "engines/device/engine.py: BatchedEngine.run",
     "engines/device/engine.py: _run_own",
     "engines/compiled/engine.py: CompiledEngine.run",
     "engines/workers/engine.py: WorkersEngine.run",
-    "engines/device/kernel.py: fused_block",
     "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",

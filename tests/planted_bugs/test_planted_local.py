@@ -9,7 +9,7 @@ import ellipslice as es
 from catalogue import ROUGH, SEEDS
 from ellipslice.moves import EllipticalSlice, Local, State
 from ellipslice.moves import local_groups as module
-from ellipslice.moves.arithmetic import put
+from ellipslice.moves.array_ops import set_block
 from ellipslice.testing import check_move
 from sweeps import check_draws, check_sweep, stack_draws
 
@@ -22,9 +22,9 @@ class MeanNotSubtracted(Local):
 
     def update(self, block, noise, state, target):
         indices, f = block.conditional.block, state.f
-        inside = target.within(lambda g: target.log_likelihood(put(f, indices, g)), block.inner)
+        inside = target.with_likelihood(lambda g: target.log_likelihood(set_block(f, indices, g)), block.inner)
         new, info = self.move.step(noise, State(f[indices], state.log_likelihood), inside)
-        return State(put(f, indices, new.f), new.log_likelihood), info
+        return State(set_block(f, indices, new.f), new.log_likelihood), info
 
 
 class MeanNotAddedBack(MeanNotSubtracted):
@@ -32,7 +32,7 @@ class MeanNotAddedBack(MeanNotSubtracted):
 
     def update(self, block, noise, state, target):
         indices = block.conditional.block
-        shifted = put(state.f, indices, state.f[indices] - block.conditional.mean(state.f))
+        shifted = set_block(state.f, indices, state.f[indices] - block.conditional.mean(state.f))
         return super().update(block, noise, State(shifted, state.log_likelihood), target)
 
 
@@ -46,9 +46,9 @@ class StaleMean(Local):
     def update(self, block, noise, state, target):
         mean = block.conditional.mean(self.before)
         indices, f = block.conditional.block, state.f
-        inside = target.within(lambda g: target.log_likelihood(put(f, indices, g + mean)), block.inner)
+        inside = target.with_likelihood(lambda g: target.log_likelihood(set_block(f, indices, g + mean)), block.inner)
         new, info = self.move.step(noise, State(f[indices] - mean, state.log_likelihood), inside)
-        return State(put(f, indices, new.f + mean), new.log_likelihood), info
+        return State(set_block(f, indices, new.f + mean), new.log_likelihood), info
 
 
 class WrongAssembly(Local):
@@ -57,7 +57,7 @@ class WrongAssembly(Local):
     def update(self, block, noise, state, target):
         new, info = super().update(block, noise, state, target)
         indices = block.conditional.block
-        turned = put(new.f, indices, new.f[indices][::-1])
+        turned = set_block(new.f, indices, new.f[indices][::-1])
         return State(turned, target.log_likelihood(turned)), info._replace(evaluations=info.evaluations + 1)
 
 

@@ -143,26 +143,27 @@ def test_matrix_products_leave_room_for_the_chains_and_get_it_back():
     import numpy as np  # noqa: F401  loads the library whose threads are counted
     import threadpoolctl
 
-    from ellipslice.engines.threads import blas_beside, cores
+    from ellipslice.engines.threads import limit_blas_threads
+    from ellipslice.machine import available_cores
 
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
 
     before = threads()
-    with blas_beside(cores()):
+    with limit_blas_threads(available_cores()):
         assert set(threads()) <= {1}
-    with blas_beside(1):
-        assert set(threads()) <= {max(1, cores() - 1)}
+    with limit_blas_threads(1):
+        assert set(threads()) <= {max(1, available_cores() - 1)}
     assert threads() == before
 
 
 def test_a_process_can_be_told_to_use_fewer_cores(monkeypatch):
-    from ellipslice.engines import threads
+    from ellipslice import machine
 
-    monkeypatch.setattr(threads, "_limit", [])
+    monkeypatch.setattr(machine, "_core_limit", [])
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 5}, raising=False)
-    assert threads.cores() == 3
-    threads.use_cores(2)
-    assert threads.cores() == 2
-    threads.use_cores(8)
-    assert threads.cores() == 3
+    assert machine.available_cores() == 3
+    machine.use_cores(2)
+    assert machine.available_cores() == 2
+    machine.use_cores(8)
+    assert machine.available_cores() == 3

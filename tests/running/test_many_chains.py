@@ -42,8 +42,8 @@ def test_chains_that_wait_hold_a_state_and_no_noise():
 
 
 def test_those_behind_go_first_and_the_others_wait(monkeypatch):
-    monkeypatch.setattr(chain, "cores", lambda: 2)
-    monkeypatch.setattr(traced, "cores", lambda: 2)
+    monkeypatch.setattr(chain, "available_cores", lambda: 2)
+    monkeypatch.setattr(traced, "available_cores", lambda: 2)
     monkeypatch.setattr(chain, "TURN_SECONDS", 0.0)
     chains = 2 * chain.MAX_TURNS_PER_CORE + 3
     engine = CompiledEngine(Posterior(Diagonal(np.ones(3)), Gaussian(np.zeros(3), 1.0)))
@@ -73,8 +73,8 @@ def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every
         both.wait(timeout=60)
         raise jax.errors.JaxRuntimeError("UNIMPLEMENTED: as XLA says it")
 
-    monkeypatch.setattr(chain, "cores", lambda: 2)
-    monkeypatch.setattr(traced, "cores", lambda: 2)
+    monkeypatch.setattr(chain, "available_cores", lambda: 2)
+    monkeypatch.setattr(traced, "available_cores", lambda: 2)
     for way in (xla_loop.WIDE, xla_loop.MARKED):
         monkeypatch.setitem(xla_loop._ways, way, too_much)
     tree = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)

@@ -267,7 +267,7 @@ def test_what_xla_compiles_itself_is_batched(function):
 
 
 def test_an_operation_that_nobody_knows_is_run_one_by_one_and_leaves_a_core(monkeypatch):
-    monkeypatch.setattr("ellipslice.programs.traced.cores", lambda: 4)
+    monkeypatch.setattr("ellipslice.programs.traced.available_cores", lambda: 4)
     everything = jaxprs.operations(compiled(lambda f: jnp.exp(f).sum() + jnp.cos(f).sum()).program.jaxpr)
     for name in ("exp", "cos"):
         monkeypatch.setattr(matrices, "COMPILED", COMPILED - {name})
@@ -289,7 +289,7 @@ def test_built_in_likelihoods_keep_their_fast_path(name):
     assert engine.look.operations <= ONE_FUNCTION
     assert not isinstance(engine._likelihood, TracedLikelihood)  # compiled code takes new data
     with jax_settings():
-        assert look(engine._likelihood, likelihood.y.size).threads == es.engines.threads.cores()
+        assert look(engine._likelihood, likelihood.y.size).threads == es.machine.available_cores()
 
 
 @pytest.mark.long

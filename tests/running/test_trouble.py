@@ -392,8 +392,8 @@ def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
 
 def test_a_function_is_looked_at_once_and_again_with_other_data(monkeypatch):
     looks = []
-    real = likelihood_checks._bends_like_the_prior
-    monkeypatch.setattr(likelihood_checks, "_bends_like_the_prior", lambda *given: looks.append(1) or real(*given))
+    real = likelihood_checks._curvature_matches_prior
+    monkeypatch.setattr(likelihood_checks, "_curvature_matches_prior", lambda *given: looks.append(1) or real(*given))
     prior, y = es.Diagonal(np.ones(3)), np.array([0.3, 1.0, -2.0])
 
     def log_likelihood(f):

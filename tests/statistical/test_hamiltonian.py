@@ -80,7 +80,9 @@ class Restless(Hamiltonian):
     """Uses the prior's part of the density twice."""
 
     def trajectory(self, key, z, prior, target):
-        twice = target.within(lambda f: target.log_likelihood(f) - 0.5 * jnp.sum(prior.whiten(f) ** 2), target.prepared)
+        twice = target.with_likelihood(
+            lambda f: target.log_likelihood(f) - 0.5 * jnp.sum(prior.whiten(f) ** 2), target.prepared
+        )
         return super().trajectory(key, z, prior, twice)
 
 

@@ -12,7 +12,7 @@ from scipy import sparse, stats
 import ellipslice as es
 from ellipslice.likelihoods import Gaussian, Linear
 from ellipslice.moves import constrained
-from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, excluded
+from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, forbidden_intervals
 from statistical.monte_carlo import SEED, compare, compare_distribution
 
 pytestmark = pytest.mark.statistical
@@ -224,7 +224,7 @@ def no_gaps(p, q, c):
 
 def adds_up(p, q, c):
     """Adds intervals up although they overlap."""
-    low, high = excluded(p, q, c)
+    low, high = forbidden_intervals(p, q, c)
     order = np.argsort(low)
     width = np.maximum(high - low, 0)[order]
     return Arcs(low[order], width, max(2 * math.pi - width.sum(), 0.0))

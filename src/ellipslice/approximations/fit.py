@@ -22,7 +22,7 @@ from ellipslice.posterior import CarriedLikelihood, Posterior
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.parts.augmented import Carried
 from ellipslice.programs.site_program import CPU, Elementwise
-from ellipslice.programs.site_sums import NotElementwise, elementwise
+from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.programs.traced import compilable
 
 TRIED = 100
@@ -150,7 +150,7 @@ def read_terms(posterior: Posterior) -> Terms | str:
 
     try:
         read = elementwise(function, where.stop - where.start, np.float64, CPU, batched=batched)
-    except NotElementwise as reason:
+    except NotFactorised as reason:
         return str(reason)
 
     # Not compiled: few operations, which JAX keeps from one likelihood to the next.

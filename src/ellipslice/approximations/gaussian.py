@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ellipslice.approximations.sites import as_rows, check_size, triangular
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Dense, Prior
-from ellipslice.priors.triangular import draw_by_rows
+from ellipslice.priors.dense import draw_by_rows
 from ellipslice.pytree import HostOnly, pytree, set_fields
 
 

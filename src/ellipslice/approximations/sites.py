@@ -14,8 +14,8 @@ from scipy.linalg import cholesky, solve_triangular
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
+from ellipslice.priors.dense import draw_by_rows
 from ellipslice.priors.parts.augmented import Carried
-from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.programs.vector_sums import dot
 from ellipslice.pytree import HostOnly, pytree, set_fields
 

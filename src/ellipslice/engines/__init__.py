@@ -2,7 +2,7 @@
 
 - `base`: the interface of engines and runs, and what a run hands over
 - `choose`: which engine can run a log-likelihood, and why
-- `threads`: cores, and the threads that NumPy's matrix products may use
+- `threads`: the threads that NumPy's matrix products may use
 - `host/`: any Python function, in the caller's thread
 - `compiled/`: log-likelihoods that JAX can trace, one compiled loop per chain
 - `device/`: all chains together on a device, such as a GPU

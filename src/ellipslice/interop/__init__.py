@@ -10,6 +10,5 @@ from ellipslice.interop.pymc import EllipticalSlice
 - `pymc`: a step method for PyMC
 - `pymc_prior`: which PyMC variables have a Gaussian prior
 - `update`: one update inside JAX code that others compile
-- `blocks`: variables in consecutive blocks
-- `shared`: supported releases of the other libraries
+- `shared`: supported releases of the other libraries, and variables in consecutive blocks
 """

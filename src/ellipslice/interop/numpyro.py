@@ -198,7 +198,7 @@ class EllipticalSlice(MCMCKernel):
                 value = self._log_likelihood(block, z, args, kwargs)
             key, own = jax.random.split(key)
             z, value, this = self._move(own, block, z, value, args, kwargs)
-            info = info.then(this)
+            info = info.combine(this)
         return EllipticalSliceState(z, value, info.evaluations, info.nans, info.stuck, info.angle, key)
 
     def _move(

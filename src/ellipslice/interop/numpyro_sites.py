@@ -10,7 +10,7 @@ from numpyro import distributions as dist
 from numpyro.infer.gibbs import latent_sample_sites, subsample_plate_sizes
 from numpyro.infer.inspect import get_dependencies
 
-from ellipslice.interop.blocks import in_turn
+from ellipslice.interop.shared import consecutive_blocks
 
 GAUSSIAN = (
     dist.CAR,
@@ -95,4 +95,4 @@ def in_blocks(
 ) -> tuple[tuple[str, ...], ...]:
     """The sites in blocks that follow each other: the priors of one depend on those before it, and not on its own."""
     upstream: Any = get_dependencies(model, model_args, model_kwargs)["prior_dependencies"]
-    return in_turn(own, upstream)  # they are in the model's order, so what one depends on comes before it
+    return consecutive_blocks(own, upstream)  # they are in the model's order, so what one depends on comes before it

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ellipslice.checks import whole_number
-from ellipslice.interop.blocks import in_turn
 from ellipslice.interop.pymc_prior import PRIORS, Gaussian, why_not
-from ellipslice.interop.shared import require
+from ellipslice.interop.shared import consecutive_blocks, require
 from ellipslice.moves import EllipticalSlice as _Move
 from ellipslice.moves import Info, State
 from ellipslice.moves.search import search
@@ -114,7 +113,7 @@ class EllipticalSlice(BlockedStep):
         by_name = {variable.name: variable for variable in variables}
         self._blocks = [
             _Block(model, [by_name[name] for name in names], point, compile_kwargs or {})
-            for names in in_turn(list(by_name), upstream)
+            for names in consecutive_blocks(list(by_name), upstream)
         ]
         self._left: tuple[Any, float] = (None, 0.0)  # the point we left, and its value
 
@@ -124,7 +123,7 @@ class EllipticalSlice(BlockedStep):
         for block in self._blocks * self.updates:
             nobody_else = len(self._blocks) == 1 and point is self._left[0]
             point, value, this = block.update(point, self._left[1] if nobody_else else None, self.rng)
-            self._left, info = (point, value), info.then(this)
+            self._left, info = (point, value), info.combine(this)
         stats = {**info._asdict(), "total_log_likelihood": self._left[1]}
         return point, [stats]
 

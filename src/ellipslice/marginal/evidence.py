@@ -28,7 +28,7 @@ from ellipslice.noise import generator, start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout
-from ellipslice.sampling.likelihood_checks import warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.start import first_draw
 
 CORRELATION = 0.1
@@ -218,8 +218,8 @@ def _engine(posterior: Posterior, name: str | None, seed: int, workers: Workers 
         engine = _with_workers(engine, workers, trial)
     value = engine.evaluate(trial)
     if np.isfinite(value):
-        warn_if_random(value, engine.evaluate(trial), "a second time")
-    warn_if_prior_inside(engine)
+        warn_if_not_deterministic(value, engine.evaluate(trial), "a second time")
+    warn_if_prior_counted_twice(engine)
     return engine
 
 

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.compiled.search import evaluate_together
-from ellipslice.engines.device.loop import Wanted, barrier_free_block
+from ellipslice.engines.device.loop import DrawSchedule, run_block_on_device
 from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
-from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.angles import AngleTable
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
-from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH
 from ellipslice.noise import NoiseSpec, draw_block
 from ellipslice.priors import Prior
 from ellipslice.programs.traced import Look, look
@@ -136,8 +136,8 @@ def _updates(
 ) -> tuple[State, Any, Any]:
     noise = draw_noise(MOVE, source, keys, first, TOGETHER, np.dtype(np.float64), first_angles)
     noise = noise._replace(level=noise.level / powers[:, None])
-    every = Wanted(jnp.int32(0), jnp.int32(1))
-    state, draws, counts = barrier_free_block(MOVE, ahead, 4, likelihood, state, noise, stop, every, TOGETHER)
+    every = DrawSchedule(stop, jnp.int32(0), jnp.int32(1))
+    state, draws, counts = run_block_on_device(MOVE, ahead, 4, likelihood, state, noise, every, TOGETHER)
     return state, draws.log_likelihood, jnp.stack(counts[:3])
 
 

@@ -6,7 +6,7 @@ checks that it is valid.
 
 - `base`: the interface of a move
 - `search`: paths, searches, and the reference loop
-- `arithmetic`: functions for floats, NumPy, JAX and exact fractions
+- `array_ops`: array operations for floats, NumPy, JAX and exact fractions
 - `step`: one update for a Gibbs loop of the user
 - `elliptical`: elliptical slice sampling, Figure 2
 - `auxiliary`: Figure 1

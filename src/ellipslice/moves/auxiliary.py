@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import pi
 from typing import Any
 
-from ellipslice.moves.arithmetic import cos_sin
+from ellipslice.moves.array_ops import cos_sin
 from ellipslice.moves.search import Search
 
 

@@ -20,7 +20,7 @@ import abc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ellipslice.moves.arithmetic import where
+from ellipslice.moves.array_ops import where
 from ellipslice.moves.local_reach import Reach
 from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
@@ -48,7 +48,7 @@ class Info(NamedTuple):
     angle: Any
     """Where on the curve the new state was found, measured from the old one; 0 if the state stayed."""
 
-    def then(self, later: Info) -> Info:
+    def combine(self, later: Info) -> Info:
         """Of two updates, one after the other: counts are summed, `stuck` if one was, the angle of the later."""
         return Info(
             self.evaluations + later.evaluations,
@@ -76,7 +76,7 @@ class Target(Protocol):
         """Run a slice search along a path."""
         ...
 
-    def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> Target:
+    def with_likelihood(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> Target:
         """The same engine with another log-likelihood, for a move inside another."""
         ...
 
@@ -85,7 +85,7 @@ class Move(abc.ABC):
     """One Markov transition that leaves the posterior invariant.
 
     A subclass is a frozen dataclass of plain settings. All its randomness is in `noise`, so `step` is a deterministic
-    function, written with operators and `ellipslice.moves.arithmetic` so that both engines can run it.
+    function, written with operators and `ellipslice.moves.array_ops` so that both engines can run it.
     """
 
     searches: int = 1

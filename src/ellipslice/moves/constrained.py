@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.moves.arithmetic import cos_sin, rounded, where
+from ellipslice.moves.array_ops import cos_sin, rounded, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs
 from ellipslice.moves.search import Path

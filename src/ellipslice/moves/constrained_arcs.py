@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves.arithmetic import where
+from ellipslice.moves.array_ops import where
 
 FULL_TURN = 2 * pi
 
-FEW = 8
-"""Gaps that compiled code looks for one by one, before it sorts."""
+MAX_GAPS_WITHOUT_SORT = 8
+"""Largest number of gaps that compiled code finds one by one. If there are more, it sorts the intervals."""
 
 
 class Arcs(NamedTuple):
@@ -54,10 +54,10 @@ def allowed_arcs(product: Any, nu_product: Any, bounds: Any) -> Arcs:
     bounds : array, shape (constraints,)
         c, for the centred f.
     """
-    return _without_gaps(*excluded(product, nu_product, bounds))
+    return _without_gaps(*forbidden_intervals(product, nu_product, bounds))
 
 
-def excluded(product: Any, nu_product: Any, bounds: Any) -> tuple[Any, Any]:
+def forbidden_intervals(product: Any, nu_product: Any, bounds: Any) -> tuple[Any, Any]:
     """The open interval of angles in [0, 2 pi] that each constraint excludes; from 2 pi to 0 if it excludes none.
 
     With u = tan(theta / 2), p cos(theta) + q sin(theta) = c is the quadratic (p + c) u^2 - 2 q u + (c - p) = 0. One of
@@ -77,36 +77,54 @@ def excluded(product: Any, nu_product: Any, bounds: Any) -> tuple[Any, Any]:
 
 
 def _without_gaps(low: Any, high: Any) -> Arcs:
-    """The arcs between intervals, which may overlap."""
+    """Return the arcs between intervals, which may overlap."""
     if isinstance(low, np.ndarray):
         order = np.argsort(low)
         return _between_sorted(np, np.maximum.accumulate, low[order], high[order])
     if not len(low):
         return Arcs(low, low, jnp.asarray(FULL_TURN, low.dtype))
-    # Few gaps, the rule with many constraints, are found one by one in a fraction of the time that sorting takes.
+    # Usually there are few gaps, even with many constraints. Finding them one by one is much faster than sorting.
     swept, end = _few_gaps(low, high)
     return jax.lax.cond(end >= high.max(), lambda *_: swept, _sorted, low, high)
 
 
+class _Gaps(NamedTuple):
+    """The first gaps, as they are found one after the other."""
+
+    count: Any
+    end: Any
+    """The angle at which the last of them ends."""
+    position: Any
+    """Length of allowed arc before the last of them."""
+    at: Any
+    width: Any
+
+
 def _few_gaps(low: Any, high: Any) -> tuple[Arcs, Any]:
-    """The first gaps, at most `FEW`, and where the last of them ends."""
+    """Return the arcs between the first gaps, at most `MAX_GAPS_WITHOUT_SORT`, and where the last of them ends.
+
+    A gap begins at the next interval, and is extended by all intervals that begin inside it, until it is not extended
+    any more.
+    """
     last, none = high.max(), jnp.zeros_like(low)
+    most = min(MAX_GAPS_WITHOUT_SORT, len(low))
 
     def extend(ends: tuple[Any, Any]) -> tuple[Any, Any]:
-        return ends[1], jnp.where(low <= ends[1], high, ends[1]).max()
+        _, end = ends
+        return end, jnp.where(low <= end, high, end).max()
 
-    def next_gap(carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        number, before, position, at, width = carry
-        begin = jnp.where(low > before, low, FULL_TURN).min()
+    def next_gap(gaps: _Gaps) -> _Gaps:
+        begin = jnp.where(low > gaps.end, low, FULL_TURN).min()
         _, end = jax.lax.while_loop(lambda ends: ends[1] > ends[0], extend, extend((begin, begin)))
-        position = position + (begin - jnp.maximum(before, 0.0))
-        return number + 1, end, position, at.at[number].set(position), width.at[number].set(end - begin)
+        position = gaps.position + (begin - jnp.maximum(gaps.end, 0.0))
+        number = gaps.count
+        at, width = gaps.at.at[number].set(position), gaps.width.at[number].set(end - begin)
+        return _Gaps(number + 1, end, position, at, width)
 
-    start = (0, jnp.where(last > 0, -1.0, 0.0), jnp.zeros_like(last), none, none)  # a gap may begin at 0
-    _, end, _, at, width = jax.lax.while_loop(
-        lambda carry: (carry[1] < last) & (carry[0] < min(FEW, len(low))), next_gap, start
-    )
-    return Arcs(at, width, jnp.maximum(FULL_TURN - width.sum(), 0.0)), end
+    before_all = jnp.where(last > 0, -1.0, 0.0)  # below 0, because a gap may begin at 0
+    start = _Gaps(0, before_all, jnp.zeros_like(last), none, none)
+    gaps = jax.lax.while_loop(lambda gaps: (gaps.end < last) & (gaps.count < most), next_gap, start)
+    return Arcs(gaps.at, gaps.width, jnp.maximum(FULL_TURN - gaps.width.sum(), 0.0)), gaps.end
 
 
 def _sorted(low: Any, high: Any) -> Arcs:

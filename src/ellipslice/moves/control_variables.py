@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves.arithmetic import fold, put, where
+from ellipslice.moves.array_ops import scan, set_block, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.control_conditionals import AtInputs, AtValues, Conditionals
 from ellipslice.moves.control_inputs import ControlInputs
@@ -188,7 +188,7 @@ def sweep(noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info
         log_y = state.log_likelihood - own.level
         new, info = metropolis(new_mean + own.given_controls, log_y, 1.0, state, target)
         accepted = info.angle != 0
-        f_c, mean = where(accepted, put(f_c, own.number, moved), f_c), where(accepted, new_mean, mean)
+        f_c, mean = where(accepted, set_block(f_c, own.number, moved), f_c), where(accepted, new_mean, mean)
         return (new, f_c, mean), (accepted, info.nans)
 
     rows = Proposal(
@@ -200,5 +200,5 @@ def sweep(noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info
         known.deviations,
         known.to_f,
     )
-    (state, *_), (accepted, nans) = fold(one, (state, f_c, f_c @ known.to_f), rows)
+    (state, *_), (accepted, nans) = scan(one, (state, f_c, f_c @ known.to_f), rows)
     return state, Info(count, nans.sum(dtype=np.int32), False, 0.0), accepted

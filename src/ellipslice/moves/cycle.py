@@ -84,8 +84,8 @@ class Cycle(Move):
         for number, (move, part) in enumerate(zip(self.moves, prepared.moves, strict=True)):
             own = slice(first, first + prepared.searches[number])
             drawn = noise.drawn[own] if prepared.one_array else noise.drawn[number]
-            state, info = move.step(noise.share(drawn, own), state, target.within(target.log_likelihood, part))
-            total = info if total is None else total.then(info)
+            state, info = move.step(noise.share(drawn, own), state, target.with_likelihood(target.log_likelihood, part))
+            total = info if total is None else total.combine(info)
             first = own.stop
         assert total is not None  # noqa: S101  there is at least one move
         return state, total

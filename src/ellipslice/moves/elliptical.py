@@ -28,7 +28,7 @@ from math import pi
 from typing import Any, Literal
 
 from ellipslice.checks import number
-from ellipslice.moves.arithmetic import cos_sin, rounded, where
+from ellipslice.moves.array_ops import cos_sin, rounded, where
 from ellipslice.moves.search import Path, Search
 
 FULL_TURN = 2 * pi

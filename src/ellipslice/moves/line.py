@@ -15,7 +15,7 @@ import numpy as np
 
 from ellipslice.checks import number
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves.arithmetic import rounded
+from ellipslice.moves.array_ops import rounded
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.search import Path
 from ellipslice.noise import NoiseSpec, UpdateNoise

@@ -12,7 +12,7 @@ import numpy as np
 from ellipslice.checks import whole_number
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import local_blocks as choices
-from ellipslice.moves.arithmetic import pick, put, where
+from ellipslice.moves.array_ops import set_block, switch, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalSlice
 from ellipslice.moves.local_groups import Block, BlockGroup, PreparedBlock, PreparedPartition, draw_blocks, find_places
@@ -153,7 +153,7 @@ class Local(Move):
         if len(partitions) == 1:
             return self._sweep(partitions[0], target, noise, state)
         sweeps = [partial(self._sweep, partition, target) for partition in partitions]
-        return pick(noise.drawn.choice, sweeps, noise, state)
+        return switch(noise.drawn.choice, sweeps, noise, state)
 
     def _sweep(
         self, partition: PreparedPartition, target: Target, noise: UpdateNoise, state: State
@@ -166,7 +166,7 @@ class Local(Move):
             own = noise.share(noise.drawn.stacks[group.stack], searches)
             run = self._in_turn if isinstance(state.f, np.ndarray) or group.count == 1 else self._in_a_loop
             state, info = run(group, own, state, target)
-            total = info if total is None else total.then(info)
+            total = info if total is None else total.combine(info)
             first = searches.stop
         assert total is not None  # noqa: S101  there is at least one block
         return state, total
@@ -177,7 +177,7 @@ class Local(Move):
             searches = slice(i * group.searches, (i + 1) * group.searches)
             own = noise.share(take(noise.drawn, block.row), searches)
             state, info = self.update(block, own, state, target)
-            total = info if total is None else total.then(info)
+            total = info if total is None else total.combine(info)
         assert total is not None  # noqa: S101  there is at least one block
         return state, total
 
@@ -206,9 +206,9 @@ class Local(Move):
         g = f[indices] - mean
 
         def whole(g: Any) -> Any:
-            return put(f, indices, g + mean)
+            return set_block(f, indices, g + mean)
 
-        inside = target.within(lambda g: target.log_likelihood(whole(g)), block.inner)
+        inside = target.with_likelihood(lambda g: target.log_likelihood(whole(g)), block.inner)
         new, info = self.move.step(noise, State(g, state.log_likelihood), inside)
         # f - mean + mean is not f to the last bit, and a state that stays must keep its own.
         stayed = (new.f == g).all()

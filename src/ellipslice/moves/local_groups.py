@@ -84,6 +84,8 @@ class BlockGroup:
 
     def __init__(self, members: list[PreparedBlock], structure: Any, leaves: list[list[Any]]):
         columns = list(zip(*leaves, strict=True))
+        # By identity: a prior gives all conditionals the same array where they share one, such as its factor, and
+        # stacking would copy it for each block. Arrays that are equal by chance may be stacked.
         is_shared = tuple(all(leaf is column[0] for leaf in column) for column in columns)
         set_fields(
             self,

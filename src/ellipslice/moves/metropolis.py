@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ellipslice.checks import number
-from ellipslice.moves.arithmetic import count, where
+from ellipslice.moves.array_ops import count, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.line import LineDraws, LineMove, prior_on_line
 from ellipslice.noise import UpdateNoise

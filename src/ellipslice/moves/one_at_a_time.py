@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.moves import local_blocks
-from ellipslice.moves.arithmetic import count, where
+from ellipslice.moves.array_ops import count, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.line import Line, LineSlice, PriorOnLine
 from ellipslice.moves.local import Local

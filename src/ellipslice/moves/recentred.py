@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from ellipslice.checks import whole_number
-from ellipslice.moves.arithmetic import cos_sin, where
+from ellipslice.moves.array_ops import cos_sin, where
 from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.moves.elliptical import EllipticalPath
 from ellipslice.noise import NoiseSpec, UpdateNoise, aligned_empty
@@ -147,7 +147,7 @@ class Recentred(Move):
         x = state.f - centre
         ratio = Ratio(*(around * part for part in reference.along(x, draws.nu)))
         ellipse = RatioEllipse(ratio=ratio, alone=draws.kind == ALONE if self.independent else False)
-        shifted = target.within(lambda x: target.log_likelihood(centre + x), None)
+        shifted = target.with_likelihood(lambda x: target.log_likelihood(centre + x), None)
         new, info = shifted.search(ellipse, noise.search(draws.nu), State(x, state.log_likelihood))
         return State(where(info.stuck, state.f, centre + new.f), new.log_likelihood), info
 

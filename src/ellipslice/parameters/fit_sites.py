@@ -15,7 +15,7 @@ from ellipslice.parameters.pivots import Pivots
 from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.parameters.sites import SiteInterpolator, expansion
 from ellipslice.parameters.variational_sites import fit_variational_sites
-from ellipslice.programs.site_sums import NotElementwise
+from ellipslice.programs.site_sums import NotFactorised
 
 ANCHORS = 12
 """Number of values of the hyperparameters for which sites are found."""
@@ -109,7 +109,7 @@ def _sites_at(
     with on_cpu():
         try:
             terms(np.zeros((len(NODES), mean.shape[1])))
-        except NotElementwise as reason:
+        except NotFactorised as reason:
             return str(reason)
         except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
             return "JAX cannot trace it"

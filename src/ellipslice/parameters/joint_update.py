@@ -11,7 +11,7 @@ import numpy as np
 
 from ellipslice.approximations.sites import Sites
 from ellipslice.moves import EllipticalSlice, Info, Move, State
-from ellipslice.moves.arithmetic import fold, pick, put
+from ellipslice.moves.array_ops import scan, set_block, switch
 from ellipslice.moves.base import Target
 from ellipslice.noise import Noise, NoiseSpec, Uniforms, UpdateNoise
 from ellipslice.parameters.conditioned_noise import ConditionedNoise
@@ -168,7 +168,7 @@ class JointUpdate(Move):
         prepared: _Prepared = target.prepared
         draws: ParameterDraws = noise.drawn
         together, likelihood = prepared.together.select(draws.gaussian), prepared.likelihood.select(draws.gaussian)
-        target = target.within(
+        target = target.with_likelihood(
             target.log_likelihood, prepared._replace(together=together, likelihood=likelihood, free=draws.free)
         )
         total = Info(0, 0, False, 0.0)
@@ -178,11 +178,11 @@ class JointUpdate(Move):
             state = target.at(point.flat)
         factorised = total.evaluations
         state, info = self._move_latents(target, noise.share(draws.latent, slice(1, -1)), state)
-        total = total.then(info)
+        total = total.combine(info)
         if self.of_likelihood:
             own = noise.search(likelihood.factor @ draws.to_likelihood, -1)
             state, info = self._move_likelihood(target, own, state)
-            total = total.then(info)
+            total = total.combine(info)
         return state, total._replace(angle=factorised * 1.0)
 
     def _move_all(self, target: Target, noise: Noise, draws: ParameterDraws, state: State) -> tuple[Point, Info]:
@@ -192,7 +192,7 @@ class JointUpdate(Move):
             return PARAMETRISATIONS[name](HyperparameterSearch(self, target, noise, draws.surrogate, state))
 
         moves = [partial(move, name) for name in self.parametrisations]
-        return pick(draws.parametrisation, moves, state) if len(moves) > 1 else moves[0](state)
+        return switch(draws.parametrisation, moves, state) if len(moves) > 1 else moves[0](state)
 
     def _move_latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
         """Make all updates of the latent functions. The last one does not depend on sites."""
@@ -207,7 +207,7 @@ class JointUpdate(Move):
                 if rows.stop > rows.start:
                     own = noise.share(noise.drawn[rows], rows)
                     now, info = self._move_latents_on(ConditionedNoise(factor, mean, sites), target, own, now)
-                    total = total.then(info)
+                    total = total.combine(info)
             return now, total
 
         if prepared.fixed is not None:
@@ -230,7 +230,7 @@ class JointUpdate(Move):
             point = point_at(y)
             return target.log_likelihood(point.flat) - conditioned.log_sites(point.f)
 
-        on = target.within(value, None)
+        on = target.with_likelihood(value, None)
 
         def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
             nu, level, first, key = row
@@ -242,7 +242,7 @@ class JointUpdate(Move):
         nu = xp.concatenate([normals.reshape(count, -1), colored.reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
-        found, infos = fold(one, State(start, state.log_likelihood - conditioned.log_sites(now.f)), rows)
+        found, infos = scan(one, State(start, state.log_likelihood - conditioned.log_sites(now.f)), rows)
         evaluations, nans, stuck, angle = infos
         info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
         return target.at(point_at(found.f).flat), info
@@ -252,7 +252,7 @@ class JointUpdate(Move):
         where, gaussian = np.array(self.of_likelihood), target.prepared.likelihood
 
         def point(away: Any) -> Any:
-            return put(state.f, where, gaussian.centre + away)
+            return set_block(state.f, where, gaussian.centre + away)
 
         def value(away: Any) -> Any:
             x = point(away)
@@ -260,7 +260,7 @@ class JointUpdate(Move):
 
         here = state.f[where] - gaussian.centre
         known = state.log_likelihood + self.residual(state.f, gaussian, here)
-        found, info = target.within(value, None).search(ELLIPSE, noise, State(here, known))
+        found, info = target.with_likelihood(value, None).search(ELLIPSE, noise, State(here, known))
         return target.at(point(found.f)), info
 
     def sites(self, u: Any, target: Target) -> Sites | None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.jax_settings import on_cpu
-from ellipslice.moves.arithmetic import pick
+from ellipslice.moves.array_ops import switch
 from ellipslice.parameters.factor import DenseFactor, Factor, LowRankFactor, factorise, factorise_low_rank
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
@@ -98,7 +98,7 @@ class KernelFactors:
 
         def low_rank(pivot_set: Any, otherwise: Callable[[], Any]) -> Any:
             factor, mean, sufficient = self._run(KernelFactors._low_rank, u, inputs, pivot_set)
-            return pick(sufficient * 1.0, [otherwise, lambda: then(factor, mean)])
+            return switch(sufficient * 1.0, [otherwise, lambda: then(factor, mean)])
 
         attempt = full
         for pivot_set in reversed(pivots.pivot_sets if pivots else ()):

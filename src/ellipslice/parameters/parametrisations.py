@@ -80,7 +80,7 @@ class HyperparameterSearch:
             return self.target.log_likelihood(point.flat) + residual + log_factor
 
         start = State(self.away, value(self.away))
-        found, info = self.target.within(value, None).search(ELLIPSE, self._noise, start)
+        found, info = self.target.with_likelihood(value, None).search(ELLIPSE, self._noise, start)
         return self.apply(found.f, moved)[0], info
 
 

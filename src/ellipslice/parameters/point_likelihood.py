@@ -65,7 +65,7 @@ class PointLikelihood:
 
     @cached_property
     def terms(self) -> Callable[[Any, Any], Any]:
-        """Compiled, of one latent function: what each value adds, (count, n) to the same shape; or `NotElementwise`."""
+        """Compiled, of one latent function: what each value adds, (count, n) to the same shape; or `NotFactorised`."""
         return jax.jit(lambda u, f: of_each(elementwise(self.given(u), self._n, f.dtype, CPU), f))
 
     @cached_property

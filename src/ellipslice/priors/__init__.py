@@ -3,21 +3,18 @@
 To add one, write a file with a class derived from `Prior`, import it and add it to `REGISTERED` here, and add an
 instance to `tests/catalogue.py`. `ellipslice.testing.check_prior` checks it.
 
-- `base`: the interface of a prior, and its optional abilities
+- `base`: the interface of a prior, its optional abilities, and what several structures share
 - `dense`: any covariance matrix
 - `diagonal`: independent values
 - `low_rank`: few dimensions, f = factor @ z
 - `from_draws`: a routine that draws
 - `stationary`: regular grids, by the fast Fourier transform
 - `kronecker`: product grids
-- `kronecker_condition`: values of a product grid given the rest
 - `markov`: time series at irregular times
 - `sparse_precision`: Gaussian Markov random fields
 - `stack`: several named latents
 - `sum`: sums of independent Gaussians
 - `truncated`: linear inequalities
-- `triangular`: draws from a factor, faster if it is triangular
-- `through_precision`: what conditionals through a precision share
 - `parts/`: conditionals, precisions, kernels, constraints
 """
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.checks import whole_number
 from ellipslice.jax_settings import jax_settings
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 ABILITIES = ("whiten", "log_density", "condition")
 """What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""
+
+MAX_DENSE_BLOCK = 5_000
+"""Largest number of elements in a block whose conditional is a dense matrix."""
 
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """The named latents inside the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
@@ -206,3 +210,19 @@ def on_span(log_density: Any, f: Any, nearest: Any) -> Any:
     """Minus infinity where f is not its nearest draw: a singular Gaussian has no mass there."""
     gap, size = jnp.abs(f - nearest).max(-1), jnp.abs(f).max(-1)
     return jnp.where(gap <= 1e-6 * size, log_density, -jnp.inf)
+
+
+def inverse_factor(precision: np.ndarray) -> np.ndarray:
+    """Return the lower triangular F with F @ F.T the inverse of a precision. Raise LinAlgError if there is none."""
+    lower = cholesky(precision[::-1, ::-1], lower=True)  # backwards, so that the inverse is lower triangular again
+    return solve_triangular(lower, np.eye(len(lower)), lower=True).T[::-1, ::-1]
+
+
+def check_small(block: np.ndarray) -> np.ndarray:
+    """Return a block, or raise if it is too large for a conditional that is a dense matrix."""
+    if len(block) > MAX_DENSE_BLOCK:
+        raise ValueError(
+            f"block has {len(block)} values, and its conditional would be a dense matrix of that size. Use blocks "
+            f"of at most {MAX_DENSE_BLOCK} values."
+        )
+    return block

@@ -13,11 +13,12 @@ from jax.scipy.linalg import solve_triangular
 from scipy.linalg import lapack, qr
 
 from ellipslice.checks import as_mean, as_numbers
+from ellipslice.noise import aligned_empty
 from ellipslice.priors.base import Prior, log_normal, on_span
 from ellipslice.priors.parts.conditional import Conditional, Regression, as_block, outside
 from ellipslice.priors.parts.null_space import null_space_of_factor, rounding
-from ellipslice.priors.triangular import draw_by_rows
 from ellipslice.pytree import pytree, set_fields, static
+from ellipslice.undocumented.blas import times_triangular
 
 
 @pytree
@@ -119,6 +120,18 @@ class Dense(Prior):
 
     def __repr__(self) -> str:
         return f"Dense({self.size} values, rank {self.noise_size})"
+
+
+def draw_by_rows(rows: np.ndarray, triangular: bool, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Return draws from N(0, rows.T @ rows), shape (count, size).
+
+    A triangular product takes half the time. Triangular rows are square, with zeros below the diagonal.
+    """
+    z = rng.standard_normal(out=aligned_empty((count, len(rows))))
+    if not triangular:
+        return np.matmul(z, rows, out=aligned_empty((count, rows.shape[1])))
+    times_triangular(z, np.ascontiguousarray(rows))
+    return z
 
 
 def regress(rows: np.ndarray, block: np.ndarray, whole_rank: int) -> Regression:

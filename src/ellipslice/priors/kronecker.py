@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
+import jax
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ellipslice.checks import as_mean
 from ellipslice.jax_settings import jax_settings
-from ellipslice.priors.base import Prior, log_normal, on_span
+from ellipslice.priors.base import MAX_DENSE_BLOCK, Prior, check_small, inverse_factor, log_normal, on_span
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.kronecker_condition import Axis, ThroughAxes, as_axis, can_be_axis, each_axis
-from ellipslice.priors.parts.conditional import Conditional, as_block
+from ellipslice.priors.parts.conditional import Conditional, as_block, without
 from ellipslice.priors.stack import Stack
-from ellipslice.priors.through_precision import check_small
 from ellipslice.pytree import pytree, set_fields, static
+
+Axis = Any
+"""The precision of a factor: a matrix, or for a long axis the prior itself, through whose `whiten` it multiplies."""
 
 
 @pytree
@@ -89,7 +93,7 @@ class Kronecker(Prior):
     def abilities(self) -> frozenset[str]:
         """What all factors can do; `condition` besides needs a covariance that is not singular."""
         shared = frozenset.intersection(*(prior.abilities for prior in self.factors)) - {"condition"}
-        can = "whiten" in shared and self.total == self.size and all(map(can_be_axis, self.factors))
+        can = "whiten" in shared and self.total == self.size and all(map(_can_be_axis, self.factors))
         return shared | {"condition"} if can else shared
 
     @property
@@ -97,12 +101,12 @@ class Kronecker(Prior):
         return all(prior.traceable for prior in self.factors)
 
     def color(self, z: Any) -> Any:
-        return each_axis(z, [p.noise_size for p in self.factors], [p.color for p in self.factors])
+        return _along_each_axis(z, [p.noise_size for p in self.factors], [p.color for p in self.factors])
 
     def whiten(self, f: Any) -> Any:
         if "whiten" not in self.abilities:
             raise self.lacks("whiten")
-        return each_axis(f, [p.size for p in self.factors], [p.whiten for p in self.factors])
+        return _along_each_axis(f, [p.size for p in self.factors], [p.whiten for p in self.factors])
 
     def log_density(self, f: Any) -> Any:
         if self.total is None:
@@ -115,12 +119,12 @@ class Kronecker(Prior):
         if "condition" not in self.abilities:
             raise self.lacks("condition")
         block = check_small(as_block(block, self.size))
-        return ThroughAxes(block, self._axes)
+        return _KroneckerConditional(block, self._axes)
 
     @cached_property
     def _axes(self) -> tuple[Axis, ...]:
         """The precision of each factor, for all blocks."""
-        return tuple(map(as_axis, self.factors))
+        return tuple(map(_as_axis, self.factors))
 
     def lacks(self, ability: str) -> TypeError:
         """The error of a missing ability."""
@@ -133,6 +137,45 @@ class Kronecker(Prior):
 
     def __repr__(self) -> str:
         return f"Kronecker({', '.join(map(repr, self.factors))})"
+
+
+@pytree
+class _KroneckerConditional(Conditional):
+    """The values of a block of a product grid given the rest, through the precision of each axis.
+
+    With Q the inverse of Sigma and C that of Q[block, block], the mean is -C (Q f)[block] for f with the block at 0.
+    Q is the product of the axes' precisions: Q f is a product along each axis, and an entry of Q a product of entries.
+    """
+
+    block: Any
+    axes: tuple[Axis, ...]
+    covariance: Any
+    prior: Prior
+
+    def __init__(self, block: np.ndarray, axes: tuple[Axis, ...]):
+        places = np.unravel_index(block, [_size(axis) for axis in axes])
+        precision = np.ones((len(block), len(block)))
+        for axis, place in zip(axes, places, strict=True):
+            precision *= _entries(axis, place)
+        try:
+            factor = inverse_factor(precision)
+        except LinAlgError:
+            raise ValueError(
+                "the product has no precision to double precision: its covariance is singular, or nearly. Use Dense "
+                "below 5,000 values, which can condition such a one."
+            ) from None
+        set_fields(self, block=block, axes=axes, covariance=factor @ factor.T, prior=Dense(factor=factor))
+
+    @property
+    def by_numpy(self) -> bool:  # type: ignore[override]
+        return not any(isinstance(axis, Prior) for axis in self.axes)
+
+    def mean(self, f: Any) -> Any:
+        rest = without(f, self.block)
+        product = _along_each_axis(
+            rest, [_size(axis) for axis in self.axes], [partial(_times, axis) for axis in self.axes]
+        )
+        return -product[..., self.block] @ self.covariance
 
 
 def _as_factor(factor: Any, number: int) -> Prior:
@@ -162,3 +205,58 @@ def _log_determinant(prior: Prior) -> float:
     with jax_settings():
         at_zero = float(prior.log_density(np.zeros(prior.size)))
     return -2 * at_zero - prior.rank * math.log(2 * math.pi)
+
+
+def _along_each_axis(values: Any, sizes: Sequence[int], maps: Sequence[Callable[[Any], Any]]) -> Any:
+    """Map flat vectors (..., product of sizes) along each axis in turn."""
+    batch = values.shape[:-1]
+    values = values.reshape(*batch, *sizes)
+    for axis, apply in enumerate(maps):
+        at = len(batch) + axis
+        values = apply(values.swapaxes(at, -1)).swapaxes(at, -1)
+    return values.reshape(*batch, -1)
+
+
+def _can_be_axis(prior: Prior) -> bool:
+    """Return whether the precision of a factor can be used: as a matrix, or in compiled code."""
+    return prior.size <= MAX_DENSE_BLOCK or prior.traceable
+
+
+def _as_axis(prior: Prior) -> Axis:
+    """Return the precision of a factor whose covariance is not singular."""
+    if prior.size > MAX_DENSE_BLOCK:
+        return prior
+    with jax_settings():
+        white = np.asarray(prior.whiten(np.eye(prior.size)))
+    return white @ white.T
+
+
+def _size(axis: Axis) -> int:
+    return axis.size if isinstance(axis, Prior) else len(axis)
+
+
+def _times(axis: Axis, f: Any) -> Any:
+    """Return Q f along the last axis."""
+    if not isinstance(axis, Prior):
+        return f @ axis
+    z, transpose = jax.vjp(axis.whiten, f)
+    return transpose(z)[0]
+
+
+def _entries(axis: Axis, places: np.ndarray, step: int = 64) -> np.ndarray:
+    """Return Q[places, places]. For a long axis it is made from products with unit vectors, `step` at a time."""
+    if not isinstance(axis, Prior):
+        return axis[np.ix_(places, places)]
+    distinct, which = np.unique(places, return_inverse=True)
+    pieces = []
+    with jax_settings():
+        for start in range(0, len(distinct), step):
+            some = distinct[start : start + step]
+            units = np.zeros((step, axis.size))  # always `step` rows, so that the product is compiled once
+            units[np.arange(len(some)), some] = 1.0
+            pieces.append(np.asarray(_compiled_times(axis, units))[: len(some), distinct])
+    precision = np.concatenate(pieces)
+    return ((precision + precision.T) / 2)[np.ix_(which, which)]
+
+
+_compiled_times = jax.jit(_times)

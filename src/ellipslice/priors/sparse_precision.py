@@ -9,13 +9,12 @@ import numpy as np
 from jax.core import Tracer
 
 from ellipslice.checks import as_mean
-from ellipslice.priors.base import Prior, log_normal, on_span
+from ellipslice.priors.base import Prior, check_small, inverse_factor, log_normal, on_span
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.parts.conditional import Conditional, as_block, outside
 from ellipslice.priors.parts.constraints import Constraints, as_constraints, find_null_space, pin, solve_constraints
 from ellipslice.priors.parts.precisions import as_precision, autoregression, matern, not_definite, random_walk
 from ellipslice.priors.parts.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
-from ellipslice.priors.through_precision import check_small, inverse_factor
 from ellipslice.pytree import pytree, set_fields, static
 
 

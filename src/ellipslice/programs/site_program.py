@@ -1,4 +1,4 @@
-"""What a log-likelihood that is a sum over sites does at each, and how that is run; `site_sums.py` reads it."""
+"""The program of one element of f, for a log-likelihood that factorises over the elements; `site_sums.py` reads it."""
 
 from __future__ import annotations
 
@@ -8,50 +8,57 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+LOG1P_OF_EXP = "log1p of exp(-|x|)"
+"""Name of a step: log(1 + x) where x is the result of exp(-|...|), and so lies in [0, 1]."""
+
+IS_NOT_ZERO = "is not 0"
+"""Name of a step: a mask that was stored as numbers."""
+
 
 class Step(NamedTuple):
-    """One operation of the program for a site."""
+    """One operation of the program of an element."""
 
     name: str
     primitive: Any
     params: dict[str, Any]
     inputs: tuple[Any, ...]
-    """Numbers of earlier results (`Slot`), of data (`Datum`) or of scalars (`Scalar`), or plain numbers."""
+    """Each is an `InputIndex`, a `DataArray`, a `Scalar` or a plain number."""
 
 
-class Slot(int):
-    """The result of an earlier step; slot 0 is f."""
+class InputIndex(int):
+    """Number of the step whose result is meant, counted from 1; 0 is f."""
 
 
-class Datum(int):
-    """An array with a value for each site."""
+class DataArray(int):
+    """Number of an array in `Elementwise.data`, which has a value for each element."""
 
 
 class Scalar(int):
-    """A number that is known when the program runs."""
+    """Number of a scalar in `Elementwise.scalars`, which is known when the program runs."""
 
 
 class Elementwise(NamedTuple):
-    """constant + sum of coefficient times slot over the sites."""
+    """constant + the sum over the elements of f of coefficient times step result, for each of `totals`."""
 
     data: list[Any]
     """Arrays, shape (size,)."""
     scalars: list[Any]
     steps: list[Step]
-    totals: list[tuple[Any, Slot]]
+    totals: list[tuple[Any, InputIndex]]
     constant: Any
 
     def parts(self, f: Any, data: Sequence[Any], scalars: Sequence[Any], device: Device) -> tuple[Any, Any]:
-        """Of some sites (a, m): their part of the sum is that of a - log m. m lies in [1, 2], or is None for 1.
+        """Return (a, m) for some elements of f: their part of the sum is that of a - log m.
 
-        Sums of logarithms are products' logarithms: a site costs a multiplication instead of a logarithm.
+        m lies in [1, 2] for each logarithm that was summed, and is None if there is none. A sum of logarithms is then
+        the logarithm of a product: an element costs a multiplication instead of a logarithm.
         """
-        slots: list[Any] = [f]
+        results: list[Any] = [f]
 
         def value(reference: Any) -> Any:
-            if isinstance(reference, Slot):
-                return slots[reference]
-            if isinstance(reference, Datum):
+            if isinstance(reference, InputIndex):
+                return results[reference]
+            if isinstance(reference, DataArray):
                 return data[reference]
             return jnp.broadcast_to(
                 scalars[reference] if isinstance(reference, Scalar) else jnp.asarray(reference, f.dtype), f.shape
@@ -59,96 +66,121 @@ class Elementwise(NamedTuple):
 
         for step in self.steps:
             inputs = [value(reference) for reference in step.inputs]
-            slots.append(_apply(step, inputs, device))
-        total: _LogSum = _LogSum(None, None)
-        for coefficient, slot in self.totals:
-            part = slots[slot]
+            results.append(_apply(step, inputs, device))
+        a, m = None, None
+        for coefficient, index in self.totals:
+            part = results[index]
             if isinstance(coefficient, float) and coefficient == -1.0:
-                part = -part
+                part = _negate(part)
             elif not (isinstance(coefficient, float) and coefficient == 1.0):
                 part = _plain(part) * value(coefficient)
-            total = total + part
-        a = jnp.zeros_like(f) if total.a is None else total.a
-        return a, total.m
+            if not isinstance(part, _LogForm) or part.negative:
+                part = _LogForm(_plain(part), None)
+            a, m = _join(jnp.add, a, part.a), _join(jnp.multiply, m, part.m)
+        return jnp.zeros_like(f) if a is None else a, m
 
 
-class _LogSum:
-    """a - log m of an array of sites, where m is a product of factors in [1, 2]."""
-
-    def __init__(self, a: Any, m: Any):
-        self.a, self.m = a, m
-
-    def __add__(self, other: Any) -> _LogSum:
-        if not isinstance(other, _LogSum):
-            other = _LogSum(other, None)
-        return _LogSum(_join(jnp.add, self.a, other.a), _join(jnp.multiply, self.m, other.m))
-
-    def plain(self) -> Any:
-        return _join(jnp.subtract, self.a, jnp.log(self.m)) if self.a is not None else -jnp.log(self.m)
+# A small algebra of logarithms. log(1 + exp(-|x|)) stays apart from other values, as a `_LogForm`, as long as the
+# operations on it keep that form: `_LOG_RULES` has all of them. Everything else first computes the value itself.
 
 
-class _MinusLogSum:
-    """Minus a `_LogSum`: what log(1 + exp(-|x|)) is, until it is subtracted from something."""
+class _LogForm(NamedTuple):
+    """a - log m for some elements, or log m - a if it is `negative`; m is a product of factors in [1, 2].
 
-    def __init__(self, of: _LogSum):
-        self.of = of
+    None stands for a = 0 and for m = 1.
+    """
 
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, _LogSum | _MinusLogSum):
-            return _plain(self) + _plain(other)
-        return _MinusLogSum(_LogSum(-other if self.of.a is None else self.of.a - other, self.of.m))
+    a: Any
+    m: Any
+    negative: bool = False
 
-    def __neg__(self) -> _LogSum:
-        return self.of
+    def value(self) -> Any:
+        value = -jnp.log(self.m) if self.a is None else self.a - jnp.log(self.m)
+        return -value if self.negative else value
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, _LogSum):
-        return value.plain()
-    return -value.of.plain() if isinstance(value, _MinusLogSum) else value
+    """Return the value itself of a `_LogForm`, and any other value as it is."""
+    return value.value() if isinstance(value, _LogForm) else value
 
 
 def _join(operation: Callable[[Any, Any], Any], one: Any, two: Any) -> Any:
+    """Return the result of an operation on two values, one of which is the other if that is None."""
     if one is None or two is None:
         return two if one is None else one
     return operation(one, two)
 
 
+def _negate(value: Any) -> Any:
+    """Return -value. It has the form a - log m if the value is log m - a."""
+    if isinstance(value, _LogForm) and value.negative:
+        return value._replace(negative=False)
+    return -_plain(value)
+
+
+def _add(one: Any, two: Any) -> Any:
+    """Return one + two, of which at least one is a `_LogForm`."""
+    if isinstance(one, _LogForm) and isinstance(two, _LogForm):
+        if one.negative or two.negative:
+            return _plain(one) + _plain(two)
+        return _LogForm(_join(jnp.add, one.a, two.a), _join(jnp.multiply, one.m, two.m))
+    form, other = (one, two) if isinstance(one, _LogForm) else (two, one)
+    if form.negative:  # (log m - a) + other = log m - (a - other)
+        return form._replace(a=-other if form.a is None else form.a - other)
+    return form._replace(a=_join(jnp.add, form.a, other))
+
+
+def _subtract(one: Any, two: Any) -> Any:
+    """Return one - (log m - a) = (one + a) - log m; None if the operands are others."""
+    if isinstance(one, _LogForm) or not two.negative:
+        return None
+    return _LogForm(_join(jnp.add, one, two.a), two.m)
+
+
+def _select(chosen: Any, *cases: Any) -> Any:
+    """Return `select_n` of two cases, of which one is a `_LogForm`; None if the operands are others.
+
+    The other case x has the form x - log 1, or log 1 - (-x).
+    """
+    forms = [case for case in cases if isinstance(case, _LogForm)]
+    if isinstance(chosen, _LogForm) or len(cases) != 2 or len(forms) != 1:
+        return None
+    (form,) = forms
+    a, m = [], []
+    for case in cases:
+        if case is form:
+            a.append(jnp.zeros_like(form.m) if form.a is None else form.a)
+            m.append(form.m)
+        else:
+            a.append(-case if form.negative else case)
+            m.append(jnp.ones_like(form.m))
+    return form._replace(a=jax.lax.select_n(chosen, *a), m=jax.lax.select_n(chosen, *m))
+
+
+_LOG_RULES: dict[str, Callable[..., Any]] = {
+    "neg": _negate,
+    "add": _add,
+    "add_any": _add,
+    "sub": _subtract,
+    "select_n": _select,
+}
+"""Operations of which an operand may be a `_LogForm`. A rule that returns None does not apply to its operands."""
+
+
 def _apply(step: Step, inputs: list[Any], device: Device) -> Any:
-    """What a step makes of its inputs, logarithms of products kept apart as long as that is simple."""
-    special = [isinstance(value, _LogSum | _MinusLogSum) for value in inputs]
-    if step.name == "log1p of exp(-|x|)":
-        return _MinusLogSum(_LogSum(None, 1.0 + inputs[0]))
-    if any(special):
-        if step.name == "neg" and isinstance(inputs[0], _MinusLogSum):
-            return -inputs[0]
-        if step.name in ("add", "add_any"):
-            return inputs[0] + inputs[1] if special[0] else inputs[1] + inputs[0]
-        if step.name == "sub" and isinstance(inputs[1], _MinusLogSum) and not special[0]:
-            return _LogSum(inputs[0], None) + -inputs[1]
-        if step.name == "select_n" and len(inputs) == 3 and special.count(True) == 1 and not special[0]:
-            return _select(*inputs)
+    """Return the result of a step, as a `_LogForm` if there is a rule for it."""
+    if step.name == LOG1P_OF_EXP:
+        return _LogForm(None, 1.0 + inputs[0], negative=True)
+    if any(isinstance(value, _LogForm) for value in inputs):
+        result = _LOG_RULES[step.name](*inputs) if step.name in _LOG_RULES else None
+        if result is not None:
+            return result
         inputs = [_plain(value) for value in inputs]
-    if step.name == "is not 0":
+    if step.name == IS_NOT_ZERO:
         return inputs[0] != 0.0
     if step.name in device.replaced:
         return device.replaced[step.name](*inputs, **step.params)
     return step.primitive.bind(*inputs, **step.params)
-
-
-def _select(chosen: Any, if_false: Any, if_true: Any) -> Any:
-    """`select_n` with a logarithm of a product as one of its cases."""
-    special, plain = (if_false, if_true) if isinstance(if_false, _LogSum | _MinusLogSum) else (if_true, if_false)
-    minus = isinstance(special, _MinusLogSum)
-    of = special.of if minus else special
-
-    def pick(special: Any, plain: Any) -> Any:
-        return jax.lax.select_n(chosen, *((special, plain) if special_first else (plain, special)))
-
-    special_first = isinstance(if_false, _LogSum | _MinusLogSum)
-    a = jnp.zeros_like(of.m) if of.a is None else of.a
-    both = _LogSum(pick(a, -plain if minus else plain), pick(of.m, jnp.ones_like(of.m)))
-    return _MinusLogSum(both) if minus else both
 
 
 def _log1p(x: Any, **_: Any) -> Any:
@@ -161,7 +193,7 @@ def _expm1(x: Any, **_: Any) -> Any:
 
 
 def _pow(x: Any, y: Any, **_: Any) -> Any:
-    """By logarithms, which negative numbers have not: their whole powers are those of |x|, or minus these."""
+    """Return x ** y by logarithms. Negative numbers have none: integer powers of |x| replace them, with a sign."""
     whole, odd = y == jnp.round(y), jnp.round(0.5 * y) != 0.5 * y
     size = jnp.where(y == 0.0, 1.0, jnp.exp(y * jnp.log(jnp.abs(x))))
     return jnp.where(x < 0.0, jnp.where(whole, jnp.where(odd, -size, size), jnp.nan), size)
@@ -169,7 +201,7 @@ def _pow(x: Any, y: Any, **_: Any) -> Any:
 
 @jax.custom_jvp
 def _max(x: Any, y: Any) -> Any:
-    """The greater one, with a slope that is quick: JAX's own is a mean where both are equal, by a division."""
+    """Return the maximum, with a derivative that is fast: that of JAX is a mean where both are equal, by a division."""
     return jax.lax.max(x, y)
 
 
@@ -179,12 +211,12 @@ def _max_slope(values: tuple[Any, Any], slopes: tuple[Any, Any]) -> tuple[Any, A
 
 
 class Device(NamedTuple):
-    """What a program for a site may do there."""
+    """What the program of an element may use on a device."""
 
     operations: frozenset[str]
-    """Those on each value by itself that its compiler knows."""
+    """Operations on single values that its compiler has."""
     replaced: dict[str, Callable[..., Any]]
-    """Operations that are done by others."""
+    """Operations that are replaced by functions."""
 
 
 _REPLACED: dict[str, Callable[..., Any]] = {

@@ -1,8 +1,8 @@
-"""A traced log-likelihood as a sum over sites, if it is one: constant + sum_i term(f_i, data_i).
+"""Whether a traced log-likelihood factorises over the elements of f: constant + sum_i term(f_i, data_i).
 
 A kernel that holds a chain's state in registers can evaluate such a sum, and nothing else. So the program that JAX
-traced is read: what does not depend on f is worked out beforehand, and becomes data or constants; what does must
-treat every value of f by itself and end in sums. Anything else is `NotElementwise`, and says why.
+traced is read. What does not depend on f is computed beforehand, and becomes data or constants. What does must treat
+each element of f by itself and end in sums. Anything else raises `NotFactorised` with the reason.
 """
 
 from __future__ import annotations
@@ -15,24 +15,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.programs.site_program import KERNEL, Datum, Device, Elementwise, Scalar, Slot, Step
+from ellipslice.programs.site_program import (
+    IS_NOT_ZERO,
+    KERNEL,
+    LOG1P_OF_EXP,
+    DataArray,
+    Device,
+    Elementwise,
+    InputIndex,
+    Scalar,
+    Step,
+)
 from ellipslice.undocumented import jaxprs
 from ellipslice.undocumented.registry import first_line, note
 
-LANES = 128
-"""Threads of a chain in the kernel: its state is cut into pieces of as many values."""
+THREADS_PER_CHAIN = 128
+"""Number of threads of a chain in the kernel: its state is divided into pieces of as many elements."""
 
 LARGEST = 4096
-"""Values of the largest state: more do not fit into a GPU's registers."""
+"""Number of elements of the largest state: more do not fit into a GPU's registers."""
 
 
 def padded_size(size: int) -> int:
-    """The size of a state in the kernel's memory: a whole number of pieces."""
-    return -(-size // LANES) * LANES
+    """Return the size of a state in the kernel's memory: a whole number of pieces."""
+    return -(-size // THREADS_PER_CHAIN) * THREADS_PER_CHAIN
 
 
-class NotElementwise(Exception):  # noqa: N818  it is an answer, not an error
-    """Why a log-likelihood is not a sum over the values of f."""
+class NotFactorised(Exception):  # noqa: N818  it is an answer, not an error
+    """Why a log-likelihood does not factorise over the elements of f."""
 
 
 _INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
@@ -47,32 +57,32 @@ def _log_sum(x: Any, y: Any) -> Any:
     return jnp.maximum(x, y) + jnp.log1p(jnp.exp(-jnp.abs(x - y)))
 
 
-def _in_other_words(name: str, inputs: list[Any]) -> Callable[..., Any] | None:
-    """A function in a form that suits us, by its name; None if it is to be taken as it is."""
-    if name.startswith(jaxprs.SOFTPLUS):  # our likelihoods' own, written for a loop of its own
+def _rewrite(name: str, inputs: list[Any]) -> Callable[..., Any] | None:
+    """Return another form of a function with this name, which `_LogForm` handles; None to take it as it is."""
+    if name.startswith(jaxprs.SOFTPLUS):  # that of the built-in likelihoods, written for a loop by itself
         return _softplus
-    numbers = [value.number if isinstance(value, _Everywhere) else value for value in inputs]
+    numbers = [value.number if isinstance(value, _Constant) else value for value in inputs]
     known = [value for value in numbers if isinstance(value, float | int | np.ndarray | np.generic)]
     if name == "logaddexp" and known and all(np.ndim(value) == 0 and np.isfinite(value) for value in known):
-        return _log_sum  # without the question whether both are infinite
+        return _log_sum  # without the check whether both are infinite
     return None
 
 
 class _Site(NamedTuple):
-    """A value for each site, in any shape of `size` values in C order."""
+    """A value for each element of f, in any shape of `size` values in C order."""
 
-    slot: Slot
+    index: InputIndex
 
 
 class _Total(NamedTuple):
-    """A sum over the sites, with coefficients, and a constant."""
+    """A sum over the elements, with coefficients, and a constant."""
 
-    terms: tuple[tuple[Any, Slot], ...]
+    terms: tuple[tuple[Any, InputIndex], ...]
     constant: Any
 
 
-class _Everywhere(NamedTuple):
-    """One known number at every site."""
+class _Constant(NamedTuple):
+    """One known number for every element."""
 
     number: Any
 
@@ -80,32 +90,33 @@ class _Everywhere(NamedTuple):
 def elementwise(
     likelihood: Callable[[Any], Any], size: int, dtype: Any, device: Device, *, batched: bool = False
 ) -> Elementwise:
-    """Read a log-likelihood of a vector with `size` values; `NotElementwise` if it is not a sum over them.
+    """Return the program of one element of a log-likelihood of `size` elements. Raise `NotFactorised` if there is none.
 
-    May be called while JAX traces: the likelihood's data are then tracers, and what is known becomes part of the trace.
-    One that is `batched` has a batch of one vector inside, so that its sums have an axis of length 1.
+    It may be called while JAX traces: the likelihood's data are then tracers, and what is computed from them beforehand
+    becomes part of the trace. If `batched`, the likelihood takes a batch of one vector: its sums have an axis of
+    length 1.
     """
-    # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
+    # A new function each time: JAX caches traces by function, and might return constants in another precision.
     traced = jax.make_jaxpr(lambda f: likelihood(f))(jax.ShapeDtypeStruct((size,), dtype))
     if not jaxprs.can_read():
-        raise NotElementwise("its program cannot be read with this release of JAX")
+        raise NotFactorised("its program cannot be read with this release of JAX")
     reader = _Reader(size, device, batched)
     try:
-        (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(Slot(0))])
-    except NotElementwise:
+        (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(InputIndex(0))])
+    except NotFactorised:
         raise
     except Exception as error:  # JAX has traced it, so this is no fault of the user's
         note(jaxprs.ITEM, f"a log-likelihood could not be read as a sum over values ({first_line(error)})")
-        raise NotElementwise(f"its program could not be read ({first_line(error)})") from error
+        raise NotFactorised(f"its program could not be read ({first_line(error)})") from error
     if isinstance(result, _Site) and size == 1:
-        result = _Total(((1.0, result.slot),), 0.0)
+        result = _Total(((1.0, result.index),), 0.0)
     if not isinstance(result, _Total):
-        raise NotElementwise("it does not end in a sum over the values of f")
+        raise NotFactorised("it does not end in a sum over the values of f")
     return Elementwise(reader.data, reader.scalars, reader.steps, list(result.terms), result.constant)
 
 
 class _Reader:
-    """Walks through a program, and sorts what it meets into known numbers, sites and totals."""
+    """Reads a program, and sorts its values into known numbers, values of each element, and sums over the elements."""
 
     def __init__(self, size: int, device: Device, batched: bool = False):
         self._size, self._device, self._batched = size, device, batched
@@ -126,11 +137,11 @@ class _Reader:
 
     def _results(self, equation: Any, inputs: list[Any]) -> list[Any]:
         name = equation.primitive.name
-        if not any(isinstance(value, _Site | _Total | _Everywhere) for value in inputs):
+        if not any(isinstance(value, _Site | _Total | _Constant) for value in inputs):
             return self._known(equation, inputs)
         if name in _INLINE:
             jaxpr, consts = jaxprs.inner_program(equation)
-            if (function := _in_other_words(jaxprs.called_name(equation), inputs)) is not None:
+            if (function := _rewrite(jaxprs.called_name(equation), inputs)) is not None:
                 jaxpr, consts = jax.make_jaxpr(function)(*(variable.aval for variable in equation.invars)).jaxpr, []
             return self.read(jaxpr, consts, inputs)
         shape = equation.outvars[0].aval.shape
@@ -141,16 +152,16 @@ class _Reader:
         if name in _RESHAPES and math.prod(shape) == self._size:
             return [inputs[0]]
         if name == "reduce_sum" and (shape == () or (self._batched and math.prod(shape) == 1)):
-            return [_Total(((1.0, inputs[0].slot),), 0.0)]
+            return [_Total(((1.0, inputs[0].index),), 0.0)]
         if name not in self._device.operations:
             where = "the fused kernel" if self._device is KERNEL else "a sum over single values"
-            raise NotElementwise(f"it has the operation {name}, which {where} does not know on single values")
+            raise NotFactorised(f"it has the operation {name}, which {where} does not know on single values")
         return [self._step(equation, inputs)]
 
     def _known(self, equation: Any, inputs: list[Any]) -> list[Any]:
         shape = equation.outvars[0].aval.shape
         if equation.primitive.name == "broadcast_in_dim" and np.shape(inputs[0]) == () and self._is_site(shape):
-            return [_Everywhere(inputs[0])]
+            return [_Constant(inputs[0])]
         result = equation.primitive.bind(*inputs, **equation.params)
         return list(result) if equation.primitive.multiple_results else [result]
 
@@ -158,13 +169,13 @@ class _Reader:
         return shape != () and math.prod(shape) == self._size
 
     def _spread(self, value: Any, equation: Any, position: int) -> Any:
-        if not isinstance(value, _Everywhere):
+        if not isinstance(value, _Constant):
             return value
         return jnp.broadcast_to(value.number, equation.invars[position].aval.shape)
 
     def _of_totals(self, name: str, inputs: list[Any]) -> _Total:
-        if any(isinstance(value, _Site | _Everywhere) or np.ndim(value) for value in inputs if not _is_total(value)):
-            raise NotElementwise("it uses a sum over f together with single values of f")
+        if any(isinstance(value, _Site | _Constant) or np.ndim(value) for value in inputs if not _is_total(value)):
+            raise NotFactorised("it uses a sum over f together with single values of f")
         one: Any = inputs[0]
         two: Any = inputs[-1]
         if name in ("convert_element_type", "copy", *_RESHAPES) and _is_total(one):
@@ -179,11 +190,11 @@ class _Reader:
             return self._scaled(two, one) if _is_total(two) else self._scaled(one, two)
         if name == "div" and not _is_total(two):
             return self._scaled(one, 1.0 / two)
-        raise NotElementwise(f"it has the operation {name} on a sum over f")
+        raise NotFactorised(f"it has the operation {name} on a sum over f")
 
     def _scaled(self, total: _Total, factor: Any) -> _Total:
         return _Total(
-            tuple((self._product(coefficient, factor), slot) for coefficient, slot in total.terms),
+            tuple((self._product(coefficient, factor), index) for coefficient, index in total.terms),
             total.constant * factor,
         )
 
@@ -193,41 +204,41 @@ class _Reader:
         return self._number(coefficient * factor)
 
     def _number(self, value: Any) -> Any:
-        """A number for the kernel: itself if it is known now, else the place of a scalar."""
+        """Return a number for the program: itself if it is known now, else the index of a scalar."""
         if not isinstance(value, jax.Array):
             return float(value)
         if not jnp.issubdtype(value.dtype, jnp.floating):
-            raise NotElementwise(f"it joins f with a number of type {value.dtype}")
+            raise NotFactorised(f"it joins f with a number of type {value.dtype}")
         self.scalars.append(value)
         return Scalar(len(self.scalars) - 1)
 
     def _step(self, equation: Any, inputs: list[Any]) -> _Site:
         name, references = equation.primitive.name, tuple(self._reference(value) for value in inputs)
         if name == "log1p" and self._made_by(references[0], "exp", "neg", "abs"):
-            name = "log1p of exp(-|x|)"
+            name = LOG1P_OF_EXP
         self.steps.append(Step(name, equation.primitive, equation.params, references))
-        return _Site(Slot(len(self.steps)))
+        return _Site(InputIndex(len(self.steps)))
 
     def _reference(self, value: Any) -> Any:
         if isinstance(value, _Site):
-            return value.slot
-        if isinstance(value, _Everywhere):
+            return value.index
+        if isinstance(value, _Constant):
             return self._number(value.number)
         if np.ndim(value) == 0:
             return self._number(value)
         if np.size(value) != self._size:
-            raise NotElementwise(f"it joins f with data of shape {np.shape(value)}")
+            raise NotFactorised(f"it joins f with data of shape {np.shape(value)}")
         if value.dtype == bool:  # kept as numbers, like all data
             mask = self._reference(jnp.where(value, 1.0, 0.0))
-            self.steps.append(Step("is not 0", None, {}, (mask,)))
-            return Slot(len(self.steps))
+            self.steps.append(Step(IS_NOT_ZERO, None, {}, (mask,)))
+            return InputIndex(len(self.steps))
         self.data.append(jnp.ravel(value))
-        return Datum(len(self.data) - 1)
+        return DataArray(len(self.data) - 1)
 
     def _made_by(self, reference: Any, *names: str) -> bool:
-        """Whether a value was made by these operations, the last first."""
+        """Return whether a value is the result of these operations, the last one first."""
         for name in names:
-            if not isinstance(reference, Slot) or reference == 0 or self.steps[reference - 1].name != name:
+            if not isinstance(reference, InputIndex) or reference == 0 or self.steps[reference - 1].name != name:
                 return False
             reference = self.steps[reference - 1].inputs[0]
         return True

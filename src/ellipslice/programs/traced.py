@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.engines.device.sharding import on_a_cpu
-from ellipslice.engines.threads import cores
+from ellipslice.jax_settings import computes_on_cpu
 from ellipslice.likelihoods import Likelihood
+from ellipslice.machine import available_cores
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented import jaxprs, matrices
@@ -31,7 +31,7 @@ class Program:
 
     def __init__(self, jaxpr: Any, identity: Any):
         self.jaxpr = jaxpr
-        self.one_by_one = on_a_cpu() and not jaxprs.operations(jaxpr) <= COMPILED
+        self.one_by_one = computes_on_cpu() and not jaxprs.operations(jaxpr) <= COMPILED
         """Whether many points are evaluated one after the other: see `undocumented/operations.py`."""
         self._identity = identity, self.one_by_one
 
@@ -82,7 +82,7 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
     point = jax.ShapeDtypeStruct((size,), dtype)
     if isinstance(centred.callable, Likelihood):
         own = jax.tree.map(as_array, centred)
-        if not on_a_cpu() or not _waits(own, point):
+        if not computes_on_cpu() or not _waits(own, point):
             return own
     function = jaxprs.plain(centred.callable)
 
@@ -108,7 +108,7 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
 
 def _taken_apart(traced: Any, point: Any) -> TracedLikelihood:
     traced = in_precision(traced)
-    if on_a_cpu():
+    if computes_on_cpu():
         traced = matrices.by_single_matrices(traced)
     likelihood = TracedLikelihood([as_array(part) for part in traced.consts], Program(traced.jaxpr, object()))
     if not jaxprs.has_hidden_data(traced.jaxpr):
@@ -158,7 +158,7 @@ def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -
     largest = max([size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
     if program is None:
         return Look(None, largest, threads=1)
-    threads = cores() if matrices.never_waits(program) else max(1, cores() - 1)
+    threads = available_cores() if matrices.never_waits(program) else max(1, available_cores() - 1)
     return Look(jaxprs.operations(program), max(largest, jaxprs.largest_result(program)), threads)
 
 
@@ -176,7 +176,7 @@ def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | 
 
     def at_all(points: Any) -> Any:
         point = jax.ShapeDtypeStruct(points.shape[axes:], points.dtype)
-        in_turn = on_a_cpu() and not _in_batches(function, point) if one_by_one is None else one_by_one
+        in_turn = computes_on_cpu() and not _in_batches(function, point) if one_by_one is None else one_by_one
         batched: Callable[..., Any] = matrices.one_matrix_at_a_time(function) if in_turn else function
         for _ in range(axes):
             batched = partial(lax.map, batched) if in_turn else jax.vmap(batched)

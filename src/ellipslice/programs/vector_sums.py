@@ -1,15 +1,18 @@
-"""A log-likelihood that is a sum over sites, arranged so that a CPU works on sixteen of them at a time.
+"""A log-likelihood that factorises over the elements of f, arranged for the vector instructions of a CPU.
 
-In a loop that is one function (`xla_loop.py`) XLA goes through the sites of a sum one by one, exponentials and all, for
-it keeps the order. Sixteen sums side by side it does with vector instructions. And a sum of log(1 + exp(x)) becomes the
-logarithm of a product, as in the fused kernel. Both change the last digits of a value, and nothing else.
+In a loop that is one function (`xla_loop.py`) XLA adds the terms of a sum one by one, exponentials included, because it
+keeps their order. Sixteen sums in parallel it computes with vector instructions. And a sum of log(1 + exp(x)) becomes
+the logarithm of a product, as in the fused kernel. Both change the rounding of a value, and nothing else.
+
+The values to be reduced are divided into sections, and a section into rows of equal width (`_sections`). The rows of a
+section are reduced to one row, with vector instructions; then the values of that row (`_reduce`).
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
@@ -17,49 +20,49 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.moves.arithmetic import rounded
+from ellipslice.moves.array_ops import rounded
 from ellipslice.programs.site_program import CPU
-from ellipslice.programs.site_sums import NotElementwise, elementwise
+from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.undocumented.registry import first_line, note
 
 ITEM = "sums in lanes"
 
-LANES = 16
-"""Sums side by side. Of eight XLA makes eight operations; of sixteen a loop, which it does with vectors."""
+VECTOR_WIDTH = 16
+"""Number of sums in parallel. Of eight XLA makes eight operations; of sixteen a loop, which it vectorises."""
 
-LEFT_OVER = 8
-"""The same, for what is left over."""
+REMAINDER_WIDTH = 8
+"""Number of sums in parallel for the values that do not fill a row of VECTOR_WIDTH."""
 
-ROWS = 64
-"""Values added up in each, at most: of more there are more lanes."""
+MAX_ROWS = 64
+"""Largest number of rows in a section: more values make wider rows."""
 
-MOST = 4096
-"""Values in lanes: with more XLA does as well by itself, and a program of so many rows takes long to compile."""
+MAX_ELEMENTS = 4096
+"""Elements of the largest vector sum. Above it XLA is as fast by itself, and the program takes long to compile."""
 
-FACTORS = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
-"""Sites whose factors in [1, 2] are multiplied before a logarithm is taken, were there three for each."""
+FACTORS_PER_LOG = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
+"""Elements whose factors in [1, 2] are multiplied before a logarithm is taken; with room for three factors each."""
 
 
-def in_lanes(likelihood: Any, size: int) -> Any:
-    """The likelihood in lanes if it is a sum over sites, and as it is if not."""
-    if not LEFT_OVER <= size <= MOST:
+def vectorise_sum(likelihood: Any, size: int) -> Any:
+    """Return the likelihood as a `VectorSum` if it factorises over the elements of f, else as it is."""
+    if not REMAINDER_WIDTH <= size <= MAX_ELEMENTS:
         return likelihood
     try:
         program = elementwise(likelihood, size, np.float64, CPU)
         values = jax.ShapeDtypeStruct((size,), np.float64)
         jax.eval_shape(lambda f: program.parts(f, program.data, program.scalars, CPU), values)
-    except NotElementwise:
+    except NotFactorised:
         return likelihood
     except Exception as error:  # noqa: BLE001  JAX has traced it before, so this is no fault of the user's
         note(ITEM, f"a log-likelihood could not be read ({first_line(error)})")
         return likelihood
-    return InLanes(likelihood)
+    return VectorSum(likelihood)
 
 
 @pytree
-class InLanes:
-    """A sum over sites of a centred flat vector, in lanes."""
+class VectorSum:
+    """A log-likelihood of a centred flat vector, summed with vector instructions."""
 
     likelihood: Any
 
@@ -69,12 +72,12 @@ class InLanes:
     def __call__(self, f: Any) -> Any:
         """Value at one vector."""
         try:
-            return self._in_lanes(f)
+            return self._vectorised(f)
         except Exception as error:  # noqa: BLE001  the plain likelihood is as good, and raises what the user should see
             note(ITEM, f"a log-likelihood could not be arranged so ({first_line(error)})")
             return jnp.asarray(self.likelihood(f), f.dtype)
 
-    def _in_lanes(self, f: Any) -> Any:
+    def _vectorised(self, f: Any) -> Any:
         # Read again in every trace: here the data are tracers, and the program read first has them as numbers.
         program = elementwise(self.likelihood, len(f), f.dtype, CPU)
 
@@ -85,63 +88,76 @@ class InLanes:
         @value.defjvp
         def tangent(primals: Any, tangents: Any) -> Any:
             f, data, scalars, _ = primals
-            sites = partial(program.parts, data=data, scalars=scalars, device=CPU)
-            (_, m), (slope, slope_of_m) = jax.jvp(sites, (f,), (tangents[0],))
+            elements = partial(program.parts, data=data, scalars=scalars, device=CPU)
+            (_, m), (slope, slope_of_m) = jax.jvp(elements, (f,), (tangents[0],))
             return value(*primals), (slope if m is None else slope - slope_of_m / m).sum()
 
         return value(f, program.data, program.scalars, program.constant)
 
 
 def dot(one: Any, two: Any, *more: Any) -> Any:
-    """The sum over places of the products of vectors; in lanes, if it is to be compiled."""
+    """Return the sum over the elements of the products of vectors; by vector instructions, if it is compiled."""
     if isinstance(one, np.ndarray):
         return math.prod(more, start=one) @ two
-    if len(one) > MOST:
+    if len(one) > MAX_ELEMENTS:
         return reduce(operator.mul, (one, two, *more)).sum()
-    parts = zip(*(_in_rows(vector) for vector in (one, two, *more)), strict=True)
-    products = ([reduce(operator.mul, some) for some in zip(*rows, strict=True)] for rows in parts)
-    return _together(operator.add, products)
+    sections = zip(*(_sections(vector) for vector in (one, two, *more)), strict=True)
+    products = [[reduce(operator.mul, rows) for rows in zip(*section, strict=True)] for section in sections]
+    return _reduce(operator.add, products)
 
 
 def largest(values: Any) -> Any:
-    """The largest of them, in lanes."""
-    return values.max() if len(values) > MOST else _together(jnp.maximum, _in_rows(values))
+    """Return the largest of the values, by vector instructions."""
+    return values.max() if len(values) > MAX_ELEMENTS else _reduce(jnp.maximum, _sections(values))
 
 
 def _total(a: Any, m: Any) -> Any:
-    total = _together(operator.add, _in_rows(rounded(a)))
+    """Return the sum over the elements of a - log m; m is None for 1."""
+    total = _reduce(operator.add, _sections(rounded(a)))
     return total if m is None else total - _log_product(m)
 
 
 def _log_product(factors: Any) -> Any:
-    total, most = 0.0, FACTORS[factors.dtype]
-    for rows in _in_rows(factors, most):
-        lanes, together = _pairwise(operator.mul, rows), len(rows)
-        while len(lanes) % 2 == 0 and 2 * together <= most:
-            lanes, together = operator.mul(*jnp.split(lanes, 2)), 2 * together
-        total += _together(operator.add, _in_rows(jnp.log(lanes)))
+    """Return the logarithm of the product of factors, from logarithms of products that cannot overflow."""
+    total, most = 0.0, FACTORS_PER_LOG[factors.dtype]
+    for rows in _sections(factors, most):
+        row, multiplied = _pairwise(operator.mul, rows), len(rows)
+        while len(row) % 2 == 0 and 2 * multiplied <= most:  # as few logarithms as possible
+            row, multiplied = operator.mul(*jnp.split(row, 2)), 2 * multiplied
+        total += _reduce(operator.add, _sections(jnp.log(row)))
     return total
 
 
-def _in_rows(values: Any, most: int = ROWS) -> Iterator[list[Any]]:
-    """The values in rows of all lanes, and what is left over in shorter ones."""
-    lanes = LANES * -(-len(values) // (LANES * min(most, ROWS)))
-    for width in (lanes, LEFT_OVER, 1):
-        count = len(values) // width
+def _sections(values: Any, max_rows: int = MAX_ROWS) -> list[list[Any]]:
+    """Divide values into at most three sections of rows: wide ones, then rows of REMAINDER_WIDTH, then single values.
+
+    The wide rows have a multiple of VECTOR_WIDTH values, so many that there are at most `max_rows` rows.
+    """
+    wide = VECTOR_WIDTH * -(-len(values) // (VECTOR_WIDTH * min(max_rows, MAX_ROWS)))
+    sections, rest = [], values
+    for width in (wide, REMAINDER_WIDTH, 1):
+        count = len(rest) // width
         if count:
-            yield [values[i * width : (i + 1) * width] for i in range(count)]
-        values = values[count * width :]
+            sections.append([rest[i * width : (i + 1) * width] for i in range(count)])
+        rest = rest[count * width :]
+    return sections
 
 
-def _together(operation: Callable[[Any, Any], Any], parts: Iterable[list[Any]]) -> Any:
-    """All values put together, in an order that XLA has no say in: so they have the same bits in any loop."""
-    lanes = [_pairwise(operation, rows) for rows in parts]
-    few = [list(one) if len(one) <= LANES else [_together(operation, _in_rows(one))] for one in lanes]
-    return _pairwise(operation, [_pairwise(operation, values) for values in few])
+def _reduce(operation: Callable[[Any, Any], Any], sections: list[list[Any]]) -> Any:
+    """Reduce all values of the sections to one.
+
+    The order is fixed here and not left to XLA, so that the result is bit-identical in every program.
+    """
+    return _pairwise(operation, [_reduce_row(operation, _pairwise(operation, rows)) for rows in sections])
+
+
+def _reduce_row(operation: Callable[[Any, Any], Any], row: Any) -> Any:
+    """Reduce the values of one row to one. A long row is divided into sections again."""
+    return _reduce(operation, _sections(row)) if len(row) > VECTOR_WIDTH else _pairwise(operation, list(row))
 
 
 def _pairwise(operation: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
-    """Neighbours put together, then what comes of these, and so on."""
+    """Reduce values or rows to one: neighbours first, then their results, and so on."""
     while len(parts) > 1:
         odd = parts[len(parts) // 2 * 2 :]
         parts = [operation(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)] + odd

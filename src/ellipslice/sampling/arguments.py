@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import is_number, whole_number
-from ellipslice.engines.device.sharding import share_of_process
+from ellipslice.engines.device.sharding import chains_of_process
 from ellipslice.sampling.until import Until
 
 DRAWS = 1000
@@ -22,7 +22,7 @@ def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
         if not numbers or len(set(numbers)) < len(numbers):
             raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
         return numbers
-    return tuple(share_of_process(whole_number("chains", chains, 1)))
+    return tuple(chains_of_process(whole_number("chains", chains, 1)))
 
 
 def how_many(draws: Any, until: Any) -> int:

@@ -15,7 +15,7 @@ from ellipslice.engines.base import Engine, Run
 from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.result_parts import not_judged
 from ellipslice.sampling.interrupt import deferred, listening
-from ellipslice.sampling.likelihood_checks import warn_if_random
+from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic
 from ellipslice.sampling.progress import Now, Show, Size, progress_bar
 from ellipslice.sampling.result import build_tree
 from ellipslice.sampling.sinks import Memory, Record
@@ -262,7 +262,7 @@ class Session:
             rounding = 1e-7 if self.engine.dtype == np.float64 else 1e-3
             again = self.engine.evaluate_all([state.f for state in record.last])
             for state, after in zip(record.last, again, strict=True):
-                if warn_if_random(state.log_likelihood, after, "at the end of the run", rounding):
+                if warn_if_not_deterministic(state.log_likelihood, after, "at the end of the run", rounding):
                     break
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
             warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")

@@ -1,4 +1,23 @@
-"""Mistakes that run without an error and give wrong answers: noticed before the run, and named."""
+"""Checks for mistakes in a log-likelihood that raise no error and give wrong draws.
+
+**The prior counted twice.** Users sometimes pass the log-posterior where the log-likelihood is expected. The check
+evaluates the function along unit directions d of the standard normals z of a prior draw f = color(z). Along d the
+log-prior is the parabola -z^2 / 2, whatever the width |color(d)| of the prior: its second difference for steps of 1 is
+exactly -1, and its slope at z is -d.z. What the data add to the second difference is (width of the direction)^2 times
+the curvature of the log-likelihood in f. So it differs between directions of different width, and it vanishes where
+the log-likelihood is flat. Three observations therefore show that the prior is inside:
+
+- *exact*: in at least 3 directions the second difference is -1 to 1e-3, and the slope is that of the prior to 0.02.
+  These are directions that the data say nothing about.
+- *similar*: in at least 3 directions, and a third of all, the second difference is between -1.1 and -0.98, and the
+  widths of these directions differ by a factor of 2. Curvature from data would differ by a factor of 4 there.
+- *far*: a thousand prior standard deviations from the mean, where counts and rates are flat, the second difference is
+  -1 to 1e-3 in at least 3 directions in which it is below -1.01 at the mean.
+
+The check cannot see the prior if the data are very informative in every direction, nor the prior of one latent among
+several. Data that are exactly as informative as the prior in every direction look like the prior. Only compiled
+functions are evaluated far from the mean: a simulator might not return from there.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +38,51 @@ from ellipslice.priors import Prior
 
 Evaluate = Callable[[np.ndarray], float]
 
-_innocent: WeakKeyDictionary[Prior, set[Hashable]] = WeakKeyDictionary()
-"""Log-likelihoods that do not contain the prior. It takes a while to see, so runs that follow need not look again."""
+CURVATURE_TOLERANCE = 1e-3
+"""Largest difference from -1 of a second difference that is taken to be the prior's own."""
+
+SLOPE_TOLERANCE = 0.02
+"""Largest difference of a slope from that of the prior."""
+
+SIMILAR_CURVATURE = (-1.1, -0.98)
+"""Range of second differences that are similar to the prior's -1, with a little from data added."""
+
+MIN_WIDTH_RATIO = 2.0
+"""Smallest ratio of the widths of directions with similar curvature: data would make it differ by the square of it."""
+
+FAR_EXCESS = 0.01
+"""By how much the data must add to the curvature at the mean for a direction that is compared far from it."""
+
+MIN_DIRECTIONS = 3
+"""Number of directions that must agree, because one or two may by chance; all of them if there are fewer."""
+
+DIRECTIONS_PER_SIMILAR = 3
+"""At least one in this many directions must have similar curvature."""
+
+NEAR_SCALES = (0.0, 4.0, -4.0)
+"""Distances from the mean, in prior standard deviations, of the points around which directions are examined."""
+
+FAR_SCALES = (1000.0, -1000.0)
+"""Distances at which the log-likelihood of counts and rates is flat, in prior standard deviations."""
+
+RELATIVE_ROUNDING = 1e-12
+"""Assumed relative rounding error of a log-likelihood value: a sum of thousands of terms in double precision."""
+
+MAX_ROUNDING = 0.01
+"""Largest rounding error of a second difference from which anything is concluded."""
+
+MAX_DIRECTIONS = 24
+"""Number of directions that are examined: 50 evaluations around each point."""
+
+MAX_DECOMPOSED = 512
+"""Largest number of normals whose directions are principal ones, by a singular value decomposition."""
+
+_checked: WeakKeyDictionary[Prior, set[Hashable]] = WeakKeyDictionary()
+"""Log-likelihoods that do not contain the prior, so that later runs with the same prior skip the check."""
 
 
-def warn_if_random(before: float, after: float, when: str, rounding: float = 1e-7) -> bool:
-    """The same f must give the same value; whether it did not."""
+def warn_if_not_deterministic(before: float, after: float, when: str, rounding: float = 1e-7) -> bool:
+    """Warn if two evaluations at the same f differ. Return whether they did."""
     random = not abs(before - after) <= rounding * (1 + abs(before))
     if random:
         warn(
@@ -35,7 +93,7 @@ def warn_if_random(before: float, after: float, when: str, rounding: float = 1e-
 
 
 def check_concave(engine: Engine, pairs: int = 24) -> None:
-    """Refuse a log-likelihood that was declared concave and cannot use it, or visibly is not."""
+    """Raise if a log-likelihood was declared concave, but runs on the host or is not concave between prior draws."""
     if engine.name == "host":
         raise ValueError(
             "concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. Write it "
@@ -43,7 +101,7 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
         )
     rng = np.random.default_rng(0)
     one, two = engine.posterior.points(rng, 2 * pairs).reshape(2, pairs, -1)
-    evaluate = _forgiving(engine.evaluate)
+    evaluate = _nan_on_error(engine.evaluate)
     for a, b in zip(one, two, strict=True):
         ends, middle = (evaluate(a) + evaluate(b)) / 2, evaluate((a + b) / 2)
         if middle < ends - 1e-8 * (1 + abs(ends)):
@@ -53,108 +111,127 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
             )
 
 
-def warn_if_prior_inside(engine: Engine, seconds: float = 1.0) -> None:
+def warn_if_prior_counted_twice(engine: Engine, seconds: float = 1.0) -> None:
     """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice."""
     posterior = engine.posterior
     if isinstance(posterior.log_likelihood.callable, Likelihood):
-        return  # ours do not
+        return  # built-in likelihoods never contain the prior
     if not posterior.prior.linear:
         return  # the directions of the prior are not known
-    looked_at = _innocent.setdefault(posterior.prior, set())
-    if (identity := engine.identity) in looked_at:
+    checked = _checked.setdefault(posterior.prior, set())
+    if (identity := engine.identity) in checked:
         return
-    if not _bends_like_the_prior(engine, posterior.prior.noise_size, seconds):
+    if not _curvature_matches_prior(engine, posterior.prior.noise_size, seconds):
         if identity is not None:
-            looked_at.add(identity)
+            checked.add(identity)
     else:
         warn(
             "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
-            "bends as the prior does. The prior would count twice. Pass the likelihood alone. (If it is alone, your "
-            "data tell exactly as much as the prior does, and all is well.)"
+            "has the curvature of the prior. The prior would count twice. Pass the likelihood alone. If you did, "
+            "ignore this warning: your data happen to be exactly as informative as the prior."
         )
 
 
-class _Bend(NamedTuple):
-    """How a log-likelihood runs along one direction: up - 2 middle + down, and half of up - down."""
+class _Curvature(NamedTuple):
+    """A log-likelihood along one direction, from its values one step up, at the point and one step down."""
 
-    bend: float
+    second_difference: float
     slope: float
     rounding: float
+    """Rounding error of the second difference."""
 
     @property
-    def is_one(self) -> bool:
-        """Whether it bends as a log-prior does, by 1 to the digit. Where values are huge nobody can say."""
-        return self.rounding < 0.01 and abs(self.bend + 1) < 1e-3 + self.rounding
+    def is_exact(self) -> bool:
+        """Whether the second difference is the prior's -1. Values so large that they round say nothing: False."""
+        difference = abs(self.second_difference + 1)
+        return self.rounding < MAX_ROUNDING and difference < CURVATURE_TOLERANCE + self.rounding
+
+    @property
+    def is_similar(self) -> bool:
+        """Whether the second difference is near the prior's -1."""
+        low, high = SIMILAR_CURVATURE
+        return low < self.second_difference < high
 
 
-def _bends_like_the_prior(engine: Engine, size: int, seconds: float) -> bool:
-    """Look along unit directions of the standard normals behind a draw.
-
-    There the log-prior is the parabola -z^2/2, however wide or narrow the prior is. What data say bends less the
-    narrower the prior is, and not at all where the likelihood has become flat. So directions of very different width
-    that all bend by about 1, or several that bend by exactly 1 about the prior's mean, are the prior's own; and so are
-    those that bend by more than 1 near the mean and by exactly 1 far away from it. Where the data speak loudly in every
-    direction this cannot be seen, nor can the prior of one latent among several; and data that tell just as much as the
-    prior in every direction look like it. Only compiled functions are asked so far out: a simulator might never come
-    back.
-    """
+def _curvature_matches_prior(engine: Engine, size: int, seconds: float) -> bool:
+    """Return whether the log-likelihood has the curvature of the log-prior, by the three criteria of this module."""
     directions, steps = _directions(engine.posterior, size)
-    order = np.argsort(np.linalg.norm(steps, axis=1))  # the narrowest first
-    directions, steps = directions[order], steps[order]
     widths = np.linalg.norm(steps, axis=1)
-    look = _Look(engine, steps, seconds)
+    order = np.argsort(widths)  # the narrowest first: the data say least about them
+    directions, steps, widths = directions[order], steps[order], widths[order]
+    probe = _CurvatureProbe(engine, steps, seconds)
     rng = np.random.default_rng(0)
-    at_the_mean: list[_Bend] = []
-    for scale in (0.0, 4.0, -4.0):
+    at_mean: list[_Curvature] = []
+    for scale in NEAR_SCALES:
         z = scale * rng.standard_normal(size)
-        bends = look(z)
-        at_the_mean = at_the_mean or bends
-        centred = [abs(bend.slope + directions[i] @ z) for i, bend in enumerate(bends)]
-        exact = [bend.is_one and off < 0.02 for bend, off in zip(bends, centred, strict=True)]
-        about = [width for bend, width in zip(bends, widths, strict=False) if -1.1 < bend.bend < -0.98]
-        if bends and sum(exact) >= min(3, len(bends)):
+        found = probe(z)
+        at_mean = at_mean or found
+        if _is_exact(found, -directions @ z) or _is_similar(found, widths):
             return True
-        if len(about) >= max(3, len(bends) // 3) and max(about) > 2 * min(about):
-            return True
-    for scale in (1000.0, -1000.0) if engine.name != "host" else ():
-        bends = look(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
-        only_far_out = [far.is_one and near.bend < -1.01 for far, near in zip(bends, at_the_mean, strict=False)]
-        if bends and sum(only_far_out) >= min(3, len(bends)):
+    if engine.name == "host":
+        return False
+    for scale in FAR_SCALES:
+        found = probe(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
+        if _is_exact_only_far(found, at_mean):
             return True
     return False
 
 
-class _Look:
-    """Looks along the directions around a point, as many as there is time for."""
+def _is_exact(found: list[_Curvature], prior_slopes: np.ndarray) -> bool:
+    pairs = zip(found, prior_slopes, strict=False)  # there may have been no time for all directions
+    agree = [one.is_exact and abs(one.slope - slope) < SLOPE_TOLERANCE for one, slope in pairs]
+    return _enough(agree, len(found))
+
+
+def _is_similar(found: list[_Curvature], widths: np.ndarray) -> bool:
+    similar = [width for one, width in zip(found, widths, strict=False) if one.is_similar]
+    enough = len(similar) >= max(MIN_DIRECTIONS, len(found) // DIRECTIONS_PER_SIMILAR)
+    return enough and max(similar) > MIN_WIDTH_RATIO * min(similar)
+
+
+def _is_exact_only_far(far: list[_Curvature], at_mean: list[_Curvature]) -> bool:
+    pairs = zip(far, at_mean, strict=False)
+    agree = [one.is_exact and near.second_difference < -1 - FAR_EXCESS for one, near in pairs]
+    return _enough(agree, len(far))
+
+
+def _enough(agree: list[bool], examined: int) -> bool:
+    """Return whether enough of the directions that were examined agree."""
+    return examined > 0 and sum(agree) >= min(MIN_DIRECTIONS, examined)
+
+
+class _CurvatureProbe:
+    """Examines the directions around a point, as many as there is time for."""
 
     def __init__(self, engine: Engine, steps: np.ndarray, seconds: float):
-        self._posterior, self._evaluate, self._steps = engine.posterior, _forgiving(engine.evaluate), steps
+        self._posterior, self._evaluate, self._steps = engine.posterior, _nan_on_error(engine.evaluate), steps
         self._seconds, self._began = seconds, time.perf_counter()
 
-    def __call__(self, z: np.ndarray) -> list[_Bend]:
-        bends: list[_Bend] = []
-        if self._late(1):
-            return bends
+    def __call__(self, z: np.ndarray) -> list[_Curvature]:
+        """Return the curvature along the first directions; none if the log-likelihood is too slow."""
+        found: list[_Curvature] = []
+        if self._is_late(1):
+            return found
         base = _color(self._posterior, z[None])[0]
         middle = self._evaluate(base)
-        if self._late(2):
-            return bends  # too slow to ask so often
+        if self._is_late(2):
+            return found
         for step in self._steps:
             up, down = self._evaluate(base + step), self._evaluate(base - step)
-            rounding = 1e-12 * (abs(up) + abs(middle) + abs(down))
-            bends.append(_Bend(up - 2 * middle + down, (up - down) / 2, rounding))
-            if len(bends) >= 3 and self._late(1):
+            rounding = RELATIVE_ROUNDING * (abs(up) + abs(middle) + abs(down))
+            found.append(_Curvature(up - 2 * middle + down, (up - down) / 2, rounding))
+            if len(found) >= MIN_DIRECTIONS and self._is_late(1):
                 break
-        return bends
+        return found
 
-    def _late(self, times: int) -> bool:
+    def _is_late(self, times: int) -> bool:
         return time.perf_counter() - self._began > times * self._seconds
 
 
-def _forgiving(evaluate: Evaluate) -> Evaluate:
-    """NaN where the likelihood raises or warns: these are points where no chain need ever go."""
+def _nan_on_error(evaluate: Evaluate) -> Evaluate:
+    """Return the function with NaN where it raises, and without warnings: no chain may ever go to these points."""
 
-    def forgiven(f: np.ndarray) -> float:
+    def evaluate_or_nan(f: np.ndarray) -> float:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             try:
@@ -162,16 +239,16 @@ def _forgiving(evaluate: Evaluate) -> Evaluate:
             except Exception:  # noqa: BLE001
                 return math.nan
 
-    return forgiven
+    return evaluate_or_nan
 
 
 def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most 24 unit directions of the normals, from the narrowest to the widest, and where they lead."""
-    if size <= 512:
+    """Return unit directions d of the normals, evenly from the narrowest to the widest, and color(d) of each."""
+    if size <= MAX_DECOMPOSED:
         left, _, _ = np.linalg.svd(_color(posterior, np.eye(size)), full_matrices=False)
-        directions = left.T[np.unique(np.linspace(0, len(left.T) - 1, 24).astype(int))]
+        directions = left.T[np.unique(np.linspace(0, len(left.T) - 1, MAX_DIRECTIONS).astype(int))]
     else:
-        axes = np.unique(np.linspace(0, size - 1, 24).astype(int))
+        axes = np.unique(np.linspace(0, size - 1, MAX_DIRECTIONS).astype(int))
         directions = np.zeros((len(axes), size))
         directions[np.arange(len(axes)), axes] = 1.0
     return directions, _color(posterior, directions)

@@ -31,7 +31,7 @@ from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
 from ellipslice.sampling.drive import Session
 from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.likelihood_checks import check_concave, warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.result import check_names, empty_tree
 from ellipslice.sampling.sinks import Checkpoint, Memory, Record
 from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
@@ -215,8 +215,8 @@ def sample(
         judge = None if until is None else Judge(until, kept.example, len(numbers))
         look = None if judge is None else judge.first_look()
         memory = Memory(kept.example, len(numbers), (look or draws) if path is None else 0)
-        warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
-        warn_if_prior_inside(runner)
+        warn_if_not_deterministic(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
+        warn_if_prior_counted_twice(runner)
         setup = Setup(
             *(prior, move, numbers, seed, warmup, thin),
             *(runner.name, precision, vectorized, concave, look_ahead, keep),

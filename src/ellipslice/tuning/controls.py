@@ -14,8 +14,9 @@ from ellipslice.checks import warn, whole_number
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.engines.host.engine import HostTarget
-from ellipslice.engines.threads import blas_beside, cores
+from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.jax_settings import on_cpu
+from ellipslice.machine import available_cores
 from ellipslice.moves import ControlVariables, EllipticalSlice, State
 from ellipslice.moves.control_conditionals import Conditionals
 from ellipslice.moves.control_inputs import ControlInputs
@@ -100,7 +101,10 @@ def tune_controls(
     rounds = whole_number("rounds", rounds, 1, "a whole number, at least 1")
     seed = secrets.randbits(32) if seed is None else seed
     posterior = Posterior(prior, log_likelihood)
-    with on_cpu(), blas_beside(cores()):  # many small products, which more threads would only slow down
+    with (
+        on_cpu(),
+        limit_blas_threads(available_cores()),
+    ):  # many small products, which more threads would only slow down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
         controls.grow_until(share)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice import Dense, Prior, sample
 from ellipslice.apps.paper import Problem
-from ellipslice.engines.threads import blas_beside
+from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
 from ellipslice.noise import block_length
@@ -178,7 +178,7 @@ def draws_alone(prior: Dense) -> Contestant:
 
     def advance(updates: int) -> Timing:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
-        with blas_beside(1):  # as our engines have it
+        with limit_blas_threads(1):  # as our engines have it
             for _ in range(0, updates, block):
                 prior.draw(rng, block)
         return Timing()

@@ -20,10 +20,10 @@ from ellipslice.apps.paper.folder import Folder, write
 from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, run_together
 from ellipslice.apps.paper.report import report
 from ellipslice.apps.paper.results import Result, as_json, summarise, together
-from ellipslice.engines.threads import cores, use_cores
+from ellipslice.machine import available_cores, use_cores
 from ellipslice.moves import Hamiltonian
 
-CORES = cores()
+CORES = available_cores()
 TOGETHER = 2 * CORES
 """Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
 

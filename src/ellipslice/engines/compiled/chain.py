@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from ellipslice.engines.base import Piece
 from ellipslice.engines.compiled.block import BlockRunner, ChainState, Trace
-from ellipslice.engines.threads import blas_beside, cores
+from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.jax_settings import on_cpu
+from ellipslice.machine import available_cores
 from ellipslice.moves import State
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 
@@ -35,8 +36,8 @@ class CompiledRun:
         self._chains = chains
         threads = min(len(chains), threads)
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
-        drawers = min(NOISE_BLOCKS_AHEAD * threads, cores())
-        self._drawers = ThreadPoolExecutor(drawers, "ellipslice-draw") if threads < cores() else None
+        drawers = min(NOISE_BLOCKS_AHEAD * threads, available_cores())
+        self._drawers = ThreadPoolExecutor(drawers, "ellipslice-draw") if threads < available_cores() else None
         self._under_way: list[Future[None]] = []
         self._limits = contextlib.ExitStack()
 
@@ -68,9 +69,9 @@ class CompiledRun:
     def _begin_turn(self) -> None:
         """Begin a turn of the chains that have made the fewest updates, if any is not finished."""
         active = [chain for chain in self._chains if not chain.finished]
-        behind = sorted(active, key=lambda chain: chain.done)[: MAX_TURNS_PER_CORE * cores()]
+        behind = sorted(active, key=lambda chain: chain.done)[: MAX_TURNS_PER_CORE * available_cores()]
         self._limits.close()
-        self._limits.enter_context(blas_beside(len(behind)))
+        self._limits.enter_context(limit_blas_threads(len(behind)))
         pause = len(active) > len(behind)
         self._under_way = [self._pool.submit(chain.advance, self._drawers, pause) for chain in behind]
 

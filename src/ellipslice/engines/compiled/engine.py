@@ -15,14 +15,13 @@ from ellipslice.engines.compiled.block import BlockRunner
 from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
 from ellipslice.engines.compiled.search import evaluate, evaluate_together
-from ellipslice.engines.device.sharding import on_a_cpu, on_one_device
-from ellipslice.jax_settings import on_cpu
+from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import block_length
 from ellipslice.programs.traced import Look, compilable, identity, look
-from ellipslice.programs.vector_sums import ITEM as LANES
-from ellipslice.programs.vector_sums import in_lanes
+from ellipslice.programs.vector_sums import ITEM as VECTOR_SUMS
+from ellipslice.programs.vector_sums import vectorise_sum
 from ellipslice.undocumented.registry import first_line, note
 from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
 
@@ -46,7 +45,7 @@ class CompiledEngine(Engine):
         """The log-likelihood, arranged for a CPU if it is on one device: XLA does well with others."""
         likelihood, size = self._likelihood, self.posterior.prior.size
         with on_cpu():
-            return in_lanes(likelihood, size) if on_one_device(likelihood) else likelihood
+            return vectorise_sum(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @cached_property
     def look(self) -> Look:
@@ -66,7 +65,7 @@ class CompiledEngine(Engine):
                 if self._vectorised_likelihood is self._likelihood:
                     raise
                 value = float(evaluate(self._likelihood, f))  # an error of the function itself is raised here
-                note(LANES, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
+                note(VECTOR_SUMS, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
                 self._vectorised_likelihood = self._likelihood
                 return value
 
@@ -111,7 +110,7 @@ class CompiledEngine(Engine):
         # A search by itself uses nothing that was prepared; other moves may use it in matrix products.
         elementwise = move.path is not None or not jax.tree.leaves(prepared) or move.elementwise
         fits = (
-            on_a_cpu()
+            computes_on_cpu()
             and on_one_device(self._likelihood)
             and self.look.fits_one_function
             and elementwise

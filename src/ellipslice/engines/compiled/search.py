@@ -111,7 +111,7 @@ class CompiledTarget:
     def __init__(self, log_likelihood: Any, prepared: Any = None, scout: Scout | None = None):
         self.log_likelihood, self.prepared, self._scout = log_likelihood, prepared, scout or NoScout()
 
-    def within(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> CompiledTarget:
+    def with_likelihood(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> CompiledTarget:
         """Return the target of a move inside another, with another log-likelihood."""
         return CompiledTarget(log_likelihood, prepared)
 

@@ -3,9 +3,10 @@
 - `engine`: the two engines, and their runs block by block
 - `loop`: the search loop of all chains in plain XLA
 - `kernel`: one GPU kernel that runs whole chains
-- `noise`: random numbers from counters, and the angles that follow from them
-- `normals`: random words as standard normals
-- `prior_draws`: draws from the prior
-- `float16_factor`: the prior's factor as two matrices of half precision
-- `sharding`: chains and data on several devices
+- `kernel_chain`: one chain inside that kernel
+- `kernel_angles`: a GPU kernel that makes the angles
+- `kernel_launch`: what both kernels share
+- `noise`: random numbers from counters: uniforms, normals, and the angles that follow
+- `prior_draws`: draws from the prior; its factor as two matrices of half precision
+- `sharding`: chains on several devices and processes
 """

@@ -17,16 +17,16 @@ from jax.sharding import Mesh, NamedSharding
 from ellipslice.engines.base import Batch, Engine, Totals
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.compiled.search import evaluate_together
-from ellipslice.engines.device.loop import Draws, Wanted, barrier_free_block
+from ellipslice.engines.device.loop import DrawBuffer, DrawSchedule, run_block_on_device
 from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles, update_keys
 from ellipslice.engines.device.prior_draws import Source, can_draw, source_of
-from ellipslice.engines.device.sharding import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
-from ellipslice.engines.host.angles import WIDTH
-from ellipslice.jax_settings import jax_settings, tracing_settings
+from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS, chains_over_devices
+from ellipslice.jax_settings import jax_settings, on_one_device, tracing_settings
 from ellipslice.moves import Info, Move, Path, State
+from ellipslice.moves.search import WIDTH
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
-from ellipslice.programs.site_sums import LARGEST, NotElementwise, elementwise, padded_size
+from ellipslice.programs.site_sums import LARGEST, NotFactorised, elementwise, padded_size
 from ellipslice.programs.traced import compilable
 from ellipslice.undocumented.runtime import compute_capability, memory_limit
 
@@ -115,7 +115,7 @@ class BatchedEngine(Engine):
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
         fixed = self.likelihood, self.source
         if mesh is not None:
-            fixed = jax.device_put(fixed, NamedSharding(mesh, EVERYWHERE))
+            fixed = jax.device_put(fixed, NamedSharding(mesh, REPLICATED))
         plan = _Plan(self.fused, move.path, ahead, length, slots, self.dtype, mesh)
         return BatchedRun(
             plan, (*fixed, chain_keys(seed, chains)), state, done[0] if done else 0, updates, warmup, thin
@@ -158,7 +158,7 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
         with jax_settings(engine.double):
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
             _try_to_lower(engine, path)
-    except NotElementwise as reason:
+    except NotFactorised as reason:
         return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"
     except Exception as error:  # noqa: BLE001  whatever the GPU's compiler says
         return f"JAX could not make the fused kernel ({type(error).__name__}: {str(error)[:120]})"
@@ -207,12 +207,12 @@ class _Plan(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, Draws, Totals]:
+def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, DrawBuffer, Totals]:
     """A block of updates of all chains. Devices that share them do not wait for each other inside it."""
     if plan.mesh is None:
         return _run_own(plan, *arguments)
-    state, draws = State(SHARED, SHARED), Draws(*[SHARED_DRAWS] * len(Draws._fields))
-    given = EVERYWHERE, EVERYWHERE, SHARED_DRAWS, EVERYWHERE, state, EVERYWHERE, EVERYWHERE, EVERYWHERE
+    state, draws = State(SHARED, SHARED), DrawBuffer(*[SHARED_DRAWS] * len(DrawBuffer._fields))
+    given = REPLICATED, REPLICATED, SHARED_DRAWS, REPLICATED, state, REPLICATED, REPLICATED, REPLICATED
     made = state, draws, Totals(*[SHARED] * len(Totals._fields))
     own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
     return own(*arguments)
@@ -220,16 +220,16 @@ def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, Draws, Totals]:
 
 def _run_own(
     plan: _Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
-) -> tuple[State, Draws, Totals]:
+) -> tuple[State, DrawBuffer, Totals]:
     """The block's updates of the chains of one device."""
     if plan.fused:
-        from ellipslice.engines.device.kernel import fused_angles, fused_block  # Pallas takes a second to import
+        from ellipslice.engines.device import kernel, kernel_angles  # Pallas takes a second to import
 
-        angles, loop = fused_angles, partial(fused_block, plan.path, plan.look_ahead)
+        angles, loop = kernel_angles.fused_angles, partial(kernel.fused_block, plan.path, plan.look_ahead)
     else:
-        angles, loop = first_angles, partial(barrier_free_block, plan.path, plan.look_ahead, plan.look_ahead)
+        angles, loop = first_angles, partial(run_block_on_device, plan.path, plan.look_ahead, plan.look_ahead)
     noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
-    state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
+    state, draws, counts = loop(likelihood, state, noise, DrawSchedule(stop, since, thin), plan.slots)
     proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
     totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
     return state, draws, Totals(*(jnp.reshape(part, 1) for part in totals))
@@ -291,7 +291,7 @@ class BatchedRun:
     def close(self) -> None:
         """Nothing is held but memory."""
 
-    def _read(self, draws: Draws, totals: Totals, first: int, end: int, updates: int, before: State) -> None:
+    def _read(self, draws: DrawBuffer, totals: Totals, first: int, end: int, updates: int, before: State) -> None:
         """Bring what is known of the draws `first` to `end` to the host; the states stay until somebody asks."""
         f, *known = draws
         log_likelihood, *info = (np.asarray(part)[: end - first] for part in known)

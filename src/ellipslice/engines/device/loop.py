@@ -1,7 +1,8 @@
 """The search loop of many chains at once in plain XLA, in which no chain waits for another.
 
-Each pass evaluates a few angles of every chain's current update. A chain that finds an acceptable one goes on to its
-next update; one that does not stays with the rest of its angles. So all chains are always busy, each somewhere else.
+Each pass evaluates a few angles of every chain's current update. A chain that finds an acceptable angle proceeds to its
+next update; a chain that does not keeps the rest of its angles for the next pass. So all chains are always busy, each
+at another update.
 """
 
 from __future__ import annotations
@@ -14,53 +15,75 @@ import numpy as np
 from jax import lax
 
 from ellipslice.engines.device.noise import DeviceNoise, angle_uniform
-from ellipslice.engines.host.angles import WIDTH
 from ellipslice.moves import State
-from ellipslice.moves.search import MAX_EVALUATIONS, Path, next_angle
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
 from ellipslice.programs.traced import over_many
 
-AT_ONCE = 4
-"""Passes that a GPU is told of at a time: their kernels are one graph, and a graph takes a while to launch."""
+PASSES_PER_GRAPH = 4
+"""Passes that a GPU launches as one graph of kernels, because launching a graph takes a while."""
 
 
-class Wanted(NamedTuple):
-    """Which updates leave a draw: those whose number, counted from the end of warm-up, is thin - 1, 2 thin - 1, ..."""
+class DrawSchedule(NamedTuple):
+    """The updates of a block, and which of them leave a draw.
 
+    They are those whose number, counted from the end of warm-up, is thin - 1, 2 thin - 1, ...
+    """
+
+    updates: Any
+    """Number of updates in the block."""
     since: Any
-    """The number of the block's first update, negative during warm-up."""
+    """The number of the block's first update, counted from the end of warm-up: negative during warm-up."""
     thin: Any
 
     def slot(self, t: Any) -> tuple[Any, Any]:
-        """Whether update t of the block leaves a draw, and its place among those of the block."""
+        """Return whether update t of the block leaves a draw, and the position of that draw in the block."""
         number = self.since + t + 1
-        wanted = (number > 0) & (number % self.thin == 0)
-        return wanted, number // self.thin - self._before - 1
+        leaves_draw = (number > 0) & (number % self.thin == 0)
+        return leaves_draw, number // self.thin - self._before - 1
 
     @property
     def first(self) -> Any:
-        """The first update of the block that leaves a draw, if it is so long."""
+        """The first update that leaves a draw, in this block or a later one."""
         return (self._before + 1) * self.thin - self.since - 1
 
     @property
     def _before(self) -> Any:
-        """Draws of earlier blocks."""
+        """Number of draws of earlier blocks."""
         return jnp.maximum(self.since, 0) // self.thin
 
 
-class Draws(NamedTuple):
-    """What the updates that leave a draw left behind, (draws, chains)."""
+class DrawBuffer(NamedTuple):
+    """The draws of a block with their statistics: arrays of shape (draws, chains), and `f` (draws, chains, size)."""
 
     f: Any
-    """(draws, chains, size)"""
     log_likelihood: Any
     proposals: Any
     nans: Any
     stuck: Any
     angle: Any
 
+    def pack(self) -> Any:
+        """Return one array with all fields of each draw, shape (..., size + 5), so that a draw is one write."""
+        numbers = (number.astype(self.f.dtype)[..., None] for number in self[1:])
+        return jnp.concatenate([self.f, *numbers], axis=-1)
 
-class Counts(NamedTuple):
-    """Sums over all updates of each chain, and its largest log-likelihood."""
+    @classmethod
+    def unpack(cls, rows: Any, size: int) -> DrawBuffer:
+        """Return the fields that `pack` has put into one array, with their types."""
+        numbers = [rows[..., column] for column in range(size, rows.shape[-1])]
+        log_likelihood, proposals, nans, stuck, angle = numbers
+        return cls(
+            f=rows[..., :size],
+            log_likelihood=log_likelihood,
+            proposals=proposals.astype(jnp.int32),
+            nans=nans.astype(jnp.int32),
+            stuck=stuck > 0,
+            angle=angle,
+        )
+
+
+class ChainTotals(NamedTuple):
+    """Sums over all updates of each chain, and its largest log-likelihood: arrays of shape (chains,)."""
 
     proposals: Any
     nans: Any
@@ -68,121 +91,186 @@ class Counts(NamedTuple):
     highest: Any
 
 
-class _Pass(NamedTuple):
-    """Where all chains are. What is small is packed into few arrays: each array that is written to takes time."""
+class _Angle(NamedTuple):
+    """An angle of each chain, and the bracket it was drawn from."""
 
-    whole: Any
-    """Of each chain the update, its angles tried and NaNs met, and `Counts` but for the last, (6, chains)."""
-    real: Any
-    """Its log-likelihood, the highest so far, and beyond its table of angles the angle and bracket, (5, chains)."""
+    theta: Any
+    theta_min: Any
+    theta_max: Any
+
+
+class _Chains(NamedTuple):
+    """Where all chains are: arrays of shape (chains,), and `f` (chains, size)."""
+
     f: Any
+    log_likelihood: Any
+    update: Any
+    """The current update of the block."""
+    tried: Any
+    """Number of angles that this update has tried."""
+    nans: Any
+    """Number of NaNs among their values."""
+    late: _Angle
+    """The last angle of a chain that has tried all angles of its table; any numbers for the others."""
+    totals: ChainTotals
+
+    def pack(self) -> _PackedChains:
+        integers = self.update, self.tried, self.nans, self.totals.proposals, self.totals.nans, self.totals.stuck
+        reals = self.log_likelihood, self.totals.highest, *self.late
+        return _PackedChains(self.f, jnp.stack(integers), jnp.stack(reals))
+
+
+class _PackedChains(NamedTuple):
+    """`_Chains` in three arrays: the loop takes time for each array that it writes to."""
+
+    f: Any
+    integers: Any
+    reals: Any
+
+    def unpack(self) -> _Chains:
+        update, tried, nans, *sums = self.integers
+        log_likelihood, highest, *late = self.reals
+        return _Chains(self.f, log_likelihood, update, tried, nans, _Angle(*late), ChainTotals(*sums, highest))
+
+
+class _Carry(NamedTuple):
+    """What the loop carries from pass to pass."""
+
+    chains: _PackedChains
     draws: Any
-    """The states that are draws, and what else is known of them, (draws, chains, size + 5)."""
+    """`DrawBuffer` of the block, packed: (draws, chains, size + 5)."""
 
 
-def barrier_free_block(
+def run_block_on_device(
     path: Path,
     look_ahead: int,
     passes: int,
     likelihood: Any,
     state: State,
     noise: DeviceNoise,
-    stop: Any,
-    wanted: Wanted,
+    schedule: DrawSchedule,
     slots: int,
-) -> tuple[State, Draws, Counts]:
-    """`stop` updates of all chains, with room for `slots` draws.
+) -> tuple[State, DrawBuffer, ChainTotals]:
+    """Run a block of updates of all chains, with memory for `slots` draws.
 
-    `look_ahead` angles, a divisor of WIDTH, are evaluated in a pass; after `passes` the loop looks whether it is done.
+    A pass evaluates `look_ahead` angles, a divisor of WIDTH. After `passes` of them the loop checks whether all chains
+    have made their updates.
     """
-    length, chains = noise.level.shape
-    size, dtype = state.f.shape[1], state.f.dtype
-    chain = jnp.arange(chains, dtype=jnp.int32)
-    ahead = jnp.arange(look_ahead, dtype=jnp.int32)
-    evaluate = over_many(likelihood, 2)
-
-    def one_pass(_: Any, now: _Pass) -> _Pass:
-        (t, tried, nans, *counts), (log_l, highest, *late), f, draws = now
-        row = jnp.minimum(t, length - 1), chain
-        here, running, in_table = noise.here[row], t < stop, tried < WIDTH
-        late = _late_angle(path, noise, row, here, tried, late)
-        column = jnp.minimum(tried, WIDTH - look_ahead)[:, None] + ahead
-        table = noise.theta[column, row[0][:, None], chain[:, None]]
-        theta = jnp.where(in_table[:, None], table, late[0][:, None])  # beyond the table all are the same one
-        a, b = path.curve(f, noise.nu[row][:, :size], here[:, None])
-        w_a, w_b = path.weights(theta)
-        values = evaluate(a[:, None] * w_a[..., None] + b[:, None] * w_b[..., None])
-
-        log_y = log_l - noise.level[row]
-        accepted, used, met = _first_acceptable(values, log_y, jnp.where(in_table, look_ahead, 1))
-        pick = chain, used - 1
-        tried, nans, accepted = tried + used, nans + met, accepted & running
-        ended = running & (accepted | (tried >= MAX_EVALUATIONS))
-        f = jnp.where(accepted[:, None], a * w_a[pick][:, None] + b * w_b[pick][:, None], f)
-        log_l = jnp.where(accepted, values[pick], log_l)
-        stuck = ended & ~accepted
-        angle = jnp.where(accepted, theta[pick] - here, 0.0)
-        leaves_draw, slot = wanted.slot(t)
-        place = jnp.where(ended & leaves_draw, slot, slots), chain
-        known = (part.astype(dtype)[:, None] for part in (log_l, tried, nans, stuck, angle))
-        counts = [count + jnp.where(ended, part, 0) for count, part in zip(counts, (tried, nans, stuck), strict=True)]
-        now_at = t + ended, jnp.where(ended, 0, tried), jnp.where(ended, 0, nans)
-        return _Pass(
-            jnp.stack([*now_at, *counts]),
-            jnp.stack([log_l, jnp.maximum(highest, log_l), *late]),
-            f,
-            draws.at[place].set(jnp.concatenate([f, *known], axis=1), mode="drop", unique_indices=True),
-        )
-
-    nothing = jnp.zeros(chains, dtype)
-    begin = _Pass(
-        jnp.zeros((6, chains), jnp.int32),
-        jnp.stack([state.log_likelihood, state.log_likelihood, nothing, nothing, nothing]),
-        state.f,
-        jnp.zeros((slots, chains, size + 5), dtype),
-    )
-    at_once = min(AT_ONCE, passes) if jax.default_backend() == "gpu" else 1
+    block = _Block(path, look_ahead, likelihood, noise, schedule, slots)
+    at_once = min(PASSES_PER_GRAPH, passes) if jax.default_backend() == "gpu" else 1
     end = lax.while_loop(
-        lambda now: jnp.any(now.whole[0] < stop),
-        lambda now: lax.fori_loop(0, passes, one_pass, now, unroll=at_once),
-        begin,
+        lambda carry: jnp.any(carry.chains.unpack().update < schedule.updates),
+        lambda carry: lax.fori_loop(0, passes, block.one_pass, carry, unroll=at_once),
+        block.begin(state),
     )
-    log_likelihood, proposals, nans, stuck, angle = (end.draws[..., size + i] for i in range(5))
-    whole = proposals.astype(jnp.int32), nans.astype(jnp.int32), stuck > 0
-    draws = Draws(end.draws[..., :size], log_likelihood, *whole, angle)
-    counts = Counts(end.whole[3], end.whole[4], end.whole[5], end.real[1])
-    return State(end.f, end.real[0]), draws, counts
+    chains = end.chains.unpack()
+    return State(chains.f, chains.log_likelihood), DrawBuffer.unpack(end.draws, state.f.shape[1]), chains.totals
+
+
+class _Block:
+    """The passes of one block; its attributes are what all of them read."""
+
+    def __init__(
+        self, path: Path, look_ahead: int, likelihood: Any, noise: DeviceNoise, schedule: DrawSchedule, slots: int
+    ):
+        self.path, self.look_ahead, self.evaluate = path, look_ahead, over_many(likelihood, 2)
+        self.noise, self.schedule, self.slots = noise, schedule, slots
+        self.length, count = noise.level.shape
+        self.chain = jnp.arange(count, dtype=jnp.int32)
+
+    def begin(self, state: State) -> _Carry:
+        """Return the carry before the first pass."""
+        (count, size), dtype = state.f.shape, state.f.dtype
+        none, zero = jnp.zeros(count, jnp.int32), jnp.zeros(count, dtype)
+        totals = ChainTotals(none, none, none, state.log_likelihood)
+        chains = _Chains(state.f, state.log_likelihood, none, none, none, _Angle(zero, zero, zero), totals)
+        numbers = len(DrawBuffer._fields) - 1
+        return _Carry(chains.pack(), jnp.zeros((self.slots, count, size + numbers), dtype))
+
+    def one_pass(self, _: Any, carry: _Carry) -> _Carry:
+        """Evaluate the next angles of every chain, and accept the first acceptable one of each."""
+        now = carry.chains.unpack()
+        row = jnp.minimum(now.update, self.length - 1), self.chain
+        here, log_y = self.noise.here[row], now.log_likelihood - self.noise.level[row]
+        running, in_table = now.update < self.schedule.updates, now.tried < WIDTH
+        late = self._late_angle(row, here, now)
+        theta = jnp.where(in_table[:, None], self._table(row, now.tried), late.theta[:, None])
+        a, b = self.path.curve(now.f, self.noise.nu[row][:, : now.f.shape[1]], here[:, None])
+        w_a, w_b = self.path.weights(theta)
+        values = self.evaluate(a[:, None] * w_a[..., None] + b[:, None] * w_b[..., None])
+
+        # Beyond the table all angles of a pass are the same one: it counts once.
+        above, used, nans = _first_acceptable(values, log_y, jnp.where(in_table, self.look_ahead, 1))
+        last = self.chain, used - 1
+        accepted, tried = above & running, now.tried + used
+        ended = running & (accepted | (tried >= MAX_EVALUATIONS))
+        reached = DrawBuffer(
+            f=jnp.where(accepted[:, None], a * w_a[last][:, None] + b * w_b[last][:, None], now.f),
+            log_likelihood=jnp.where(accepted, values[last], now.log_likelihood),
+            proposals=tried,
+            nans=now.nans + nans,
+            stuck=ended & ~accepted,
+            angle=jnp.where(accepted, theta[last] - here, 0.0),
+        )
+        return _Carry(_proceed(now, reached, ended, late).pack(), self._write(carry.draws, now.update, reached, ended))
+
+    def _table(self, row: Any, tried: Any) -> Any:
+        """Return the next `look_ahead` angles of the table of each chain, shape (chains, look_ahead)."""
+        ahead = jnp.arange(self.look_ahead, dtype=jnp.int32)
+        column = jnp.minimum(tried, WIDTH - self.look_ahead)[:, None] + ahead
+        update, chain = row
+        return self.noise.theta[column, update[:, None], chain[:, None]]
+
+    def _late_angle(self, row: Any, here: Any, now: _Chains) -> _Angle:
+        """Return angle number `tried` and its bracket, for chains that have tried all angles of their table."""
+        noise, at_end = self.noise, now.tried == WIDTH
+        edge = _Angle(noise.theta[(WIDTH - 1, *row)], noise.brackets[(0, *row)], noise.brackets[(1, *row)])
+        last = tuple(jnp.where(at_end, new, old) for new, old in zip(edge, now.late, strict=True))
+        u = angle_uniform(noise.keys[(slice(None), *row)], now.tried.astype(jnp.uint32), here.dtype)
+        return _Angle(*next_angle(self.path, here, last, u))
+
+    def _write(self, draws: Any, update: Any, reached: DrawBuffer, ended: Any) -> Any:
+        """Write the states of chains whose update has ended to the draws, if that update leaves one."""
+        leaves_draw, slot = self.schedule.slot(update)
+        nowhere = self.slots  # beyond the buffer, where writes are dropped
+        place = jnp.where(ended & leaves_draw, slot, nowhere), self.chain
+        return draws.at[place].set(reached.pack(), mode="drop", unique_indices=True)
+
+
+def _proceed(now: _Chains, reached: DrawBuffer, ended: Any, late: _Angle) -> _Chains:
+    """Return where chains are after a pass: at their next update if this one has ended."""
+    totals = ChainTotals(
+        proposals=now.totals.proposals + jnp.where(ended, reached.proposals, 0),
+        nans=now.totals.nans + jnp.where(ended, reached.nans, 0),
+        stuck=now.totals.stuck + jnp.where(ended, reached.stuck, 0),
+        highest=jnp.maximum(now.totals.highest, reached.log_likelihood),
+    )
+    tried, nans = jnp.where(ended, 0, reached.proposals), jnp.where(ended, 0, reached.nans)
+    return _Chains(reached.f, reached.log_likelihood, now.update + ended, tried, nans, late, totals)
 
 
 def _first_acceptable(values: Any, log_y: Any, most: Any) -> tuple[Any, Any, Any]:
-    """Of each chain: whether one of the first `most` values is above the level; how many were looked at; NaNs among.
+    """Find the first value above the slice level among the first `most` values of each chain.
 
-    A bit for each value makes this one sum over them, and a few operations on words.
+    Return for each chain whether there is one, how many values were used, and the number of NaNs among these. A bit for
+    each value makes this one sum over the values, and a few operations on words.
     """
     bit = jnp.left_shift(jnp.uint32(1), jnp.arange(values.shape[1], dtype=np.uint32))
 
     def bits(true: Any) -> Any:
         return jnp.sum(jnp.where(true, bit, np.uint32(0)), axis=1, dtype=np.uint32)
 
-    looked_at = _ones_below(most.astype(np.uint32))
-    above = bits(values > log_y[:, None]) & looked_at
+    candidates = _ones_below(most.astype(np.uint32))
+    above = bits(values > log_y[:, None]) & candidates
     first = above & (~above + np.uint32(1))
-    seen = jnp.where(above > 0, first | (first - np.uint32(1)), looked_at)
-    return above > 0, _count_ones(seen), _count_ones(bits(jnp.isnan(values)) & seen)
+    used = jnp.where(above > 0, first | (first - np.uint32(1)), candidates)
+    return above > 0, _count_ones(used), _count_ones(bits(jnp.isnan(values)) & used)
 
 
 def _ones_below(count: Any) -> Any:
-    """A word whose lowest `count` bits are set, 1 to 32 of them."""
+    """Return a word whose lowest `count` bits are set; `count` is between 1 and 32."""
     return ~np.uint32(0) >> (np.uint32(32) - count)
 
 
 def _count_ones(word: Any) -> Any:
     return lax.population_count(word).astype(jnp.int32)
-
-
-def _late_angle(path: Path, noise: DeviceNoise, row: Any, here: Any, tried: Any, late: Any) -> tuple[Any, Any, Any]:
-    """The angle number `tried` and its bracket, for chains that are beyond their table of angles."""
-    edge = noise.theta[(WIDTH - 1, *row)], noise.brackets[(0, *row)], noise.brackets[(1, *row)]
-    last = tuple(jnp.where(tried == WIDTH, new, old) for new, old in zip(edge, late, strict=True))
-    u = angle_uniform(noise.keys[(slice(None), *row)], tried.astype(jnp.uint32), here.dtype)
-    return next_angle(path, here, last, u)

@@ -1,4 +1,4 @@
-"""Draws from the prior, made on the device from keys."""
+"""Draws from the prior, made on the device from keys; and a factor as two matrices of float16 for fast products."""
 
 from __future__ import annotations
 
@@ -8,34 +8,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.device.float16_factor import in_halves
-from ellipslice.engines.device.normals import WHOLE_SD, normals, whole_normals
+from ellipslice.engines.device.noise import ROUNDED_SD, normals, rounded_normals
 from ellipslice.priors import Prior
 from ellipslice.priors.parts.augmented import Carried
 from ellipslice.pytree import pytree, set_fields, static
 
-WORTH_HALVES = 64
+MIN_NORMALS_FOR_FLOAT16 = 64
 """From this many normals on, draws in single precision are made by products of half precision."""
 
-LARGEST_CARRIED = 5000
-"""Latent values beside which a predictor is drawn on the device."""
+MAX_CARRIED = 5000
+"""Largest number of latent elements with which a linear predictor is drawn on the device."""
+
+HIGH_BITS = 15
+"""A draw has a standard deviation of at most 2^15 units, or 2^22 steps of its normals: 2^24 is four of them."""
+
+MAX_COMPENSATED_COLUMNS = 2048
+"""Columns of the largest matrix whose rounding is compensated. It takes three times the Cholesky factorisation."""
+
+PANEL_COLUMNS = 64
+"""Columns that are compensated one by one; panels before them by matrix products."""
 
 
 class Source:
-    """Where nu comes from."""
+    """How nu is drawn on the device."""
 
     def draw(self, keys: Any) -> Any:
-        """Draws from N(0, Sigma), one for each of the keys (2, draws), padded with zeros."""
+        """Return draws from N(0, Sigma), one for each of the keys (2, draws), padded with zeros."""
         raise NotImplementedError
 
     def draw_terms(self, keys: Any) -> tuple[Any, Any]:
-        """Two terms of the same side by side, and what their sum is multiplied by; or as `draw`, and None."""
+        """Return two terms of the draws, one after the other, and the factor of their sum; or the draws, and None."""
         return self.draw(keys), None
 
 
 @pytree
 class Colored(Source):
-    """Any prior that JAX can trace."""
+    """Draws by `color` of any prior that JAX can trace."""
 
     prior: Any
     padded: int = static()
@@ -53,9 +61,9 @@ class Colored(Source):
 
 @pytree
 class Product(Source):
-    """A prior whose draws are a matrix times normals.
+    """Draws of a prior that are a matrix times normals.
 
-    The normals are made in single precision: rounding them leaves them independent, and their variance as it is.
+    The normals are made in single precision: rounding leaves them independent and does not change their variance.
     """
 
     rows: Any
@@ -70,17 +78,19 @@ class Product(Source):
 
 
 @pytree
-class HalvesProduct(Source):
-    """The same in single precision, by one product of half precision, in a ninth of the time (`float16_factor.py`)."""
+class Float16Product(Source):
+    """Draws as of `Product` in single precision, by one product of half precision, in a ninth of the time."""
 
     terms: Any
-    """Two matrices side by side that add up to the one, (noise, 2 padded)."""
+    """The two terms of the matrix (`split_to_float16`), one after the other: (noise, 2 padded)."""
     unit: Any
 
     def __init__(self, factor: np.ndarray, padded: int):
-        high, low, unit = in_halves(_padded(factor, padded))
+        high, low, unit = split_to_float16(_padded(factor, padded))
         set_fields(
-            self, terms=jnp.asarray(np.concatenate([high, low], axis=1)), unit=jnp.asarray(unit / WHOLE_SD, np.float32)
+            self,
+            terms=jnp.asarray(np.concatenate([high, low], axis=1)),
+            unit=jnp.asarray(unit / ROUNDED_SD, np.float32),
         )
 
     def draw(self, keys: Any) -> Any:
@@ -88,23 +98,25 @@ class HalvesProduct(Source):
         return (high + low) * self.unit
 
     def draw_terms(self, keys: Any) -> tuple[Any, Any]:
-        z = whole_normals(keys, len(self.terms))
+        z = rounded_normals(keys, len(self.terms))
         return jnp.dot(z, self.terms, preferred_element_type=np.float32), self.unit
 
 
-def source_of(prior: Prior, padded: int, dtype: Any, halves: bool | None = None) -> Source:
-    """The quickest way to draw from a prior on the device; `halves` says whether in half precision."""
+def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None) -> Source:
+    """Return the fastest way to draw from a prior on the device. `float16` decides about half precision."""
     factor = prior.device_factor()
     if factor is None:
         return Colored(prior, padded, dtype)
-    if halves is None:
-        halves = bool(dtype == np.float32) and len(factor) >= WORTH_HALVES and jax.default_backend() == "gpu"
-    return HalvesProduct(factor, padded) if halves else Product(factor, padded, dtype)
+    if float16 is None:
+        float16 = (
+            bool(dtype == np.float32) and len(factor) >= MIN_NORMALS_FOR_FLOAT16 and jax.default_backend() == "gpu"
+        )
+    return Float16Product(factor, padded) if float16 else Product(factor, padded, dtype)
 
 
 def can_draw(prior: Prior) -> bool:
-    """Whether a device can draw from this prior. (The predictor of a `Linear` likelihood is drawn by one matrix.)."""
-    return prior.traceable and (not isinstance(prior, Carried) or prior.noise_size <= LARGEST_CARRIED)
+    """Return whether a device can draw from this prior. (The predictor of a `Linear` is drawn by one matrix.)."""
+    return prior.traceable and (not isinstance(prior, Carried) or prior.noise_size <= MAX_CARRIED)
 
 
 def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
@@ -116,3 +128,51 @@ def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
 
 def _as(leaf: Any, dtype: Any) -> Any:
     return jnp.asarray(leaf, dtype) if np.asarray(leaf).dtype == np.float64 else jnp.asarray(leaf)
+
+
+def split_to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (high, low, unit) with rows = (high + low) * unit up to the rounding of float16; one unit for each column.
+
+    A GPU multiplies float16 many times as fast as float32, and adds the products in float32. But it truncates there
+    instead of rounding: sums are too small by a part in a million, and in directions in which the prior is narrow its
+    covariance is off by a hundred times as much. Sums of whole numbers below 2^24 are exact. So `high` and the normals
+    (`rounded_normals`) are whole numbers, and their sums stay below 2^24, except for a few in a hundred thousand. The
+    sums with `low` are a thousandth of those with `high`, and so is their truncation error.
+    """
+    sd = np.sqrt(np.sum(rows**2, axis=0))
+    unit = 2.0 ** (np.ceil(np.log2(np.where(sd > 0, sd, 1.0))) - HIGH_BITS)
+    rows = rows / unit
+    if len(unit) <= MAX_COMPENSATED_COLUMNS and _is_triangular(rows):
+        rows = _compensate_rounding(rows)
+    return *_round(rows), unit
+
+
+def _round(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    high = np.rint(rows).astype(np.float16)
+    return high, (rows - high).astype(np.float16)
+
+
+def _compensate_rounding(rows: np.ndarray) -> np.ndarray:
+    """Return a triangular matrix with each column shifted to compensate for the rounding of the columns before it.
+
+    Write the rounded matrix as rows + x @ rows: x is the relative error of the covariance. Rounding the columns one
+    after the other, each after a shift by the errors of the earlier ones, leaves x_j = (rounding error of column j) /
+    rows_jj. (Babai's nearest plane algorithm for lattices, 1986.)
+    """
+    noise = len(rows)
+    target, x = np.array(rows), np.zeros((noise, noise))
+    for start in range(0, noise, PANEL_COLUMNS):
+        end = min(start + PANEL_COLUMNS, noise)
+        target[:end, start:end] += x[:end, :start] @ rows[:start, start:end]
+        for j in range(start, end):
+            target[:end, j] += x[:end, start:j] @ rows[start:j, j]
+            high, low = _round(target[:end, j])
+            if rows[j, j] != 0:
+                x[:end, j] = (high.astype(np.float64) + low - target[:end, j]) / rows[j, j]
+    return target
+
+
+def _is_triangular(rows: np.ndarray) -> bool:
+    """Return whether this is a Cholesky factor with zeros below the diagonal; padding does not count."""
+    noise, size = rows.shape
+    return noise <= size and not np.any(rows[:, noise:]) and not np.any(np.tril(rows, -1))

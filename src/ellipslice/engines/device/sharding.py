@@ -1,28 +1,25 @@
-"""Several devices: chains shared among them, or data that are."""
+"""Divide the chains among several devices, and among the processes of `jax.distributed`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from ellipslice.undocumented.runtime import device_is_chosen
 
 SHARED = PartitionSpec("chains")
-"""How an array is laid out whose first axis is chains."""
+"""Layout of an array whose first axis is chains: each device has some of them."""
 
 SHARED_DRAWS = PartitionSpec(None, "chains")
-"""The same with another axis before it."""
+"""Layout of an array whose second axis is chains, as draws have it."""
 
-EVERYWHERE = PartitionSpec()
-"""The same on every device."""
+REPLICATED = PartitionSpec()
+"""Layout of an array that every device has a copy of."""
 
 
 def chains_over_devices(chains: int) -> Mesh | None:
-    """The devices of this process that share so many chains, as many of them as have equal parts; None if one does."""
+    """Return the devices that run `chains` chains, as many as can have equal parts; None if one device runs all."""
     if device_is_chosen():
         return None
     devices = jax.local_devices()
@@ -30,13 +27,8 @@ def chains_over_devices(chains: int) -> Mesh | None:
     return Mesh(np.array(devices[:count]), ("chains",)) if count > 1 else None
 
 
-def on_one_device(tree: Any) -> bool:
-    """Whether no array of a pytree is spread over several devices."""
-    return all(len(leaf.devices()) == 1 for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
-
-
-def share_of_process(chains: int) -> range:
-    """The numbers of the chains that this process runs: all, unless `jax.distributed` says that there are others."""
+def chains_of_process(chains: int) -> range:
+    """Return the numbers of the chains that this process runs: all, or its part under `jax.distributed`."""
     if not jax.distributed.is_initialized() or jax.process_count() == 1:
         return range(chains)
     processes, own = jax.process_count(), jax.process_index()
@@ -46,9 +38,3 @@ def share_of_process(chains: int) -> range:
             "at least."
         )
     return range(own * chains // processes, (own + 1) * chains // processes)
-
-
-def on_a_cpu() -> bool:
-    """Whether that is where JAX computes now."""
-    with jax.ensure_compile_time_eval():  # also while it traces
-        return next(iter(jnp.zeros(()).devices())).platform == "cpu"

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.moves.search import Path, next_angle
-from ellipslice.noise import FIRST, Uniforms
-
-WIDTH = FIRST - 1
-"""Number of angles on a sheet: the first uniform of an update places the bracket, each other one an angle."""
+from ellipslice.moves.search import WIDTH, Path, next_angle
+from ellipslice.noise import Uniforms
 
 
 class AngleTable:

@@ -112,7 +112,7 @@ class HostTarget:
     def __init__(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any = None):
         self.log_likelihood, self.prepared = log_likelihood, prepared
 
-    def within(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any) -> HostTarget:
+    def with_likelihood(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any) -> HostTarget:
         """Return a target with another log-likelihood, for a move inside another."""
         return HostTarget(log_likelihood, prepared)
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from ellipslice.engines.base import Piece
-from ellipslice.engines.host.angles import WIDTH, AngleTable
+from ellipslice.engines.host.angles import AngleTable
 from ellipslice.engines.host.call import Call
-from ellipslice.engines.threads import blas_beside
+from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.moves import Info, Path, State
-from ellipslice.moves.search import MAX_EVALUATIONS
+from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH
 from ellipslice.noise import NoiseSpec, UpdateNoise, block_length, draw_block, take
 
 MAX_GROUP = 16
@@ -76,7 +76,7 @@ class ChainNoise:
         """Draw the block of an update, unless it is the current one. Return the update's position in it."""
         block, row = divmod(update, self._length)
         if block != self._block:
-            with blas_beside(1):
+            with limit_blas_threads(1):
                 noise = self._noise = draw_block(self._spec, self._seed, self._chain, block, self._length)
             self._level = noise.level.tolist()
             if self._path is not None:

@@ -16,8 +16,8 @@ import numpy as np
 from ellipslice.engines.base import Engine, Piece
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine
-from ellipslice.engines.threads import use_cores
 from ellipslice.jax_settings import jax_settings
+from ellipslice.machine import use_cores
 from ellipslice.moves import Move, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior

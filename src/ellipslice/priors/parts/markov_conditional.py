@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.jax_settings import jax_settings
-from ellipslice.priors.base import Prior
+from ellipslice.priors.base import MAX_DENSE_BLOCK, Prior
 from ellipslice.priors.dense import Dense
 from ellipslice.priors.parts.conditional import Conditional
-from ellipslice.priors.through_precision import BLOCK_LIMIT
 from ellipslice.pytree import pytree, set_fields
 
 if TYPE_CHECKING:
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 def condition(whole: Markov, block: np.ndarray) -> Conditional:
     """The conditional of any block that spans few enough values."""
     first, last = int(block[0]), int(block[-1]) + 1
-    if last - first > BLOCK_LIMIT:
+    if last - first > MAX_DENSE_BLOCK:
         raise ValueError(
             f"block spans the values {first} to {last - 1} of the series, and its conditional would be a dense matrix "
-            f"of that size. Use blocks that span at most {BLOCK_LIMIT} values."
+            f"of that size. Use blocks that span at most {MAX_DENSE_BLOCK} values."
         )
     stretch = _Stretch(first, last, whole)
     return stretch if len(block) == last - first else _Within(block, stretch)
