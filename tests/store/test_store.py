@@ -19,7 +19,7 @@ import pytest
 import xarray
 
 import ellipslice as es
-from ellipslice.sampling import sinks
+from ellipslice.engines import rows
 from ellipslice.store import columns, store
 from ellipslice.store.journal import Lock, sealed, unseal
 from stores import assert_same_stores
@@ -114,9 +114,9 @@ def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
 
 
 def test_a_store_made_before_the_total_was_renamed(tmp_path, monkeypatch):
-    before = {name.removeprefix("total_"): dtype for name, dtype in sinks.STATISTICS.items()}
+    before = {name.removeprefix("total_"): dtype for name, dtype in rows.STATISTICS.items()}
     with monkeypatch.context() as older:
-        older.setattr("ellipslice.sampling.result.STATISTICS", before)
+        older.setattr(sys.modules["ellipslice.sampling.sample"], "statistics_of", lambda move: before)
         made = make(tmp_path / "run.zarr", draws=20)
     assert (tmp_path / "run.zarr/sample_stats/log_likelihood").is_dir()
     assert not (tmp_path / "run.zarr/sample_stats/total_log_likelihood").exists()
