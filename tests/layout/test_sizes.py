@@ -31,7 +31,6 @@ LONG_FUNCTIONS = {
     "marginal/evidence.py: evidence",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
-    "sampling/sample.py: sample",
 }
 
 MANY_PARAMETERS = {

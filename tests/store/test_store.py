@@ -224,8 +224,8 @@ def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkey
     )  # an update of each chain, and a look at the clock
     monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     monkeypatch.setattr(columns, "BYTES", 300)
-    monkeypatch.setattr(store, "EVERY", 0.0)
-    monkeypatch.setattr(store, "SHARE", 1e9)
+    monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(store, "MAX_COMMIT_FRACTION", 1e9)
     log_likelihood, prior, options = RUNS[name]
     options = {**options, "draws": 6, "warmup": 2}
     keep = {"keep": options["keep"]} if "keep" in options else {}
@@ -378,8 +378,8 @@ def test_a_real_limit(tmp_path, monkeypatch):
 
 
 def test_draws_can_be_read_while_it_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "EVERY", 0.0)
-    monkeypatch.setattr(store, "SHARE", 1e9)
+    monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(store, "MAX_COMMIT_FRACTION", 1e9)
     path, seen, calls = tmp_path / "run.zarr", [], 0
 
     def reading(f):

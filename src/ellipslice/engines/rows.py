@@ -24,7 +24,20 @@ DECLARED = {float: np.float64, int: np.int64, bool: np.bool_}
 
 
 def statistics_of(move: Move) -> dict[str, Any]:
-    """Return names and types of the statistics of a draw."""
+    """Return names and types of the statistics of a draw. Raise if the move declares some that cannot be."""
+    for name, kind in move.statistics.items():
+        if not isinstance(name, str) or name in STATISTICS:
+            raise TypeError(
+                f"{move!r} declares the statistic {name!r}; expected a string that is not the name of one that every "
+                f"move has already ({', '.join(STATISTICS)})."
+            )
+        if kind not in DECLARED:
+            raise TypeError(f"{move!r} declares {name} as {kind!r}; expected float, int or bool.")
+    if move.statistics and move.path is not None:
+        raise TypeError(
+            f"{move!r} declares statistics, but it is a single search, which engines run themselves. Derive from Move, "
+            "and call target.search in step."
+        )
     return STATISTICS | {name: DECLARED[kind] for name, kind in move.statistics.items()}
 
 

@@ -108,7 +108,7 @@ class Move(abc.ABC):
     """Names and types (float, int or bool) of the statistics in `Info.more`.
 
     In results they are variables of `sample_stats`, after those that every move has. A move inside another one does not
-    report them."""
+    report them, and a move with a `path` has none: engines run its search themselves."""
 
     path: Path | None = None
     """The path, if an update is exactly one search on a draw from the prior; else None.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.device.sharding import share_of_process
+from ellipslice.engines.rows import statistics_of
 from ellipslice.moves import ConstrainedSlice, EllipticalSlice, Move
 from ellipslice.moves.search import Path
 from ellipslice.posterior import Posterior
@@ -40,7 +41,7 @@ def check_draw_limit(draws: Any, until: Any) -> int:
         raise ValueError(
             f"draws={draws!r} was given beside until={until!r}. Say there how many may be drawn: Until(..., draws=...)."
         )
-    return until.draw_limit
+    return until.most
 
 
 def check_timeout(timeout: Any, executor: Any) -> None:
@@ -74,6 +75,7 @@ def as_move(move: Any, prior: Any) -> Move:
             f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
             "`target.search` inside a move of your own, as moves/line.py does."
         )
+    statistics_of(move)
     return move
 
 

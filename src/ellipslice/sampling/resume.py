@@ -162,7 +162,7 @@ def _plan(
     if until is not None:
         rule = StoppingRule(until, collector.keep.example, len(spec.chains))
         check = plans["look"] if plans["until"] is not None else None
-        check = min(until.draw_limit, max(check or rule.first_check(), store.draws_safe))
+        check = min(until.most, max(check or rule.first_check(), store.draws_safe))
         if until.has_goals:
             store.replay(rule)
     return Plan(engine, spec, draws, rule, check, store.setup["attributes"], began, store.journal["attributes"])

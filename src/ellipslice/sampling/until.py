@@ -70,7 +70,7 @@ class Until:
             object.__setattr__(self, "draws", whole_number("draws", self.draws, 1))
 
     @property
-    def draw_limit(self) -> int:
+    def most(self) -> int:
         """Largest number of draws of each chain."""
         return MAX_DRAWS if self.draws is None else self.draws
 
@@ -124,7 +124,7 @@ class StoppingRule:
 
     def first_check(self) -> int:
         """Return the number of draws of each chain at the first check."""
-        return min(FIRST_CHECK_DRAWS, self.until.draw_limit)
+        return min(FIRST_CHECK_DRAWS, self.until.most)
 
     def check(self, draws: int) -> bool:
         """Return whether the first `draws` of every chain reach the goals."""
@@ -145,4 +145,4 @@ class StoppingRule:
         """Return the number of draws at the next check after one that failed, extrapolated from the last one."""
         goal, size = self.until.effective_size, self.found.effective_size
         hoped = draws * goal / size if goal is not None and size > 0 else math.inf
-        return min(self.until.draw_limit, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))
+        return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))
