@@ -17,26 +17,18 @@ SOURCE = Path(__file__).parents[2] / "src" / "ellipslice"
 FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
-LONG_FILES = {
-    "sampling/sample.py",
-}
+LONG_FILES: set[str] = set()
 
 LONG_FUNCTIONS = {
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
-    "sampling/sample.py: sample",
 }
 
 MANY_PARAMETERS = {
     "apps/cli/bench.py: bench",
     "apps/cli/fit.py: fit",
     "apps/cli/resume.py: resume",
-    "engines/base.py: Engine.run",
-    "engines/device/engine.py: BatchedEngine.run",
-    "engines/device/engine.py: _run_own",
-    "engines/compiled/engine.py: CompiledEngine.run",
-    "engines/workers/engine.py: WorkersEngine.run",
-    "engines/host/engine.py: HostEngine.run",
+    "engines/device/run.py: _run_own",
     "gp/cox.py: CoxProcess.fit",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/estimators.py: EllipticalGPRegressor.__init__",

@@ -25,7 +25,7 @@ from ellipslice.parameters.parameters import Parameters
 from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume
-from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
+from ellipslice.sampling.arguments import chain_numbers, check_draw_limit, check_timeout
 from ellipslice.store.read import open_tree
 from ellipslice.store.store import check_free
 from ellipslice.store.stored_run import stored_parts
@@ -200,7 +200,7 @@ class LatentGP:
         if problem.joint is None:
             return None, None
         numbers = chain_numbers(options.chains)  # a mistake there should not wait for pilot runs
-        how_many(options.draws, options.until)
+        check_draw_limit(options.draws, options.until)
         own = int(np.random.SeedSequence(options.seed).spawn(1)[0].generate_state(1)[0])  # not the noise of the chains
         chosen = choose_parametrisation.choose_parametrisation(
             problem.joint,

@@ -137,8 +137,6 @@ def describe_result(
     tree: xarray.DataTree, structure: str, entered: Enters, move: JointUpdate | None
 ) -> xarray.DataTree:
     """Return the result with the attributes of a fit."""
-    import xarray
-
     tree.attrs["structure"] = structure
     if move is None:
         return tree
@@ -149,6 +147,4 @@ def describe_result(
     tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
     tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
     tree.attrs |= {f"rate_of_{name}": rate for name, rate in zip(move.parametrisations, settings.rates, strict=False)}
-    statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
-    groups = {"/": tree.to_dataset(), "posterior": tree["posterior"].to_dataset(), "sample_stats": statistics}
-    return xarray.DataTree.from_dict(groups)
+    return tree

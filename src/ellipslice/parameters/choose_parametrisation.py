@@ -253,7 +253,7 @@ class _PilotRun:
     @property
     def factorisations(self) -> float:
         """Mean number of factorisations of an update."""
-        return float(self._statistics.angle.mean())
+        return float(self._statistics.factorisations.mean())
 
     @property
     def spread(self) -> np.ndarray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,7 +81,8 @@ class JointUpdate(Move):
       that factorise over the elements of f.
 
     All hyperparameters move together, and those that only the likelihood has once more with f fixed, which needs no
-    factorisation. `angle` is the number of factorisations: one for each value of the kernel's hyperparameters tried.
+    factorisation. The statistic `factorisations` is the number of values of the kernel's hyperparameters that were
+    tried, each by a factorisation; `angle` is the same number.
 
     Parameters
     ----------
@@ -98,6 +101,7 @@ class JointUpdate(Move):
     """
 
     stored_as = "Sweep"
+    statistics: ClassVar[Mapping[str, type]] = MappingProxyType({"factorisations": int})
 
     joint: JointModel
     of_kernel: tuple[int, ...]
@@ -183,7 +187,7 @@ class JointUpdate(Move):
             own = noise.search(likelihood.factor @ draws.to_likelihood, -1)
             state, info = self._move_likelihood(target, own, state)
             total = total.combine(info)
-        return state, total._replace(angle=factorised * 1.0)
+        return state, total._replace(angle=factorised * 1.0, more=(factorised,))
 
     def _move_all(self, target: Target, noise: Noise, draws: ParameterDraws, state: State) -> tuple[Point, Info]:
         """Move all hyperparameters, in the parametrisation of the step."""
@@ -235,7 +239,7 @@ class JointUpdate(Move):
         def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
             nu, level, first, key = row
             new, info = on.search(ELLIPSE, Noise(nu, level, Uniforms(first, key)), state)
-            return new, tuple(info)
+            return new, info[:-1]
 
         count = len(normals)
         colored = conditioned.factor.unwhiten(normals)
