@@ -138,7 +138,7 @@ def _session(
     posterior = make_posterior(
         setup.prior, log_likelihood, setup.move, vectorized=setup.vectorized, concave=setup.concave
     )
-    posterior.look_around(checkpoints[0].state.f)
+    posterior.probe_points(checkpoints[0].state.f)
     with jax_settings():
         first = checkpoints[0].state.f.astype(np.float64)
         if first.shape != (posterior.prior.size,):

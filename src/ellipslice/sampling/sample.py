@@ -316,7 +316,7 @@ def _start(
         runner, why = choice(f=trial)
         return runner, why, prior_starts(runner, seed, numbers)
     points = given_points(posterior, initial, numbers)
-    posterior.look_around(points[0])
+    posterior.probe_points(points[0])
     runner, why = choice(f=points[0])
     return runner, why, given_starts(runner, points, numbers)
 

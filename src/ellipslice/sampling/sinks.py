@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.engines.base import Batch, Piece
 from ellipslice.moves import Info, State
 from ellipslice.sampling.keep import Keep, Kept
-from ellipslice.undocumented.memory import empty_room, fetch
+from ellipslice.undocumented.memory import lazy_empty, populate_pages
 
 STATISTICS = {"total_log_likelihood": np.float64, "proposals": np.int64} | {
     name: {"stuck": np.bool_, "angle": np.float64}.get(name, np.int64) for name in Info._fields
@@ -202,7 +202,7 @@ class Memory:
         check_memory((chains, draws), self.latents)
         for columns in (self.latents, self.statistics):
             for name, values in columns.items():
-                columns[name] = empty_room((chains, draws, *values.shape[2:]), values.dtype)
+                columns[name] = lazy_empty((chains, draws, *values.shape[2:]), values.dtype)
                 columns[name][:, :room] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
@@ -212,7 +212,7 @@ class Memory:
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
                 rows = columns[name][chains, first : first + values.shape[1]]
                 for one in rows:
-                    fetch(one)
+                    populate_pages(one)
                 rows[...] = values
 
 
