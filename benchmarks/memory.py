@@ -39,9 +39,9 @@ def leave_out(variant: str) -> None:
     """Switch one part off, in this process."""
     es.fast_cpu()
     if variant == "pages not fetched together":
-        sinks.fetch = lambda rows: None
+        sinks.populate_pages = lambda rows: None
     elif variant == "pages as NumPy asks for them":
-        sinks.empty_room, sinks.fetch = np.empty, lambda rows: None
+        sinks.lazy_empty, sinks.populate_pages = np.empty, lambda rows: None
     elif variant == "nothing kept":
         memory.kept_memory = lambda: 0
 

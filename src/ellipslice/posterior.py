@@ -15,7 +15,7 @@ from ellipslice.likelihoods import Likelihood, Linear
 from ellipslice.likelihoods.linear import times
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 
@@ -103,7 +103,7 @@ class CentredLikelihood:
 
 
 @pytree
-class CarriedLikelihood(CentredLikelihood):
+class PredictorLikelihood(CentredLikelihood):
     """The same for `likelihoods.Linear`: of x = [f, A f] the likelihood reads the predictor, and users see f."""
 
     shift: Any
@@ -203,8 +203,8 @@ class Posterior:
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         batches_only = self.vectorized and not takes_batches
         if linear:
-            self.log_likelihood = CarriedLikelihood(log_likelihood, prior, batches_only=batches_only)
-            self.prior = Carried(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)
+            self.log_likelihood = PredictorLikelihood(log_likelihood, prior, batches_only=batches_only)
+            self.prior = PredictorPrior(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)
         else:
             self.log_likelihood = CentredLikelihood(log_likelihood, prior, batches_only=batches_only)
 
@@ -212,7 +212,7 @@ class Posterior:
         """Centred flat points to look at the log-likelihood from, or to start at: draws from the prior."""
         return np.asarray(self.prior.draw(rng, count))
 
-    def look_around(self, f: np.ndarray) -> None:
+    def probe_points(self, f: np.ndarray) -> None:
         """Take note of a centred flat point where the user starts: one near which `points` can be, if draws cannot."""
 
 

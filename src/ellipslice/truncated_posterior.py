@@ -13,7 +13,7 @@ from ellipslice.moves.array_ops import cos_sin
 from ellipslice.moves.constrained_arcs import allowed_arcs
 from ellipslice.posterior import CentredLikelihood, Posterior
 from ellipslice.priors.base import unpack
-from ellipslice.priors.truncated import TruncatedGaussian, WithProducts
+from ellipslice.priors.truncated import AugmentedPrior, TruncatedGaussian
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 STEPS = 10
@@ -94,7 +94,7 @@ class TruncatedPosterior(Posterior):
         super().__init__(truncated.prior, function, vectorized=vectorized, concave=concave)
         self.log_likelihood = TruncatedLikelihood(self.log_likelihood, self.prior.size, truncated)
         self._truncated, self._first = truncated, self.prior.size
-        self.prior = self._with_products = WithProducts(self.prior, truncated)
+        self.prior = self._with_products = AugmentedPrior(self.prior, truncated)
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Points that keep the constraints: from one inside, a few updates on."""
@@ -108,7 +108,7 @@ class TruncatedPosterior(Posterior):
                 points[i] = w_f * points[i] + w_nu * nu
         return points
 
-    def look_around(self, f: np.ndarray) -> None:
+    def probe_points(self, f: np.ndarray) -> None:
         self._inside = f  # so none need be found: a region may be too thin for that
 
     @cached_property

@@ -11,7 +11,7 @@ import ellipslice as es
 from catalogue import CORRELATED
 from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson
 from ellipslice.moves import ControlVariables, Cycle, EllipticalSlice, Gibbs, Local
-from ellipslice.posterior import CarriedLikelihood
+from ellipslice.posterior import PredictorLikelihood
 from statistical.monte_carlo import SEED, compare_gaussian
 
 RNG = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def test_starts_and_what_is_kept_are_the_users_latents():
         Linear(BY_NAME, G), STACK, initial=start, keep=lambda w, b: {"first": w[0], "b": b}, **{**QUICK, "draws": 3}
     )
     assert dict(tree.posterior.sizes) == {"chain": 2, "draw": 3}
-    packed = CarriedLikelihood(Linear(BY_NAME, G), STACK).pack(start)
+    packed = PredictorLikelihood(Linear(BY_NAME, G), STACK).pack(start)
     np.testing.assert_allclose(packed[4:], A @ (start["w"] - PRIOR.mean) + 0.4)
     assert Linear(BY_NAME, G)(start) == pytest.approx(float(G(A @ start["w"] + 0.7)))
     singular = es.LowRank(np.array([[1.0], [1.0], [0.0]]))
@@ -130,13 +130,13 @@ def test_a_linear_gaussian_model_has_its_posterior():
 
 def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
     # A planted mistake: the test above that makes the product anew must see it.
-    init = CarriedLikelihood.__init__
+    init = PredictorLikelihood.__init__
 
     def forgets(self, *arguments, **options):
         init(self, *arguments, **options)
         object.__setattr__(self, "shift", None)
 
-    monkeypatch.setattr(CarriedLikelihood, "__init__", forgets)
+    monkeypatch.setattr(PredictorLikelihood, "__init__", forgets)
     with pytest.raises(AssertionError):
         test_what_is_carried_is_the_product("dense", "compiled")
 

@@ -19,7 +19,7 @@ from tinygp.kernels import quasisep
 import ellipslice as es
 from catalogue import CORRELATED, COVARIANCES, PRIORS, SEEDS, constrained, grid_covariance, laplacian, smooth
 from ellipslice.priors import Dense, Diagonal, Kronecker, LowRank, Markov, SparsePrecision, Stationary, Sum
-from ellipslice.priors.dense import regress
+from ellipslice.priors.dense import condition_on_rest
 
 LEAST = 1e-6
 ANY_SEED = st.integers(0, 2**32 - 1)
@@ -54,7 +54,7 @@ def test_conditionals_add_up_to_the_covariance(size, rank, taken, repeat, seed):
         rows = rows[:, rng.integers(0, size, size)]
     rows *= 10.0 ** rng.uniform(-6, 6, size)
     block = np.sort(rng.permutation(size)[: max(1, min(taken, size))])
-    conditional = regress(rows, block, Dense(factor=rows.T).rank)
+    conditional = condition_on_rest(rows, block, Dense(factor=rows.T).rank)
     others, weights = conditional.others, conditional.weights
     left = np.asarray(conditional.prior.rows)
     covariance = rows.T @ rows
@@ -430,7 +430,7 @@ def test_any_block_of_a_product(sizes, taken, sparse, seed):
     prior = Kronecker(*priors)
     block = rng.permutation(prior.size)[:taken]
     f = rng.standard_normal((2, len(rows))) @ rows
-    assert_conditionals_agree(prior.condition(block), regress(rows, np.sort(block), len(rows)), f)
+    assert_conditionals_agree(prior.condition(block), condition_on_rest(rows, np.sort(block), len(rows)), f)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from ellipslice.undocumented import memory as room
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere NumPy's memory is used")
 
-LENGTH = 2 * room.LARGE // 8
+LENGTH = 2 * room.MIN_MMAP_BYTES // 8
 """Of an array of doubles for which the system is asked."""
 
 
@@ -27,7 +27,7 @@ def keep(monkeypatch, count):
 
 
 def doubles(length=LENGTH):
-    return room.empty_room((length,), np.dtype(float))
+    return room.lazy_empty((length,), np.dtype(float))
 
 
 def test_memory_is_kept_if_asked_for(monkeypatch):
@@ -36,7 +36,7 @@ def test_memory_is_kept_if_asked_for(monkeypatch):
     array[:] = 1.0
     address = array.ctypes.data
     del array
-    again = room.empty_room((2, LENGTH // 4), np.dtype(float))  # smaller, of another shape
+    again = room.lazy_empty((2, LENGTH // 4), np.dtype(float))  # smaller, of another shape
     assert again.ctypes.data == address
     assert (again[0] == 1.0).all()  # the same pages
     again[1] = 2.0

@@ -18,9 +18,9 @@ from ellipslice.engines.base import Engine
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
 from ellipslice.moves.recentred import Reference, RelativeReference
-from ellipslice.posterior import CarriedLikelihood, Posterior
+from ellipslice.posterior import Posterior, PredictorLikelihood
 from ellipslice.priors import Dense, Prior
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.programs.site_program import CPU, Elementwise
 from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.programs.traced import compilable
@@ -96,12 +96,12 @@ def _given(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
     if gaussian.layout != prior.layout:
         raise ValueError(f"reference has the latents {gaussian.layout}, but the prior has {prior.layout}.")
     white, shift = Dense(factor=rows.T), np.zeros(gaussian.size)
-    base = prior.base if isinstance(prior, Carried) else prior
+    base = prior.base if isinstance(prior, PredictorPrior) else prior
     for sign, mean in ((1.0, gaussian.mean), (-1.0, base.mean)):
         shift = shift if mean is None else shift + sign * np.asarray(mean)
     instead = 'Say reference="auto", which fits one'
     points = np.vstack([shift, as_rows(gaussian, "reference", instead)])
-    points = np.asarray(prior.augment(points)) if isinstance(prior, Carried) else points
+    points = np.asarray(prior.augment(points)) if isinstance(prior, PredictorPrior) else points
     z = np.asarray(white.whiten(points))
     off = float(np.abs(z @ white.rows - points).max())
     if off > 1e-6 * float(np.abs(points).max()):
@@ -136,7 +136,7 @@ def read_terms(posterior: Posterior) -> Terms | str:
     centred, size = posterior.log_likelihood, posterior.prior.size
     where, function = slice(0, size), compilable(centred, size)
     batched = centred.batches_only  # looked at with a batch of one, of which no value is picked
-    if isinstance(centred, CarriedLikelihood):
+    if isinstance(centred, PredictorLikelihood):
         where, inner = slice(centred.size, size), centred
 
         def function(values: Any) -> Any:

@@ -15,7 +15,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves.recentred import Ratio
 from ellipslice.priors import Prior
 from ellipslice.priors.dense import draw_by_rows
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.programs.vector_sums import dot
 from ellipslice.pytree import HostOnly, pytree, set_fields
 
@@ -127,7 +127,9 @@ def check_size(found: int, expected: int, what: str, prior: Prior) -> None:
     """Raise if a reference was made for another prior."""
     if found == expected:
         return
-    carried = ", those of A f among them, which likelihoods.Linear carries along" if isinstance(prior, Carried) else ""
+    carried = (
+        ", those of A f among them, which likelihoods.Linear carries along" if isinstance(prior, PredictorPrior) else ""
+    )
     raise ValueError(
         f"Recentred was given a reference for {found} {what}, but the prior has {expected}{carried}. Let `sample` fit "
         'one: leave move out, and give reference="auto".'

@@ -72,7 +72,7 @@ REGISTERED = (
 """Every move, for stores, the reference pages and the catalogue of the tests."""
 
 STORED_PARTS = (
-    *(local_blocks.Given, local_blocks.Names, local_blocks.Contiguous, local_blocks.Random),
+    *(local_blocks.ExplicitBlocks, local_blocks.Names, local_blocks.Contiguous, local_blocks.Random),
     *(one_at_a_time.SliceAlongAxis, one_at_a_time.ParabolaAlongAxis, control_conditionals.AtValues),
 )
 """Classes of which instances are stored inside a move."""

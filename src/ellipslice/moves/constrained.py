@@ -13,7 +13,7 @@ from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs
 from ellipslice.moves.search import Path
 from ellipslice.noise import UpdateNoise
 from ellipslice.priors import Prior
-from ellipslice.priors.truncated import WithProducts
+from ellipslice.priors.truncated import AugmentedPrior
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ConstrainedSlice(Move):
 
     def prepare(self, prior: Prior) -> Any:
         """The bounds of the centred f, of which an unconstrained prior has none."""
-        return prior.bounds if isinstance(prior, WithProducts) else np.zeros(0)
+        return prior.bounds if isinstance(prior, AugmentedPrior) else np.zeros(0)
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """One search along the allowed arcs. The products A f and A nu are the last values of f and nu."""

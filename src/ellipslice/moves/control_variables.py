@@ -16,7 +16,7 @@ from ellipslice.moves.control_inputs import ControlInputs
 from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.priors.parts.conditional import as_block
 from ellipslice.priors.parts.features import as_inputs
 
@@ -111,7 +111,7 @@ class ControlVariables(Move):
 
     def prepare(self, prior: Prior) -> Conditionals:
         """Return the conditionals of the joint prior of f and its control variables."""
-        carried = prior.size - prior.base.size if isinstance(prior, Carried) else 0
+        carried = prior.size - prior.base.size if isinstance(prior, PredictorPrior) else 0
         if prior.size > LIMIT:
             rows = f" and the {carried} rows of Linear's A" if carried else ""
             raise ValueError(

@@ -19,8 +19,8 @@ from ellipslice.moves.local_groups import Block, BlockGroup, PreparedBlock, Prep
 from ellipslice.moves.local_reach import Moved, Reach, check_reach
 from ellipslice.noise import NoiseSpec, UpdateNoise, take
 from ellipslice.priors import Prior
-from ellipslice.priors.parts.augmented import Carried
-from ellipslice.priors.parts.conditional import Conditional
+from ellipslice.priors.parts.augmented import PredictorPrior
+from ellipslice.priors.parts.conditional import BlockConditional
 
 DEFAULT = EllipticalSlice()
 
@@ -78,7 +78,7 @@ class Local(Move):
     def __init__(self, blocks: Any, move: Move = DEFAULT, *, partial: bool = False):
         if not isinstance(move, Move):
             raise TypeError(f"Local takes a move, such as EllipticalSlice(), but it was given {move!r}.")
-        self.blocks, self.move, self.partial = choices.given(blocks), move, bool(partial)
+        self.blocks, self.move, self.partial = choices.partition_rule(blocks), move, bool(partial)
         self.gradients = move.gradients
 
     @classmethod
@@ -114,7 +114,9 @@ class Local(Move):
         return prepared
 
     def prepare_part(self, prior: Prior) -> tuple[PreparedPartition, ...]:
-        if isinstance(prior, Carried):  # before blocks are compared with its values, of which the user gave only some
+        if isinstance(
+            prior, PredictorPrior
+        ):  # before blocks are compared with its values, of which the user gave only some
             raise TypeError(f"Local needs the prior of a block given the rest. {prior.lacks('condition')}")
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
@@ -237,7 +239,7 @@ class Local(Move):
         return self.blocks, self.move, self.partial
 
 
-def _condition(prior: Prior, block: np.ndarray) -> Conditional:
+def _condition(prior: Prior, block: np.ndarray) -> BlockConditional:
     try:
         conditional = prior.condition(block)
     except TypeError as error:
@@ -262,7 +264,7 @@ def _rank(prior: Prior) -> int | None:
 _compiled_mean = jax.jit(lambda conditional, f: conditional.mean(f))
 
 
-def _mean(conditional: Conditional, f: Any) -> Any:
+def _mean(conditional: BlockConditional, f: Any) -> Any:
     if not isinstance(f, np.ndarray) or conditional.by_numpy:
         return conditional.mean(f)
     with jax_settings():

@@ -20,7 +20,7 @@ Partition = list[np.ndarray]
 """Blocks of indices into the flat vector that do not overlap."""
 
 
-class Blocks(abc.ABC):
+class PartitionRule(abc.ABC):
     """How the values are divided; a value, so that compiled code is used again."""
 
     @abc.abstractmethod
@@ -29,7 +29,7 @@ class Blocks(abc.ABC):
 
 
 @dataclass(frozen=True)
-class Given(Blocks):
+class ExplicitBlocks(PartitionRule):
     """Blocks as the user writes them: names, tuples of names, or indices."""
 
     stored_as = "Given"
@@ -53,7 +53,7 @@ class Given(Blocks):
 
 
 @dataclass(frozen=True)
-class Names(Blocks):
+class Names(PartitionRule):
     """Every latent of a `Stack` in turn."""
 
     stored_as = "Names"
@@ -66,7 +66,7 @@ class Names(Blocks):
 
 
 @dataclass(frozen=True)
-class Contiguous(Blocks):
+class Contiguous(PartitionRule):
     """Stretches of the flat vector, as equal as can be."""
 
     stored_as = "Contiguous"
@@ -80,7 +80,7 @@ class Contiguous(Blocks):
 
 
 @dataclass(frozen=True)
-class Random(Blocks):
+class Random(PartitionRule):
     """A few partitions drawn once, of which each update chooses one."""
 
     stored_as = "Random"
@@ -97,9 +97,9 @@ class Random(Blocks):
         return [[np.sort(block) for block in np.array_split(order, count)] for order in orders]
 
 
-def given(blocks: Any) -> Blocks:
+def partition_rule(blocks: Any) -> PartitionRule:
     """The blocks that the user means."""
-    if isinstance(blocks, Blocks):
+    if isinstance(blocks, PartitionRule):
         return blocks
     if isinstance(blocks, str):
         if blocks != "names":
@@ -116,10 +116,10 @@ def given(blocks: Any) -> Blocks:
         raise TypeError(
             "blocks holds whole numbers. It is a list of blocks: for one block of indices write [[0, 1, 2]]."
         )
-    return Given(tuple(_written(block) for block in blocks))
+    return ExplicitBlocks(tuple(_written(block) for block in blocks))
 
 
-def by_kmeans(inputs: Any, count: int, seed: int) -> Blocks:
+def by_kmeans(inputs: Any, count: int, seed: int) -> PartitionRule:
     """Inputs near each other are in one block."""
     from scipy.cluster.vq import kmeans2  # slow to import, and needed only here
 
@@ -136,7 +136,7 @@ def by_kmeans(inputs: Any, count: int, seed: int) -> Blocks:
         rng = np.random.default_rng(seed)
         found = kmeans2(distinct, min(count, len(distinct)), minit="++", seed=rng)[1]  # pyright: ignore[reportCallIssue]
     labels = found[which.ravel()]
-    return Given(tuple(tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)))
+    return ExplicitBlocks(tuple(tuple(np.flatnonzero(labels == label).tolist()) for label in np.unique(labels)))
 
 
 def check_partition(partition: Partition, prior: Prior, partial: bool) -> None:

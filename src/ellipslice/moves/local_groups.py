@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from ellipslice.noise import NoiseSpec, aligned_empty
-from ellipslice.priors.parts.conditional import Conditional
+from ellipslice.priors.parts.conditional import BlockConditional
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 
@@ -36,7 +36,7 @@ def find_places(sizes: Sequence[int]) -> list[Place]:
 class PreparedBlock(NamedTuple):
     """A block on the host: its conditional distribution, what the inner move prepared for it, and what that draws."""
 
-    conditional: Conditional
+    conditional: BlockConditional
     inner: Any
     spec: NoiseSpec
     place: Place
@@ -56,7 +56,7 @@ class PreparedBlock(NamedTuple):
 class Block:
     """What an update of one block needs."""
 
-    conditional: Conditional
+    conditional: BlockConditional
     """The mean of the block given the rest."""
     inner: Any
     """What the inner move prepared."""
@@ -84,8 +84,8 @@ class BlockGroup:
 
     def __init__(self, members: list[PreparedBlock], structure: Any, leaves: list[list[Any]]):
         columns = list(zip(*leaves, strict=True))
-        # By identity: a prior gives all conditionals the same array where they share one, such as its factor, and
-        # stacking would copy it for each block. Arrays that are equal by chance may be stacked.
+        # By identity: conditionals of one prior hold the same array object where they share one, such as its factor.
+        # Stacking would copy it for each block. Arrays that are equal by chance may be stacked.
         is_shared = tuple(all(leaf is column[0] for leaf in column) for column in columns)
         set_fields(
             self,

@@ -16,7 +16,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor, rounding
 
 if TYPE_CHECKING:
-    from ellipslice.priors.parts.conditional import Conditional
+    from ellipslice.priors.parts.conditional import BlockConditional
 
 ABILITIES = ("whiten", "log_density", "condition")
 """What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""
@@ -142,7 +142,7 @@ class Prior(abc.ABC):
         """
         raise self.lacks("log_density")
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         """The distribution of the values at the indices `block` of the flat vector given all others, factorised once.
 
         The conditional has `block` (sorted), `mean(f)` and `prior`, the Gaussian around that mean.

@@ -15,7 +15,7 @@ from scipy.linalg import lapack, qr
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.noise import aligned_empty
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.parts.conditional import Conditional, Regression, as_block, outside
+from ellipslice.priors.parts.conditional import BlockConditional, Regression, as_block, complement
 from ellipslice.priors.parts.null_space import null_space_of_factor, rounding
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented.blas import times_triangular
@@ -105,8 +105,8 @@ class Dense(Prior):
         log_density = log_normal(z, self.log_determinant, self.noise_size)
         return log_density if self.noise_size == self.size else on_span(log_density, f, self.color(z))
 
-    def condition(self, block: Any) -> Conditional:
-        return regress(self.rows, as_block(block, self.size), self.rank)
+    def condition(self, block: Any) -> BlockConditional:
+        return condition_on_rest(self.rows, as_block(block, self.size), self.rank)
 
     def null_space(self) -> np.ndarray | None:
         tolerance = rounding(self.size)
@@ -134,17 +134,17 @@ def draw_by_rows(rows: np.ndarray, triangular: bool, rng: np.random.Generator, c
     return z
 
 
-def regress(rows: np.ndarray, block: np.ndarray, whole_rank: int) -> Regression:
+def condition_on_rest(rows: np.ndarray, block: np.ndarray, whole_rank: int) -> Regression:
     """The conditional of a block under covariance rows.T @ rows.
 
     What the others say of z is its part in the span of their columns; the rest of z remains random. Working with the
     factor rather than the covariance keeps twice the digits, and needs no inverse to exist. `whole_rank` is that of all
     values: what the others leave of it is the rank of the conditional.
     """
-    others = outside(block, rows.shape[1])
+    others = complement(block, rows.shape[1])
     mine, theirs = rows[:, block], rows[:, others]
     if not len(others):
-        with unsuspected():
+        with skip_triangular_check():
             return Regression(block, others, np.zeros((0, len(block))), Dense(factor=mine.T))
     # In units of each value's own deviation, or a value of small variance would count for nothing.
     scale = np.linalg.norm(theirs, axis=0)
@@ -159,7 +159,7 @@ def regress(rows: np.ndarray, block: np.ndarray, whole_rank: int) -> Regression:
     # What is left of a value that the others determine is rounding error.
     determined = np.linalg.norm(remaining, axis=0) <= _CUT * np.linalg.norm(mine, axis=0)
     remaining = np.where(determined, 0.0, remaining)
-    with unsuspected():
+    with skip_triangular_check():
         prior = Dense(factor=remaining.T)
         if prior.rank > whole_rank - rank:  # the values left vary, but one follows from the others up to rounding
             prior = Dense(factor=_largest(remaining, whole_rank - rank).T)
@@ -218,7 +218,7 @@ def as_factor(factor: Any) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def unsuspected() -> Iterator[None]:
+def skip_triangular_check() -> Iterator[None]:
     """Factors of our own making may be upper triangular by chance, which is no mistake."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="factor is upper triangular")

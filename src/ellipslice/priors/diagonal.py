@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.parts.conditional import Conditional, Regression, as_block
+from ellipslice.priors.parts.conditional import BlockConditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -81,7 +81,7 @@ class Diagonal(Prior):
         log_determinant = 2 * jnp.sum(jnp.log(jnp.where(varies, self.deviation, 1.0)))
         return on_span(log_normal(z, log_determinant, varies.sum()), f, self.color(z))
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         block = as_block(block, self.size)
         nothing = np.zeros((0, len(block)))
         return Regression(block, np.zeros(0, dtype=np.int64), nothing, Diagonal(self.deviation[block] ** 2))

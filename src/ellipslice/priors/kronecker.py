@@ -15,7 +15,7 @@ from ellipslice.checks import as_mean
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import MAX_DENSE_BLOCK, Prior, check_small, inverse_factor, log_normal, on_span
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.parts.conditional import Conditional, as_block, without
+from ellipslice.priors.parts.conditional import BlockConditional, as_block, zero_block
 from ellipslice.priors.stack import Stack
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -115,7 +115,7 @@ class Kronecker(Prior):
         log_density = log_normal(z, self.log_determinant, self.total)
         return log_density if self.total == self.size else on_span(log_density, f, self.color(z))
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         if "condition" not in self.abilities:
             raise self.lacks("condition")
         block = check_small(as_block(block, self.size))
@@ -140,7 +140,7 @@ class Kronecker(Prior):
 
 
 @pytree
-class _KroneckerConditional(Conditional):
+class _KroneckerConditional(BlockConditional):
     """The values of a block of a product grid given the rest, through the precision of each axis.
 
     With Q the inverse of Sigma and C that of Q[block, block], the mean is -C (Q f)[block] for f with the block at 0.
@@ -171,7 +171,7 @@ class _KroneckerConditional(Conditional):
         return not any(isinstance(axis, Prior) for axis in self.axes)
 
     def mean(self, f: Any) -> Any:
-        rest = without(f, self.block)
+        rest = zero_block(f, self.block)
         product = _along_each_axis(
             rest, [_size(axis) for axis in self.axes], [partial(_times, axis) for axis in self.axes]
         )

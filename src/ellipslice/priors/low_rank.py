@@ -9,8 +9,8 @@ import numpy as np
 
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.priors.base import Prior, log_normal, on_span
-from ellipslice.priors.dense import as_factor, regress, unsuspected
-from ellipslice.priors.parts.conditional import Conditional, as_block
+from ellipslice.priors.dense import as_factor, condition_on_rest, skip_triangular_check
+from ellipslice.priors.parts.conditional import BlockConditional, as_block
 from ellipslice.priors.parts.features import fourier_factor, inducing_factor
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -182,16 +182,16 @@ class LowRank(Prior):
         log_density = log_normal(z, self.log_determinant, self.rank)
         return log_density if self.rank == self.size else on_span(log_density, f, self.color(z))
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         if not self.invertible:
             raise self.lacks("condition")
         block = as_block(block, self.size)
         if self.deviation is None:
-            return regress(self.rows, block, self.dimension)
+            return condition_on_rest(self.rows, block, self.dimension)
         rest = 1 / self.deviation
         rest[block] = 0.0  # the block's own values do not matter
         root = _root(self.rows * rest)[0]
-        with unsuspected():
+        with skip_triangular_check():
             prior = LowRank(self.rows[:, block].T @ root, diagonal=self.deviation[block] ** 2)
         return _ThroughWeights(block, self.rows, rest, root, prior)
 
@@ -204,7 +204,7 @@ class LowRank(Prior):
 
 
 @pytree
-class _ThroughWeights(Conditional):
+class _ThroughWeights(BlockConditional):
     """The others say what the weights are, and the weights what to expect of the block."""
 
     block: Any

@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.checks import as_mean, as_numbers
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import Prior, log_normal
-from ellipslice.priors.parts.conditional import Conditional, as_block
+from ellipslice.priors.parts.conditional import BlockConditional, as_block
 from ellipslice.priors.parts.kernels import comes_from
 from ellipslice.priors.parts.markov_conditional import condition
 from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor, rounding
@@ -105,13 +105,13 @@ class Markov(Prior):
         Markov(3 values, state of 1)
         """
         _import_tinygp()
-        from ellipslice.priors.parts.random_walk_kernel import Walk
+        from ellipslice.priors.parts.random_walk_kernel import RandomWalkKernel
 
         for name, value, least in (("scale", scale, "positive"), ("start", start, "not negative")):
             number = as_numbers(value, name)
             if number.ndim or number < 0 or (least == "positive" and number == 0):
                 raise ValueError(f"{name} must be one number, {least}, but it is {value!r}.")
-        return Walk(scale=float(scale), start=float(start), origin=float(origin))
+        return RandomWalkKernel(scale=float(scale), start=float(start), origin=float(origin))
 
     @property
     def noise_size(self) -> int:
@@ -126,7 +126,7 @@ class Markov(Prior):
     def log_density(self, f: Any) -> Any:
         return log_normal(self.whiten(f), 2 * jnp.sum(jnp.log(self.diagonal)), self.size)
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         return condition(self, as_block(block, self.size))
 
     def null_space(self) -> np.ndarray | None:

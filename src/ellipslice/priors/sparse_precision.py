@@ -11,8 +11,14 @@ from jax.core import Tracer
 from ellipslice.checks import as_mean
 from ellipslice.priors.base import Prior, check_small, inverse_factor, log_normal, on_span
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.parts.conditional import Conditional, as_block, outside
-from ellipslice.priors.parts.constraints import Constraints, as_constraints, find_null_space, pin, solve_constraints
+from ellipslice.priors.parts.conditional import BlockConditional, as_block, complement
+from ellipslice.priors.parts.constraints import (
+    Constraints,
+    as_constraints,
+    choose_pinned,
+    find_null_space,
+    solve_constraints,
+)
 from ellipslice.priors.parts.precisions import as_precision, autoregression, matern, not_definite, random_walk
 from ellipslice.priors.parts.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
 from ellipslice.pytree import pytree, set_fields, static
@@ -95,8 +101,7 @@ class SparsePrecision(Prior):
             raise ValueError(f"shape {shape} has {int(np.prod(shape))} values, but the precision has {size}.")
         directions = find_null_space(matrix, null_space)
         given = as_constraints(constraints, directions, size)
-        pinned = pin(directions)
-        free = outside(pinned, size)
+        free = complement(pinned := choose_pinned(directions), size)
         try:
             factor = SparseCholesky(matrix[free][:, free], cholesky)
         except NotPositiveDefiniteError:
@@ -228,7 +233,7 @@ class SparsePrecision(Prior):
         log_density = log_normal(jnp.sqrt(jnp.maximum(square, 0.0))[..., None], self.log_determinant, self.rank)
         return log_density if self.constraints is None else on_span(log_density, f, self.constraints.project(f))
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         block = check_small(as_block(block, self.size))
         return _ThroughNeighbours(block, self)
 
@@ -239,7 +244,7 @@ class SparsePrecision(Prior):
 
 
 @pytree
-class _ThroughNeighbours(Conditional):
+class _ThroughNeighbours(BlockConditional):
     """A block depends on its neighbours, and through constraints on what the others add up to."""
 
     block: Any
@@ -258,7 +263,7 @@ class _ThroughNeighbours(Conditional):
         entries = (whole.values, (whole.rows, whole.columns))
         strip = coo_array(entries, shape=(whole.size, whole.size)).tocsr()[block]
         precision = strip[:, block].toarray()
-        others = outside(block, whole.size)
+        others = complement(block, whole.size)
         beyond = strip[:, others]
         touching = np.unique(beyond.indices)
         matrix = None if whole.constraints is None else whole.constraints.matrix

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.priors.base import Layout, Prior
-from ellipslice.priors.parts.conditional import Conditional, Regression, as_block
+from ellipslice.priors.parts.conditional import BlockConditional, Regression, as_block
 from ellipslice.pytree import pytree, set_fields, static
 
 
@@ -105,7 +105,7 @@ class Stack(Prior):
     def log_density(self, f: Any) -> Any:
         return sum(prior.log_density(part) for prior, part in self._parts(f))
 
-    def condition(self, block: Any) -> Conditional:
+    def condition(self, block: Any) -> BlockConditional:
         block = as_block(block, self.size)
         names, parts, starts, start = [], [], [], 0
         for name, prior in zip(self.names, self.priors, strict=True):
@@ -116,7 +116,7 @@ class Stack(Prior):
                 starts.append((start, start + prior.size))
             start += prior.size
         members = Stack({name: part.prior for name, part in zip(names, parts, strict=True)})
-        return _EachAlone(block, tuple(parts), members, tuple(starts))
+        return _IndependentConditional(block, tuple(parts), members, tuple(starts))
 
     def _parts(self, f: Any) -> list[tuple[Prior, Any]]:
         ends = np.cumsum([prior.size for prior in self.priors])[:-1]
@@ -127,11 +127,11 @@ class Stack(Prior):
 
 
 @pytree
-class _EachAlone(Conditional):
+class _IndependentConditional(BlockConditional):
     """Independent latents: each given the rest of itself."""
 
     block: Any
-    parts: tuple[Conditional, ...]
+    parts: tuple[BlockConditional, ...]
     prior: Prior
     spans: tuple[tuple[int, int], ...] = static()
 
@@ -140,7 +140,7 @@ class _EachAlone(Conditional):
         return all(part.by_numpy for part in self.parts)
 
     def __init__(
-        self, block: np.ndarray, parts: tuple[Conditional, ...], prior: Prior, spans: tuple[tuple[int, int], ...]
+        self, block: np.ndarray, parts: tuple[BlockConditional, ...], prior: Prior, spans: tuple[tuple[int, int], ...]
     ):
         set_fields(self, block=block, parts=parts, prior=prior, spans=spans)
 
@@ -150,7 +150,7 @@ class _EachAlone(Conditional):
         return (np if self.by_numpy and isinstance(f, np.ndarray) else jnp).concatenate(means, -1)
 
 
-def _alone(prior: Prior) -> Conditional:
+def _alone(prior: Prior) -> BlockConditional:
     """A latent of which nothing else is told: its own prior, whatever that can or cannot do."""
     return Regression(np.arange(prior.size), np.zeros(0, dtype=np.int64), np.zeros((0, prior.size)), _centred(prior))
 

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ellipslice.checks import as_numbers, check_real
 from ellipslice.priors.base import Layout, Prior, is_single
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.priors.parts.feasible_point import interior_point
 
 DRAWS = 64
@@ -170,7 +170,7 @@ class TruncatedGaussian:
         return f"TruncatedGaussian({self.prior!r}, {count} constraint{'' if count == 1 else 's'})"
 
 
-class WithProducts(Carried):
+class AugmentedPrior(PredictorPrior):
     """The prior of [x, A f], whose draws are [nu, A nu], not truncated. The sampler's own; users see f alone.
 
     Parameters

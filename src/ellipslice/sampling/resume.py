@@ -124,7 +124,7 @@ def _continue(
     posterior = make_posterior(
         stored.prior, log_likelihood, spec.move, vectorized=stored.vectorized, concave=stored.concave
     )
-    posterior.look_around(checkpoints[0].state.f)
+    posterior.probe_points(checkpoints[0].state.f)
     first = checkpoints[0].state.f.astype(np.float64)
     if first.shape != (posterior.prior.size,):
         raise ValueError(

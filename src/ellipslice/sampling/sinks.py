@@ -13,7 +13,7 @@ from ellipslice.engines.rows import Rows
 from ellipslice.sampling.keep import Kept, StateSelector
 from ellipslice.sampling.result import build_tree
 from ellipslice.store.journal import Snapshot
-from ellipslice.undocumented.memory import empty_room, fetch
+from ellipslice.undocumented.memory import lazy_empty, populate_pages
 
 if TYPE_CHECKING:
     import xarray
@@ -163,7 +163,7 @@ class MemorySink:
         check_memory((chains, draws), self.latents)
         for columns in (self.latents, self.statistics):
             for name, values in columns.items():
-                columns[name] = empty_room((chains, draws, *values.shape[2:]), values.dtype)
+                columns[name] = lazy_empty((chains, draws, *values.shape[2:]), values.dtype)
                 columns[name][:, :room] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
@@ -173,7 +173,7 @@ class MemorySink:
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
                 rows = columns[name][chains, first : first + values.shape[1]]
                 for one in rows:
-                    fetch(one)
+                    populate_pages(one)
                 rows[...] = values
 
     def commit(self, snapshot: Snapshot) -> None:

@@ -28,7 +28,7 @@ def trial_point(
 ) -> np.ndarray:
     """Return the point at which engines try the log-likelihood: where the first chain starts, or near it."""
     if points is not None:
-        posterior.look_around(points[0])
+        posterior.probe_points(points[0])
         return points[0]
     if around is not None:
         return np.asarray(around.centre)

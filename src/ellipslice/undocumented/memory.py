@@ -95,11 +95,11 @@ def _mmap() -> Any:
     return mmap
 
 
-LARGE = 2**22
-"""Bytes of an array for which the system is asked directly, as NumPy does; of smaller ones pages are used again."""
+MIN_MMAP_BYTES = 2**22
+"""Bytes of the smallest array with its own mmap. The pages of smaller ones are used again anyway."""
 
-MUCH = 2**16
-"""Bytes that are worth a call of the system."""
+MIN_POPULATE_BYTES = 2**16
+"""Bytes of the smallest rows whose pages are populated: for fewer a system call does not pay."""
 
 _POPULATE_WRITE = 23
 """What Linux calls this with MADV_ before it; since 5.14."""
@@ -107,24 +107,26 @@ _POPULATE_WRITE = 23
 _PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
 
 
-def empty_room(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose memory the system hands over as it is reached; after `fast_cpu()`, that of one that was let go.
+def lazy_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an array whose pages the system provides at first use; after `fast_cpu()`, pages of an earlier array.
 
-    NumPy would ask for huge pages: where a virtual machine's host has to fetch them that took five times as long.
+    NumPy would ask for huge pages. Where the host of a virtual machine must provide them, that took five times as long.
     """
     size = math.prod(shape) * dtype.itemsize
-    module = None if size < LARGE else _mmap()
+    module = None if size < MIN_MMAP_BYTES else _mmap()
     if isinstance(module, str):
         note(PAGES, module)
-    return np.empty(shape, dtype) if module is None or isinstance(module, str) else np.asarray(_Room(shape, dtype))
+    return (
+        np.empty(shape, dtype) if module is None or isinstance(module, str) else np.asarray(_PageBuffer(shape, dtype))
+    )
 
 
-def fetch(rows: np.ndarray) -> None:
-    """Have the system hand over all pages of some rows at once, before they are written to.
+def populate_pages(rows: np.ndarray) -> None:
+    """Have the system provide all pages of some rows together, before they are written to.
 
-    One by one, as they are reached, each costs an interrupt; and threads that need new pages wait for each other.
+    One by one, each page costs an interrupt, and threads that need new pages wait for each other.
     """
-    if rows.nbytes < MUCH or (madvise := _madvise()) is None:
+    if rows.nbytes < MIN_POPULATE_BYTES or (madvise := _madvise()) is None:
         return
     if isinstance(madvise, str):
         note(FETCHED, madvise)
@@ -132,12 +134,12 @@ def fetch(rows: np.ndarray) -> None:
     owner: Any = rows
     while isinstance(owner, np.ndarray):
         owner = owner.base
-    if not (isinstance(owner, _Room) and owner.used_before):
+    if not (isinstance(owner, _PageBuffer) and owner.used_before):
         start = rows.ctypes.data // _PAGE * _PAGE
         madvise(start, rows.ctypes.data + rows.nbytes - start, _POPULATE_WRITE)  # where it cannot, nothing is lost
 
 
-class _Room:
+class _PageBuffer:
     """What an array and its views hold on to; when all are gone its memory may be kept for the next."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):

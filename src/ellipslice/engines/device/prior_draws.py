@@ -10,13 +10,13 @@ import numpy as np
 
 from ellipslice.engines.device.noise import ROUNDED_SD, normals, rounded_normals
 from ellipslice.priors import Prior
-from ellipslice.priors.parts.augmented import Carried
+from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.pytree import pytree, set_fields, static
 
 MIN_NORMALS_FOR_FLOAT16 = 64
 """From this many normals on, draws in single precision are made by products of half precision."""
 
-MAX_CARRIED = 5000
+MAX_PREDICTOR_LATENTS = 5000
 """Largest number of latent elements with which a linear predictor is drawn on the device."""
 
 HIGH_BITS = 15
@@ -116,7 +116,7 @@ def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None
 
 def can_draw(prior: Prior) -> bool:
     """Return whether a device can draw from this prior. (The predictor of a `Linear` is drawn by one matrix.)."""
-    return prior.traceable and (not isinstance(prior, Carried) or prior.noise_size <= MAX_CARRIED)
+    return prior.traceable and (not isinstance(prior, PredictorPrior) or prior.noise_size <= MAX_PREDICTOR_LATENTS)
 
 
 def _padded(factor: np.ndarray, padded: int) -> np.ndarray:

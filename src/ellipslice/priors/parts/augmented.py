@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.priors.base import Layout, Prior
 
 
-class Carried(Prior):
+class PredictorPrior(Prior):
     """The prior of x = [f, A f], whose draws are [nu, A nu]. The sampler's own; users see f alone.
 
     Parameters

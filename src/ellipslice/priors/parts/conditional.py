@@ -12,7 +12,7 @@ from ellipslice.priors.base import Prior
 from ellipslice.pytree import pytree, set_fields
 
 
-class Conditional(abc.ABC):
+class BlockConditional(abc.ABC):
     """The distribution of f[block] given the rest of f: N(mean(f), Sigma of `prior`).
 
     Made by `Prior.condition`, with everything factorised once. For a draw nu of the whole prior,
@@ -34,15 +34,15 @@ class Conditional(abc.ABC):
 
     @abc.abstractmethod
     def mean(self, f: Any) -> Any:
-        """Conditional mean (..., block) from the centred flat vector f (..., size); f[block] itself does not matter."""
+        """Return the conditional mean (..., block) from the centred flat vector f (..., size). f[block] is not used."""
 
-    def only_mean(self) -> Conditional:
+    def only_mean(self) -> BlockConditional:
         """The same with no prior: what an update needs in compiled code, which takes every array as an argument."""
 
         def stripped(value: Any) -> Any:
             if isinstance(value, tuple):
                 return tuple(map(stripped, value))
-            return value.only_mean() if isinstance(value, Conditional) else value
+            return value.only_mean() if isinstance(value, BlockConditional) else value
 
         bare = copy.copy(self)
         set_fields(bare, **{name: stripped(value) for name, value in vars(self).items()})
@@ -51,7 +51,7 @@ class Conditional(abc.ABC):
 
 
 @pytree
-class Regression(Conditional):
+class Regression(BlockConditional):
     """The mean as a matrix times the values that matter: f[others] @ weights."""
 
     block: Any
@@ -86,14 +86,14 @@ def as_block(block: Any, size: int) -> np.ndarray:
     return unique.astype(np.int64)
 
 
-def outside(block: np.ndarray, size: int) -> np.ndarray:
+def complement(block: np.ndarray, size: int) -> np.ndarray:
     """The indices that are not in the block."""
     mask = np.ones(size, dtype=bool)
     mask[block] = False
     return np.flatnonzero(mask)
 
 
-def without(f: Any, block: Any) -> Any:
+def zero_block(f: Any, block: Any) -> Any:
     """A copy of f with 0 at the indices of the block."""
     if not isinstance(f, np.ndarray):
         return f.at[..., block].set(0.0)

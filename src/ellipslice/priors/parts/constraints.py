@@ -95,7 +95,7 @@ def as_constraints(constraints: Any, directions: np.ndarray, size: int) -> np.nd
     elif constraints is None:
         if directions.shape[1]:
             raise ValueError(
-                f"precision is singular: it says nothing of {what(directions)}. Fix that with "
+                f"precision is singular: it says nothing of {describe_directions(directions)}. Fix that with "
                 'constraints="null space" (values then sum to zero on every component), with a matrix of constraints, '
                 "or add a little to the diagonal."
             )
@@ -114,7 +114,7 @@ def as_constraints(constraints: Any, directions: np.ndarray, size: int) -> np.nd
     return np.ascontiguousarray(orthogonal.T)
 
 
-def pin(directions: np.ndarray) -> np.ndarray:
+def choose_pinned(directions: np.ndarray) -> np.ndarray:
     """As many values as there are directions; these fixed, the precision of the others is positive definite."""
     from scipy.linalg import qr
 
@@ -124,7 +124,7 @@ def pin(directions: np.ndarray) -> np.ndarray:
     return np.sort(order[: directions.shape[1]]).astype(np.int64)
 
 
-def what(directions: np.ndarray) -> str:
+def describe_directions(directions: np.ndarray) -> str:
     """The directions, in words."""
     count = directions.shape[1]
     return "one direction, such as a constant added to its values" if count == 1 else f"{count} directions"

@@ -39,7 +39,7 @@ def interior_point(prior: Prior, A: Any, bounds: np.ndarray, draws: np.ndarray, 
         return np.zeros(prior.size)
     basis = _basis(prior, draws)
     rows = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / spread[acting]) @ (A @ basis))
-    coefficients, room = _most_room(rows, limits)
+    coefficients, room = _max_slack(rows, limits)
     f = basis @ (coefficients * _nearer(rows @ coefficients, limits - room / 2))
     if not (A @ f < bounds[acting]).all():
         raise ValueError("the linear program found no point that keeps A f <= b to rounding. Pass one as initial=.")
@@ -59,7 +59,7 @@ def _basis(prior: Prior, draws: np.ndarray) -> Any:
         return np.asarray(prior.color(np.eye(prior.noise_size))).T
 
 
-def _most_room(rows: Any, limits: np.ndarray) -> tuple[np.ndarray, float]:
+def _max_slack(rows: Any, limits: np.ndarray) -> tuple[np.ndarray, float]:
     """A y, and the largest t, at most 1, with rows @ y + t <= limits."""
     count, size = rows.shape
     cost = np.append(np.zeros(size), -1.0)

@@ -11,14 +11,14 @@ import numpy as np
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import MAX_DENSE_BLOCK, Prior
 from ellipslice.priors.dense import Dense
-from ellipslice.priors.parts.conditional import Conditional
+from ellipslice.priors.parts.conditional import BlockConditional
 from ellipslice.pytree import pytree, set_fields
 
 if TYPE_CHECKING:
     from ellipslice.priors.markov import Markov
 
 
-def condition(whole: Markov, block: np.ndarray) -> Conditional:
+def condition(whole: Markov, block: np.ndarray) -> BlockConditional:
     """The conditional of any block that spans few enough values."""
     first, last = int(block[0]), int(block[-1]) + 1
     if last - first > MAX_DENSE_BLOCK:
@@ -26,12 +26,12 @@ def condition(whole: Markov, block: np.ndarray) -> Conditional:
             f"block spans the values {first} to {last - 1} of the series, and its conditional would be a dense matrix "
             f"of that size. Use blocks that span at most {MAX_DENSE_BLOCK} values."
         )
-    stretch = _Stretch(first, last, whole)
+    stretch = _Interval(first, last, whole)
     return stretch if len(block) == last - first else _Within(block, stretch)
 
 
 @pytree
-class _Stretch(Conditional):
+class _Interval(BlockConditional):
     """Consecutive values: what the past predicts, corrected by what the future says of the state at the end.
 
     With z the innovations of the stretch, its values are past's prediction + L z, where z is standard normal a priori.
@@ -64,21 +64,21 @@ class _Stretch(Conditional):
         columns = jnp.asarray(f).reshape(-1, self.whole.size).T
         predicted, innovations = _predict(self.whole, self.inside, columns)
         after = jnp.arange(self.whole.size) > self.block[-1]
-        told = _hear(self.whole, innovations * after[:, None], self.block[-1])
+        told = _backward_message(self.whole, innovations * after[:, None], self.block[-1])
         mean = predicted[self.block].T + told.T @ self.weights
         return mean.reshape(*f.shape[:-1], mean.shape[-1])
 
 
 @pytree
-class _Within(Conditional):
+class _Within(BlockConditional):
     """Some values of a stretch, given those between them too."""
 
     block: Any
-    stretch: _Stretch
-    inner: Conditional
+    stretch: _Interval
+    inner: BlockConditional
     prior: Prior
 
-    def __init__(self, block: np.ndarray, stretch: _Stretch):
+    def __init__(self, block: np.ndarray, stretch: _Interval):
         inner = stretch.prior.condition(block - int(stretch.block[0]))
         set_fields(self, block=block, stretch=stretch, inner=inner, prior=inner.prior)
 
@@ -135,7 +135,7 @@ def _predict(whole: Markov, inside: Any, columns: Any) -> tuple[Any, Any]:
     return jax.lax.scan(forward, start, parts)[1]
 
 
-def _hear(whole: Markov, innovations: Any, last: Any) -> Any:
+def _backward_message(whole: Markov, innovations: Any, last: Any) -> Any:
     """T' y: what the innovations after the stretch say of the state at its end, shape (state, count)."""
 
     def backward(told: Any, now: tuple[Any, ...]) -> tuple[Any, None]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import as_grid, as_numbers, check_real, positive_number, whole_number
-from ellipslice.priors.parts.constraints import what
+from ellipslice.priors.parts.constraints import describe_directions
 
 
 def random_walk(size: int, order: int, precision: float) -> Any:
@@ -125,8 +125,9 @@ def not_definite(directions: np.ndarray) -> str:
     """Return the message for a precision that cannot be factorised; `directions` (N, K) span its known null space."""
     if directions.shape[1]:
         return (
-            f"precision is not positive semi-definite, or says nothing of more than {what(directions)} that was "
-            "found. If it is an intrinsic field, give null_space, the directions of which it says nothing."
+            "precision is not positive semi-definite, or says nothing of more than "
+            f"{describe_directions(directions)} that was found. If it is an intrinsic field, give null_space, the "
+            "directions of which it says nothing."
         )
     return (
         "precision is not positive definite. Check its signs: neighbours that are alike have negative entries, and a "

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from tinygp.kernels.quasisep import Quasisep
 
 
-class Walk(Quasisep):
+class RandomWalkKernel(Quasisep):
     """k(s, t) = start^2 + scale^2 (min(s, t) - origin): as an Ornstein-Uhlenbeck process on a changed scale and clock.
 
     With v the variance at a time, k(s, t) = sqrt(v(t)) sqrt(v(s) / v(t)) sqrt(v(s)) for s before t.
