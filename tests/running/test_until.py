@@ -140,7 +140,7 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
                 judge.write(
                     slice(chain, chain + 1), a, latents, {"total_log_likelihood": log_l[chain : chain + 1, rows]}
                 )
-        judge.look(230)
+        judge.check(230)
         found.append(judge.found)
         assert judge.traces._every == 8
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 0], log_l[:, ::8])
@@ -154,9 +154,9 @@ def test_values_that_never_change_are_not_judged():
     rng = np.random.default_rng(0)
     f = np.stack([rng.standard_normal((2, 100)), np.ones((2, 100))], axis=-1)
     judge.write(slice(0, 2), 0, {"f": f}, {"total_log_likelihood": rng.standard_normal((2, 100))})
-    assert judge.look(100)
+    assert judge.check(100)
     judge.write(slice(0, 2), 0, {"f": np.ones_like(f)}, {"total_log_likelihood": np.ones((2, 100))})
-    assert not judge.look(100)  # a chain that never moves has reached nothing
+    assert not judge.check(100)  # a chain that never moves has reached nothing
 
 
 @pytest.mark.parametrize(
