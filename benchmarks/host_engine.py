@@ -16,6 +16,7 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice.apps.bench.contestants import numpy_loop
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
@@ -35,9 +36,8 @@ def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) ->
     """The same number of updates on the host engine, everything recorded."""
     size = posterior.prior.size
     with jax.enable_x64(True):
-        run = HostEngine(posterior).run(
-            EllipticalSlice(), 1, [0], [State(np.zeros(size), log_l)], updates, look_ahead=look_ahead
-        )
+        spec = RunSpec(EllipticalSlice(), 1, (0,), look_ahead=look_ahead)
+        run = HostEngine(posterior).run(spec, [Checkpoint(0, State(np.zeros(size), log_l))], updates)
         while not run.finished:
             run.advance()
             run.take()

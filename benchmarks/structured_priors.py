@@ -25,6 +25,7 @@ import numpy as np
 from tinygp.kernels import quasisep
 
 import ellipslice as es
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Poisson
@@ -104,12 +105,13 @@ class Timed:
     def _time_updates(self) -> float:
         start = np.zeros(self.size)
         state = State(start, float(self.posterior.log_likelihood(start)))
-        run = CompiledEngine(self.posterior).run(EllipticalSlice(), 1, [0], [state], self.updates)
+        spec = RunSpec(EllipticalSlice(), 1, (0,))
+        run = CompiledEngine(self.posterior).run(spec, [Checkpoint(0, state)], self.updates)
         evaluations = 0
         began = time.process_time()
         while not run.finished:
             run.advance()
-            evaluations += sum(int(piece.info.evaluations.sum()) for piece in run.take())
+            evaluations += sum(int(rows.statistics["evaluations"].sum()) for rows in run.take())
         seconds = time.process_time() - began
         run.close()
         self.evaluations = evaluations / self.updates

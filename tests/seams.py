@@ -5,6 +5,7 @@ A plant goes through one of these where it can, so that a restructuring of the l
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,3 +31,17 @@ def replace_draw_block(monkeypatch: pytest.MonkeyPatch, draw_block: Callable[...
 def replace_judge(monkeypatch: pytest.MonkeyPatch, tell: Callable[..., Any]) -> None:
     """Let the host engine accept other points of those that a batch or workers evaluate: (judge, points, values)."""
     monkeypatch.setattr(host_search.Judge, "tell", tell)
+
+
+def replace_drive(monkeypatch: pytest.MonkeyPatch, drive: Callable[..., Any]) -> None:
+    """Drive runs in another way: the arguments of `sampling.drive.drive`."""
+    for name in ("sample", "resume"):  # as names of the package these are functions
+        monkeypatch.setattr(sys.modules[f"ellipslice.sampling.{name}"], "drive", drive)
+
+
+def replace_starts(monkeypatch: pytest.MonkeyPatch, starts: Callable[..., Any]) -> None:
+    """Let runs on the host begin at other checkpoints: a function of those that they are given."""
+    run = host_engine.HostEngine.run
+    monkeypatch.setattr(
+        host_engine.HostEngine, "run", lambda self, spec, given, updates: run(self, spec, starts(given), updates)
+    )

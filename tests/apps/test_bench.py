@@ -30,6 +30,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense
+from engine_rows import begin
 
 EVALUATIONS_SPREAD = 3.8
 """Of one update of R01 by its own function, from 200 means over 200 updates each, so with their correlation."""
@@ -134,14 +135,14 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
     engine = CompiledEngine(Posterior(Dense(problem("R01").covariance), problem("R01").likelihood))
     start = np.zeros(200)
     with jax_settings():
-        run = engine.run(EllipticalSlice(), 1, range(8), [State(start, engine.evaluate(start))] * 8, 20)
+        run = begin(engine, EllipticalSlice(), 1, range(8), [State(start, engine.evaluate(start))] * 8, 20)
         while not run.finished:
             run.advance()
-    pieces = run.take()
+    made = run.take()
     run.close()
-    assert sum(len(piece.f) for piece in pieces) == 8 * 20
-    for piece in pieces:
-        assert piece.f.base is None or piece.f.base.nbytes <= 2 * piece.f.nbytes
+    assert sum(rows.draws for rows in made) == 8 * 20
+    for rows in made:
+        assert rows.f.base is None or rows.f.base.nbytes <= 2 * rows.f.nbytes
     assert not any(chain._noise._current for chain in run._chains)
 
 

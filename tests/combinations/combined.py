@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ import ellipslice as es
 from combinations.pairs import Refusal, Row, refusals_of
 from combinations.problems import LIKELIHOODS, MOVES, PRIORS, SIZE, PriorCase, answer, quantities
 from combinations.refusals import REFUSALS
-from ellipslice.sampling.drive import Session
+from ellipslice.sampling.drive import Plan
+from ellipslice.sampling.sinks import Collector
 
 RARE_MOVES = ["NUTS", "Local by k-means"]
 """In a few rows only: NUTS takes long to compile, and k-means is another way to choose the blocks of `Local`."""
@@ -280,17 +282,20 @@ def short_pilots() -> Iterator[None]:
 def recorded_starts() -> Iterator[list[np.ndarray]]:
     """Notes where the chains are, centred and flat, each time that they set out."""
     started: list[np.ndarray] = []
-    go = Session.go
+    modules: list[Any] = [sys.modules[f"ellipslice.sampling.{name}"] for name in ("sample", "resume")]
+    before = [module.drive for module in modules]
 
-    def noted(self: Session, *arguments: Any) -> Any:
-        started.append(np.stack([checkpoint.state.f for checkpoint in self.record.checkpoints]))
-        return go(self, *arguments)
+    def noted(plan: Plan, collector: Collector, *arguments: Any) -> Any:
+        started.append(np.stack([checkpoint.state.f for checkpoint in collector.resume_points]))
+        return before[0](plan, collector, *arguments)
 
-    Session.go = noted  # type: ignore[method-assign]
+    for module in modules:
+        module.drive = noted
     try:
         yield started
     finally:
-        Session.go = go  # type: ignore[method-assign]
+        for module, drive in zip(modules, before, strict=True):
+            module.drive = drive
 
 
 def check_refused(error: Exception, expected: list[Refusal], started: list[np.ndarray], folder: Path) -> None:

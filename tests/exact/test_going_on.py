@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
+from engine_rows import columns, finish
 
 GENERATOR = np.random.default_rng(0)
 SIZE = 300  # blocks of 512 updates
@@ -26,24 +28,17 @@ LIKELIHOODS = {
 }
 
 
-def drive(run, pieces):
-    while not run.finished:
-        run.advance()
-        pieces.extend(run.take())
-
-
-def columns(pieces, chain=0):
-    """Every field of one chain, with the number of the first update."""
-    own = [piece for piece in pieces if piece.chain == chain]
-    fields = [[piece.f, piece.log_likelihood, piece.proposals, *piece.info] for piece in own]
-    return own[0].first, [np.concatenate(parts) for parts in zip(*fields, strict=True)]
+def after(made, columns):
+    """The checkpoint after some updates."""
+    state = State(columns["f"][made - 1].copy(), float(columns["total_log_likelihood"][made - 1]))
+    return Checkpoint(made, state)
 
 
 def begin(engine, name="traced", move=None):
     posterior = Posterior(PRIOR, LIKELIHOODS[name])
     runner = engine(posterior)
     start = posterior.points(np.random.default_rng(1), 1)[0]
-    return runner, move or EllipticalSlice(), State(start, runner.evaluate(start))
+    return runner, move or EllipticalSlice(), Checkpoint(0, State(start, runner.evaluate(start)))
 
 
 @pytest.mark.long_cases("CompiledEngine-planes", "HostEngine-traced")
@@ -52,24 +47,18 @@ def begin(engine, name="traced", move=None):
 def test_a_run_begins_anywhere(engine, name):
     with jax_settings():
         runner, move, start = begin(engine, name)
-        updates, whole = 600 if engine is CompiledEngine else 540, []
-        drive(runner.run(move, 7, [2, 3], [start, start], updates), whole)
-        _, one = columns(whole)
-        _, two = columns(whole, 1)
-        for first, second in [(1, 10), (511, 512), (530, 500)]:
-            made = [first, second]
+        updates, spec = 600 if engine is CompiledEngine else 540, RunSpec(move, 7, (2, 3))
+        whole = finish(runner.run(spec, [start, start], updates))
+        both = columns(whole), columns(whole, 1)
+        for made in [(1, 10), (511, 512), (530, 500)]:
             # From an update before, as stores do: what a search learned of its last point is then the same, too.
-            states = [
-                State(part[0][n - 1].copy(), float(part[1][n - 1])) for part, n in zip((one, two), made, strict=True)
-            ]
-            again = []
-            drive(runner.run(move, 7, [2, 3], states, updates, done=made), again)
-            for chain, (expected, n) in enumerate(zip((one, two), made, strict=True)):
-                since, got = columns(again, chain)
-                assert since == n
-                for values, wanted in zip(got, expected, strict=True):
-                    np.testing.assert_array_equal(values[1:], wanted[n + 1 :])
-                np.testing.assert_array_equal(got[0][0], expected[0][n])
+            again = finish(runner.run(spec, [after(n, own) for n, own in zip(made, both, strict=True)], updates))
+            for chain, (expected, n) in enumerate(zip(both, made, strict=True)):
+                got = columns(again, chain)
+                assert next(rows.first for rows in again if rows.chains.start == chain) == n
+                for name, wanted in expected.items():
+                    np.testing.assert_array_equal(got[name][1:], wanted[n + 1 :])
+                np.testing.assert_array_equal(got["f"][0], expected["f"][n])
 
 
 @pytest.mark.long_cases("HostEngine-traced")
@@ -78,14 +67,16 @@ def test_a_run_begins_anywhere(engine, name):
 def test_a_run_goes_on(engine, name):
     with jax_settings():
         runner, move, start = begin(engine, name)
-        whole, parts = [], []
-        drive(runner.run(move, 7, [2], [start], 600), whole)
-        run = runner.run(move, 7, [2], [start], 3)
+        spec, parts = RunSpec(move, 7, (2,)), []
+        whole = finish(runner.run(spec, [start], 600))
+        run = runner.run(spec, [start], 3)
         for updates in (3, 100, 512, 600):
             run.extend(updates)
-            drive(run, parts)
-        for values, wanted in zip(columns(parts)[1], columns(whole)[1], strict=True):
-            np.testing.assert_array_equal(values, wanted)
+            parts += finish(run)
+        got = columns(parts)
+        for name, wanted in columns(whole).items():
+            np.testing.assert_array_equal(got[name], wanted)
+        assert parts[-1].last[0].counts == whole[-1].last[0].counts
 
 
 @pytest.mark.long_cases("CompiledEngine-local", "HostEngine-line")
@@ -105,14 +96,11 @@ def test_any_move_begins_anywhere(engine, move):
     posterior = Posterior(prior, LIKELIHOODS["traced"])
     with jax_settings():
         runner = engine(posterior)
-        start = np.zeros(5)
-        whole, again = [], []
-        drive(runner.run(move, 1, [0], [State(start, runner.evaluate(start))], 40), whole)
-        _, expected = columns(whole)
-        state = State(expected[0][16].copy(), float(expected[1][16]))
-        drive(runner.run(move, 1, [0], [state], 40, done=[17]), again)
-        for values, wanted in zip(columns(again)[1], expected, strict=True):
-            np.testing.assert_array_equal(values, wanted[17:])
+        start, spec = np.zeros(5), RunSpec(move, 1, (0,))
+        expected = columns(finish(runner.run(spec, [Checkpoint(0, State(start, runner.evaluate(start)))], 40)))
+        got = columns(finish(runner.run(spec, [after(17, expected)], 40)))
+        for name, wanted in expected.items():
+            np.testing.assert_array_equal(got[name], wanted[17:])
 
 
 @pytest.mark.long
@@ -124,29 +112,28 @@ def test_chains_together_go_on_from_the_start_of_a_block(double, monkeypatch):
     with jax_settings():
         engine = BatchedEngine(posterior, double=double)
         points = list(posterior.points(np.random.default_rng(1), 3))
-        starts = [State(f, engine.evaluate(f)) for f in points]
-        options = {"warmup": 5, "thin": 2}
-        whole, again, longer = [], [], []
-        drive(engine.run(EllipticalSlice(), 7, range(3), starts, 60, **options), whole)
-        middle = whole[2]
-        states = [State(np.asarray(f), float(v)) for f, v in zip(*middle.before, strict=True)]
-        drive(engine.run(EllipticalSlice(), 7, range(3), states, 60, **options, done=[middle.updates] * 3), again)
-        assert_same_batches(again, whole[2:])
-        run = engine.run(EllipticalSlice(), 7, range(3), starts, 41, **options)
-        drive(run, longer)
+        starts = [Checkpoint(0, State(f, engine.evaluate(f))) for f in points]
+        spec = RunSpec(EllipticalSlice(), 7, (0, 1, 2), warmup=5, thin=2)
+        whole = finish(engine.run(spec, starts, 60))
+        again = finish(engine.run(spec, whole[2].resume, 60))
+        assert_same_rows(again, whole[2:])
+        run = engine.run(spec, starts, 41)
+        longer = finish(run)
         run.extend(60)
-        drive(run, longer)
-    assert longer[2].updates == longer[3].updates == 32  # the block that was cut short is made again
-    assert_same_batches(longer[:2] + longer[3:], whole)
+        longer += finish(run)
+    assert (
+        longer[2].resume[0].updates == longer[3].resume[0].updates == 32
+    )  # the block that was cut short is made again
+    assert_same_rows(longer[:2] + longer[3:], whole)
 
 
-def assert_same_batches(got, expected):
-    assert [batch.first for batch in got] == [batch.first for batch in expected]
+def assert_same_rows(got, expected):
+    assert [rows.first for rows in got] == [rows.first for rows in expected]
     for one, two in zip(got, expected, strict=True):
-        count = len(two.log_likelihood)
-        assert len(one.log_likelihood) == count
-        np.testing.assert_array_equal(one.f[:count], two.f[:count])
-        np.testing.assert_array_equal(one.log_likelihood, two.log_likelihood)
-        for values, wanted in zip(one.info, two.info, strict=True):
-            np.testing.assert_array_equal(values, wanted)
-        assert one.totals == two.totals
+        count = two.draws
+        assert one.draws == count
+        np.testing.assert_array_equal(one.f.buffer[:count], two.f.buffer[:count])
+        for name, wanted in two.statistics.items():
+            np.testing.assert_array_equal(one.statistics[name], wanted)
+        assert one.last[0].counts == two.last[0].counts
+        assert one.highest == two.highest

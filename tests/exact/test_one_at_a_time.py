@@ -21,6 +21,7 @@ from ellipslice.moves.one_at_a_time import CoordinateMove, ParabolaAlongAxis
 from ellipslice.noise import block_length, draw_block
 from ellipslice.posterior import Posterior
 from ellipslice.testing.search import noise_of_an_update
+from engine_rows import begin, columns, finish
 from judged import DATA, PRIOR, log_likelihood, log_posterior
 from statistical.monte_carlo import SEED, compare
 
@@ -40,13 +41,11 @@ def exact_sweeps(precision, mean, normals, f):
 
 def run(engine, posterior, move, seed, f, updates):
     with jax_settings():
-        running = engine(posterior).run(move, seed, [0], [State(f, float(posterior.log_likelihood(f)))], updates)
-        pieces = []
-        while not running.finished:
-            running.advance()
-            pieces += running.take()
+        start = State(f, float(posterior.log_likelihood(f)))
+        running = begin(engine(posterior), move, seed, [0], [start], updates)
+        made = columns(finish(running))
         running.close()
-    return np.concatenate([piece.f for piece in pieces]), np.concatenate([p.info.evaluations for p in pieces])
+    return made["f"], made["evaluations"]
 
 
 @pytest.mark.long_cases("observed-CompiledEngine-0", "summed-CompiledEngine-0")

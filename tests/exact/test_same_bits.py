@@ -25,6 +25,7 @@ from ellipslice.noise import FIRST, NoiseSpec, block_length, draw_block, uniform
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, LowRank, Stack
 from ellipslice.pytree import pytree
+from engine_rows import begin, columns, finish
 
 FIELDS = ("f", "total_log_likelihood", "evaluations", "nans", "stuck", "angle")
 
@@ -357,7 +358,7 @@ def run(
     start = np.full(prior.size, 0.1)
     with jax.enable_x64(True):
         states = [State(start, float(posterior.log_likelihood(start))) for _ in chains]
-        under_way = engine(posterior).run(move or EllipticalSlice(), 3, chains, states, updates, **options)
+        under_way = begin(engine(posterior), move or EllipticalSlice(), 3, chains, states, updates, **options)
         pieces = []
         for _ in range(20 * updates * len(chains)):
             if under_way.finished:
@@ -370,12 +371,11 @@ def run(
         monkeypatch.undo()
     result = {}
     for position in range(len(chains)):
-        own = [piece for piece in pieces if piece.chain == position]
-        firsts = np.cumsum([0] + [len(piece.f) for piece in own])
-        assert [piece.first for piece in own] == firsts[:-1].tolist()
+        own = [rows for rows in pieces if rows.chains.start == position]
+        firsts = np.cumsum([0] + [rows.draws for rows in own])
+        assert [rows.first for rows in own] == firsts[:-1].tolist()
         assert firsts[-1] == updates
-        flat = [(piece.f, piece.log_likelihood, *piece.info) for piece in own]
-        result[position] = dict(zip(FIELDS, map(np.concatenate, zip(*flat, strict=True)), strict=True))
+        result[position] = columns(pieces, position)
     return pieces, {key: np.stack([result[i][key] for i in result]) for key in FIELDS}
 
 
@@ -454,13 +454,12 @@ def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_
     # The likelihood is zero everywhere, the start included (which sample would refuse).
     posterior = Posterior(Diagonal(np.ones(2)), lambda f: -np.inf + 0.0 * f.sum(axis=-1), vectorized=True)
     with jax.enable_x64(True):
-        under_way = engine(posterior).run(EllipticalSlice(), 0, [0], [State(np.ones(2), 0.0)], 3, look_ahead=look_ahead)
-        while not under_way.finished:
-            under_way.advance()
+        start = State(np.ones(2), 0.0)
+        under_way = begin(engine(posterior), EllipticalSlice(), 0, [0], [start], 3, look_ahead=look_ahead)
+        made = columns(finish(under_way))
         under_way.close()
-    info = [piece.info for piece in under_way.take()]
-    assert np.concatenate([i.evaluations for i in info]).tolist() == [1000] * 3
-    assert np.concatenate([i.stuck for i in info]).tolist() == [True] * 3
+    assert made["evaluations"].tolist() == [1000] * 3
+    assert made["stuck"].tolist() == [True] * 3
 
 
 # --- against the noise ----------------------------------------------------------------------------------------------
@@ -531,14 +530,9 @@ def test_both_engines_give_the_same_chain(name):
     chains = []
     for engine in (HostEngine, CompiledEngine):
         with jax.enable_x64(True):
-            under_way = engine(posterior).run(MOVES[move](), 11, [2], [state], 200)
-            pieces = []
-            while not under_way.finished:
-                under_way.advance()
-                pieces += under_way.take()
+            under_way = begin(engine(posterior), MOVES[move](), 11, [2], [state], 200)
+            chains.append(columns(finish(under_way)))
             under_way.close()
-        flat = [(piece.f, piece.log_likelihood, *piece.info) for piece in pieces]
-        chains.append(dict(zip(FIELDS, map(np.concatenate, zip(*flat, strict=True)), strict=True)))
     ours, theirs = chains
     for key in ("evaluations", "nans", "stuck"):
         np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)

@@ -79,7 +79,10 @@ RUNS = {
 def run(name, path):
     """In a process of its own: begin, or go on."""
     log_likelihood, options, again = RUNS[name]
-    store.EVERY, store.SHARE = 0.02, 0.5  # so that kills come before, between and in the middle of commits
+    store.MIN_COMMIT_SECONDS, store.MAX_COMMIT_FRACTION = (
+        0.02,
+        0.5,
+    )  # so that kills come before, between and in the middle of commits
     workers_engine.TASK_SECONDS = 0.02
     if path.exists():
         es.resume(path, log_likelihood, progress=False, **again)

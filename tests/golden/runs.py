@@ -171,6 +171,8 @@ def arrays(tree: Any) -> dict[str, np.ndarray]:
     found = {f"draws of {name}": values.values for name, values in tree.posterior.data_vars.items()}
     stats = tree.sample_stats
     known = {own: next((name for name in names if name in stats), None) for own, names in STATISTICS.items()}
+    if known["factorisations"] is not None:  # the angle of such an update is their number: recorded once
+        known["angle"] = None
     return found | {own: stats[name].values for own, name in known.items() if name is not None}
 
 

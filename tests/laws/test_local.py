@@ -28,6 +28,7 @@ from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import AuxiliaryEllipse, Cycle, EllipticalSlice, Local, State
 from ellipslice.posterior import Posterior
+from engine_rows import begin, columns, finish
 from statistical.monte_carlo import SEED, compare_gaussian
 from sweeps import check_draws, check_sweep
 
@@ -88,17 +89,12 @@ def run(engine, prior, move, updates=25, chains=(0,), seed=3):
     start = np.asarray(prior.draw(np.random.default_rng(1), 1))[0]
     with jax.enable_x64(True):
         value = float(posterior.log_likelihood(start))
-        under_way = engine(posterior).run(move, seed, chains, [State(start, value)] * len(chains), updates)
-        pieces = []
-        while not under_way.finished:
-            under_way.advance()
-            pieces += under_way.take()
+        under_way = begin(engine(posterior), move, seed, chains, [State(start, value)] * len(chains), updates)
+        rows = finish(under_way)
         under_way.close()
-    fields = [(p.chain, p.f, p.log_likelihood, *p.info) for p in pieces]
-    return [
-        [np.concatenate([field[k] for field in fields if field[0] == chain]) for k in range(1, 7)]
-        for chain in range(len(chains))
-    ]
+    made = [columns(rows, chain) for chain in range(len(chains))]
+    names = ("f", "total_log_likelihood", "evaluations", "nans", "stuck", "angle")
+    return [[own[name] for name in names] for own in made]
 
 
 FLAT = {
@@ -193,15 +189,12 @@ def test_a_latent_that_stays_keeps_its_bits():
     start = np.asarray(prior.draw(np.random.default_rng(1), 1))[0]
     for engine in (HostEngine, CompiledEngine):
         with jax.enable_x64(True):
-            under_way = engine(posterior).run(Local.contiguous(4), 0, [0], [State(start, 0.0)], 2)
-            while not under_way.finished:
-                under_way.advance()
-            pieces = under_way.take()
+            under_way = begin(engine(posterior), Local.contiguous(4), 0, [0], [State(start, 0.0)], 2)
+            made = columns(finish(under_way))
             under_way.close()
-        for piece in pieces:
-            np.testing.assert_array_equal(piece.f, [start] * len(piece.f))
-            assert piece.info.stuck.all()
-            assert (piece.info.evaluations == 3000).all()
+        np.testing.assert_array_equal(made["f"], [start] * 2)
+        assert made["stuck"].all()
+        assert (made["evaluations"] == 3000).all()
 
 
 @pytest.mark.long

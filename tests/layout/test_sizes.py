@@ -21,7 +21,6 @@ LONG_FILES = {
     "engines/device/kernel.py",
     "gp/model.py",
     "parameters/sweep.py",
-    "sampling/sample.py",
 }
 
 LONG_FUNCTIONS = {
@@ -32,7 +31,6 @@ LONG_FUNCTIONS = {
     "marginal/evidence.py: evidence",
     "moves/step.py: step",
     "posterior.py: Posterior.__init__",
-    "sampling/sample.py: sample",
 }
 
 MANY_PARAMETERS = {
@@ -40,13 +38,8 @@ MANY_PARAMETERS = {
     "apps/cli/fit.py: fit",
     "apps/cli/resume.py: resume",
     "engines/device/loop.py: barrier_free_block",
-    "engines/base.py: Engine.run",
-    "engines/device/engine.py: BatchedEngine.run",
-    "engines/device/engine.py: _run_own",
-    "engines/compiled/engine.py: CompiledEngine.run",
-    "engines/workers/engine.py: WorkersEngine.run",
+    "engines/device/run.py: _run_own",
     "engines/device/kernel.py: fused_block",
-    "engines/host/engine.py: HostEngine.run",
     "gp/cox.py: CoxProcess.fit",
     "gp/sklearn/ensemble.py: draw",
     "gp/sklearn/estimators.py: EllipticalGPClassifier.__init__",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,12 @@ import ellipslice as es
 from combinations import combined
 from combinations.combined import DEFAULTS, check
 from combinations.refusals import REFUSALS
+from ellipslice.engines import rows
 from ellipslice.moves import EllipticalSlice, Local
 from ellipslice.moves import local as local_module
-from ellipslice.sampling.drive import Session
-from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.sinks import Record
+from ellipslice.sampling.keep import StateSelector
 from ellipslice.store.store import Store
+from seams import replace_drive
 
 sample_module = sys.modules["ellipslice.sampling.sample"]  # the package has a function of this name
 ROW = DEFAULTS | {"likelihood": "python float"}
@@ -39,8 +40,12 @@ def test_all_chains_start_where_the_first_does(tmp_path, monkeypatch):
 
 
 def test_keep_is_a_draw_late(tmp_path, monkeypatch):
-    now = Keep.__call__
-    monkeypatch.setattr(Keep, "__call__", lambda self, f: now(self, np.vstack([f[:1], f[:-1]])))
+    now = StateSelector.__call__
+
+    def late(self, f):
+        return now(self, np.concatenate([f[..., :1, :], f[..., :-1, :]], axis=-2))
+
+    monkeypatch.setattr(StateSelector, "__call__", late)
     with pytest.raises(AssertionError, match=r"is not of this draw|not the log-likelihood of its draw"):
         check(row(keep="a dict"), tmp_path)
 
@@ -77,10 +82,12 @@ def test_draws_are_too_wide(tmp_path, monkeypatch):
 
 
 def test_thinning_begins_an_update_early(tmp_path, monkeypatch):
-    def early(kept, begin, complete, warmup, thin):
-        return Record(kept, begin, complete, warmup - (thin > 1), thin)
+    begin = rows.ChainRows.__init__
 
-    monkeypatch.setattr(sample_module, "Record", early)
+    def early(self, position, spec, start, again=False):
+        begin(self, position, replace(spec, warmup=spec.warmup - (spec.thin > 1)), start, again)
+
+    monkeypatch.setattr(rows.ChainRows, "__init__", early)
     with pytest.raises(AssertionError, match="not that of the plain run"):
         check(row(thin="3"), tmp_path)
 
@@ -95,10 +102,10 @@ def test_refused_by_accident(tmp_path, monkeypatch):
 
 
 def test_refused_after_the_chains_have_set_out(tmp_path, monkeypatch):
-    def late(self, progress):
+    def late(*arguments):
         raise TypeError("EllipticalSlice does not know of the constraints")
 
-    monkeypatch.setattr(Session, "go", late)
+    replace_drive(monkeypatch, late)
     monkeypatch.setattr(EllipticalSlice, "constrained", True, raising=False)
     with pytest.raises(AssertionError, match="after the chains set out"):
         check(row(prior="TruncatedGaussian", move="EllipticalSlice"), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,28 +37,32 @@ def test_nothing_planted():
 
 
 def test_a_stretch_begins_with_the_noise_of_another_update(monkeypatch):
-    right = HostEngine.run
+    alone = es.sample(bowl, PRIOR, **OPTIONS)
+    right = HostEngine._chains
 
-    def wrong(self, move, seed, chains, starts, updates, look_ahead=None, warmup=0, thin=1, done=None):
-        return right(self, move, seed, chains, starts, updates + 1, look_ahead, warmup, thin, [done[0] + 1])
+    def wrong(self, spec, starts, updates):
+        chains = right(self, spec, starts, updates)
+        for chain in chains:
+            enter = chain.noise._enter
+            chain.noise._enter = lambda update, enter=enter: enter(update + 1)
+        return chains
 
-    monkeypatch.setattr(HostEngine, "run", wrong)
-    chain = workers_engine._WorkerChain.collect
-
-    def renumbered(self):
-        if self.task is not None and self.task.done:
-            self.task.answer = [piece._replace(first=piece.first - 1) for piece in self.task.answer]
-        chain(self)
-
-    monkeypatch.setattr(workers_engine._WorkerChain, "collect", renumbered)
+    monkeypatch.setattr(HostEngine, "_chains", wrong)
     made = es.sample(bowl, PRIOR, executor=Pickled(), **OPTIONS)
-    monkeypatch.setattr(HostEngine, "run", right)
-    assert not np.array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)
+    assert not np.array_equal(made.posterior.f, alone.posterior.f)
 
 
 def test_every_worker_has_noise_of_its_own(monkeypatch):
     right = remote.RunPayload.advance
-    monkeypatch.setattr(remote.RunPayload, "advance", lambda self, seed, *rest: right(self, seed + 1, *rest))
+
+    def other_seed(self, *arguments):
+        spec, self.spec = self.spec, replace(self.spec, seed=self.spec.seed + 1)
+        try:
+            return right(self, *arguments)
+        finally:
+            self.spec = spec
+
+    monkeypatch.setattr(remote.RunPayload, "advance", other_seed)
     assert differs(bowl, Pickled())
 
 

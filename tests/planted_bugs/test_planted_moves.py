@@ -21,6 +21,7 @@ from ellipslice.priors import Diagonal
 from ellipslice.testing import check_move, check_reversible
 from ellipslice.testing import move as testing_move
 from ellipslice.testing.search import check_curve, check_level
+from engine_rows import begin, columns, finish
 from seams import replace_host_search
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
@@ -333,13 +334,9 @@ def long_run(move, seed, updates=100_000, batches=100):
     posterior = Posterior(Diagonal(np.ones(2)), Partial(sharp))
     start = np.random.default_rng(seed).standard_normal(2) / np.sqrt(11)
     with jax.enable_x64(True):
-        run = CompiledEngine(posterior).run(move, seed, [0], [State(start, float(sharp(start)))], updates)
-        pieces = []
-        while not run.finished:
-            run.advance()
-            pieces += run.take()
+        run = begin(CompiledEngine(posterior), move, seed, [0], [State(start, float(sharp(start)))], updates)
+        f = columns(finish(run))["f"]
         run.close()
-    f = np.concatenate([piece.f for piece in pieces])
     means = (11 * (f**2).mean(axis=1)).reshape(batches, -1).mean(axis=1)
     return float(stats.ttest_1samp(means, 1.0).pvalue)
 

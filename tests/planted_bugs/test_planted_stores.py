@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.sampling import drive, sinks
+from ellipslice.sampling import sinks
 from ellipslice.store import columns, store, verify
 from ellipslice.store.read import open_tree
+from seams import replace_starts
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -40,14 +41,7 @@ def test_without_a_mistake(tmp_path):
 
 
 def begins_at_the_wrong_update(monkeypatch):
-    before = drive.Session.go
-
-    def go(self, progress):
-        own = self.record
-        own.checkpoints = [one._replace(updates=max(0, one.updates - 1)) for one in own.checkpoints]
-        return before(self, progress)
-
-    monkeypatch.setattr(drive.Session, "go", go)
+    replace_starts(monkeypatch, lambda starts: [one._replace(updates=max(0, one.updates - 1)) for one in starts])
 
 
 def begins_at_another_state(monkeypatch):
@@ -64,23 +58,20 @@ def leaves_what_was_not_committed(monkeypatch):
 
 
 def counts_an_update_twice(monkeypatch):
-    before = sinks.Record.__init__
-
-    def begin(self, keep, starts, complete, warmup, thin):
-        starts = [one._replace(counts=one.counts.plus([0, 0, 0, 0, 0, int(one.updates > 0)])) for one in starts]
-        before(self, keep, starts, complete, warmup, thin)
-
-    monkeypatch.setattr(sinks.Record, "__init__", begin)
+    replace_starts(
+        monkeypatch,
+        lambda starts: [one._replace(counts=one.counts.plus([0, 0, 0, 0, 0, int(one.updates > 0)])) for one in starts],
+    )
 
 
 def writes_draws_again(monkeypatch):
     resume = sys.modules["ellipslice.sampling.resume"]  # its name in the package is the function's
-    before = resume.Record
+    before = sinks.Collector
 
-    def forgetful(keep, starts, complete, warmup, thin):
-        return before(keep, starts, [max(0, one - 1) for one in complete], warmup, thin)
+    def forgetful(keep, starts, draws_done):
+        return before(keep, [one._replace(updates=one.updates - 4) for one in starts], [one - 1 for one in draws_done])
 
-    monkeypatch.setattr(resume, "Record", forgetful)
+    monkeypatch.setattr(resume, "Collector", forgetful)
 
 
 def forgets_the_checksums(monkeypatch):
@@ -115,8 +106,8 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
     path = tmp_path / "run.zarr"
     before = store.Store.commit
 
-    def commit(self, own, attributes, plans):
-        before(self, own, attributes, plans)
+    def commit(self, snapshot):
+        before(self, snapshot)
         for chunk in path.glob("posterior/f/c/*/*/*"):  # as a power cut does, to what was not synced
             chunk.write_bytes(bytes(chunk.stat().st_size))
 

@@ -18,6 +18,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
 from ellipslice.programs import traced
 from ellipslice.undocumented import xla_loop
+from engine_rows import begin, finish
 
 MEMORY = """
 import resource
@@ -51,13 +52,12 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     turns, advance = [], chain.CompiledChain.advance
 
     def noted(one, *given):
-        turns.append(one._position)
+        turns.append(one.position)
         advance(one, *given)
 
     monkeypatch.setattr(chain.CompiledChain, "advance", noted)
-    run = engine.run(EllipticalSlice(), 1, range(chains), [start] * chains, 50)
-    while not run.finished:
-        run.advance()
+    run = begin(engine, EllipticalSlice(), 1, range(chains), [start] * chains, 50)
+    finish(run)
     run.close()
     at_once = 2 * chain.MAX_TURNS_PER_CORE
     assert set(turns[:at_once]) == set(range(at_once))

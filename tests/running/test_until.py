@@ -9,7 +9,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.sampling import until
-from ellipslice.sampling.until import Judge, Until
+from ellipslice.sampling.until import StoppingRule, Until
 from stores import assert_same_stores
 
 TARGET = np.array([1.0, -0.5, 0.3])
@@ -113,17 +113,17 @@ def test_resumed_as_if_never_stopped(tmp_path):
 
 
 def test_looks_come_where_the_goal_should_be():
-    judge = Judge(Until(effective_size=1000), {"f": np.zeros((1, 3))}, 4)
-    assert judge.first_look() == 100
+    judge = StoppingRule(Until(effective_size=1000), {"f": np.zeros((1, 3))}, 4)
+    assert judge.first_check() == 100
     judge.found = until.Found(effective_size=800.0)
-    assert judge.next_look(100) == 125
+    assert judge.next_check(100) == 125
     judge.found = until.Found(effective_size=990.0)
-    assert judge.next_look(100) == 120
+    assert judge.next_check(100) == 120
     judge.found = until.Found(effective_size=10.0)
-    assert judge.next_look(100) == 200
+    assert judge.next_check(100) == 200
     judge.found = until.Found()
-    assert judge.next_look(100) == 200
-    assert Judge(Until(effective_size=1000, draws=110), {"f": np.zeros((1, 3))}, 4).next_look(100) == 110
+    assert judge.next_check(100) == 200
+    assert StoppingRule(Until(effective_size=1000, draws=110), {"f": np.zeros((1, 3))}, 4).next_check(100) == 110
 
 
 def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
@@ -132,7 +132,7 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
     values, log_l = rng.standard_normal((2, 230, 40)), rng.standard_normal((2, 230))
     found = []
     for step in (1, 7, 230):
-        judge = Judge(Until(rhat=1.01), {"a": values[0, :1, :30], "b": values[0, :1, 30:]}, 2)
+        judge = StoppingRule(Until(rhat=1.01), {"a": values[0, :1, :30], "b": values[0, :1, 30:]}, 2)
         for a in range(0, 230, step):
             for chain in range(2):
                 rows = slice(a, a + step)
@@ -140,7 +140,7 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
                 judge.write(
                     slice(chain, chain + 1), a, latents, {"total_log_likelihood": log_l[chain : chain + 1, rows]}
                 )
-        judge.look(230)
+        judge.check(230)
         found.append(judge.found)
         assert judge.traces._every == 8
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 0], log_l[:, ::8])
@@ -150,13 +150,13 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
 
 
 def test_values_that_never_change_are_not_judged():
-    judge = Judge(Until(effective_size=10), {"f": np.zeros((1, 2))}, 2)
+    judge = StoppingRule(Until(effective_size=10), {"f": np.zeros((1, 2))}, 2)
     rng = np.random.default_rng(0)
     f = np.stack([rng.standard_normal((2, 100)), np.ones((2, 100))], axis=-1)
     judge.write(slice(0, 2), 0, {"f": f}, {"total_log_likelihood": rng.standard_normal((2, 100))})
-    assert judge.look(100)
+    assert judge.check(100)
     judge.write(slice(0, 2), 0, {"f": np.ones_like(f)}, {"total_log_likelihood": np.ones((2, 100))})
-    assert not judge.look(100)  # a chain that never moves has reached nothing
+    assert not judge.check(100)  # a chain that never moves has reached nothing
 
 
 @pytest.mark.parametrize(

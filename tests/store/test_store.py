@@ -19,7 +19,7 @@ import pytest
 import xarray
 
 import ellipslice as es
-from ellipslice.sampling import sinks
+from ellipslice.engines import rows
 from ellipslice.store import columns, store
 from ellipslice.store.journal import Lock, sealed, unseal
 from stores import assert_same_stores
@@ -114,9 +114,9 @@ def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
 
 
 def test_a_store_made_before_the_total_was_renamed(tmp_path, monkeypatch):
-    before = {name.removeprefix("total_"): dtype for name, dtype in sinks.STATISTICS.items()}
+    before = {name.removeprefix("total_"): dtype for name, dtype in rows.STATISTICS.items()}
     with monkeypatch.context() as older:
-        older.setattr("ellipslice.sampling.result.STATISTICS", before)
+        older.setattr(sys.modules["ellipslice.sampling.sample"], "statistics_of", lambda move: before)
         made = make(tmp_path / "run.zarr", draws=20)
     assert (tmp_path / "run.zarr/sample_stats/log_likelihood").is_dir()
     assert not (tmp_path / "run.zarr/sample_stats/total_log_likelihood").exists()
@@ -224,8 +224,8 @@ def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkey
     )  # an update of each chain, and a look at the clock
     monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     monkeypatch.setattr(columns, "BYTES", 300)
-    monkeypatch.setattr(store, "EVERY", 0.0)
-    monkeypatch.setattr(store, "SHARE", 1e9)
+    monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(store, "MAX_COMMIT_FRACTION", 1e9)
     log_likelihood, prior, options = RUNS[name]
     options = {**options, "draws": 6, "warmup": 2}
     keep = {"keep": options["keep"]} if "keep" in options else {}
@@ -378,8 +378,8 @@ def test_a_real_limit(tmp_path, monkeypatch):
 
 
 def test_draws_can_be_read_while_it_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "EVERY", 0.0)
-    monkeypatch.setattr(store, "SHARE", 1e9)
+    monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(store, "MAX_COMMIT_FRACTION", 1e9)
     path, seen, calls = tmp_path / "run.zarr", [], 0
 
     def reading(f):

@@ -69,7 +69,7 @@ def as_terms(posterior: Posterior, asked: str, instead: str) -> Terms:
     """The log-likelihood as a sum over values; refused if it is none."""
     trial = posterior.points(np.random.default_rng(0), 1)[0]
     engine, why = choose_engine(posterior, None, trial, EllipticalSlice())
-    terms = why if engine.name == "host" else read_terms(posterior)
+    terms = read_terms(posterior) if engine.traced else why
     if isinstance(terms, str):
         raise ValueError(
             f"{asked} needs a log-likelihood that is a sum over the values of f, but {terms}. Use {instead}."

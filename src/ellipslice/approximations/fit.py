@@ -77,7 +77,7 @@ def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]]
         rows = as_rows(prior, "reference=" + ("a Gaussian" if isinstance(way, Prior) else f'"{way}"'))
         if isinstance(way, Prior):
             return Fitted(_given(way, prior, rows), "given")
-        terms = "it cannot be traced by JAX" if engine.name == "host" else read_terms(posterior)
+        terms = read_terms(posterior) if engine.traced else "it cannot be traced by JAX"
         if isinstance(terms, str) and way in ("laplace", "ep"):
             raise ValueError(
                 f'reference="{way}" needs a log-likelihood that is a sum over the values of f, but {terms}. Use '

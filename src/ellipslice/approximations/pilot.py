@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ellipslice.approximations.gaussian import WhiteGaussian
-from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
+from ellipslice.engines.rows import Rows
 from ellipslice.moves import EllipticalSlice, Move, State
 from ellipslice.moves.recentred import Recentred
 from ellipslice.priors import Dense
@@ -37,9 +38,9 @@ def pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) 
     white, reference = Dense(factor=rows.T), None
     for number in range(ROUNDS):
         chains = range(CHAINS * number, CHAINS * (number + 1))
-        pieces = _run(engine, move, seed, chains, starts)
-        starts = [State(f[-1], log_likelihood[-1]) for f, log_likelihood in pieces]
-        f = np.concatenate([f[UPDATES // 2 :] for f, _ in pieces])
+        made = _run(engine, RunSpec(move, seed, tuple(chains)), starts)
+        starts = [rows[-1].last[0].state for rows in made]
+        f = np.concatenate([np.concatenate([one.f[0] for one in rows])[UPDATES // 2 :] for rows in made])
         z = np.asarray(white.whiten(f))
         reference = WhiteGaussian(z.mean(axis=0), _shrunk(z))
         move = Recentred(reference, plain=5)
@@ -47,21 +48,19 @@ def pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) 
     return reference
 
 
-def _run(
-    engine: Engine, move: Move, seed: int, chains: Sequence[int], starts: Sequence[State]
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """States and log-likelihoods of each chain."""
-    run = engine.run(move, seed, chains, starts, UPDATES)
-    found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in chains]
+def _run(engine: Engine, spec: RunSpec, starts: Sequence[State]) -> list[list[Rows]]:
+    """Return the rows of each chain. Their states are on the host, because no engine for a GPU comes here."""
+    run = engine.run(spec, [Checkpoint(0, state) for state in starts], UPDATES)
+    found: list[list[Rows]] = [[] for _ in starts]
     try:
         while not run.finished:
             run.advance()
-            for piece in run.take():
-                assert isinstance(piece, Piece)  # noqa: S101  no engine for a GPU comes here
-                found[piece.chain].append((np.array(piece.f), np.array(piece.log_likelihood)))
+            for rows in run.take():
+                own = found[rows.chains.start]
+                own.append(rows.since(own[-1].first + own[-1].draws if own else 0))
     finally:
         run.close()
-    return [(np.concatenate([f for f, _ in one]), np.concatenate([value for _, value in one])) for one in found]
+    return found
 
 
 def _shrunk(z: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Engines: what runs the updates of chains. All engines consume the same random numbers.
 
-- `base`: the interface of engines and runs, and what a run hands over
+- `base`: the interface of engines, and the specification of a run
+- `rows`: the rows that a run hands over, and how updates become rows
 - `choose`: which engine can run a log-likelihood, and why
 - `threads`: cores, and the threads that NumPy's matrix products may use
 - `host/`: any Python function, in the caller's thread

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
-from ellipslice.engines.base import Engine
+from ellipslice.engines.base import Engine, RunSpec
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.engine import BatchedEngine, FusedEngine, why_not_batched, why_not_fused
 from ellipslice.engines.host.engine import HostEngine
@@ -26,11 +24,10 @@ def choose_engine(
     move: Move,
     double: bool = True,
     workers: Workers | None = None,
-    check: Callable[[Engine], None] | None = None,
 ) -> tuple[Engine, str]:
-    """The engine, and why this one. `f` is the point to look at; `workers` do its work, if there are any.
+    """Return an engine for this process, and why this one. `f` is the point at which likelihoods are compared.
 
-    `check` refuses what cannot run on that engine, before workers are sent anything.
+    With `workers` it is an engine that they can run: see `with_workers`.
 
     A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
     function caught the tracer's exception and returned something else, or drew random numbers.) On a GPU, chains then
@@ -42,13 +39,15 @@ def choose_engine(
             f"{asked} was asked for, which runs all chains together on the devices of one process, but executor was "
             "given too, whose workers run them one by one. Leave one out."
         )
-    chosen, why = _look(posterior, engine, f, move, double, alone=workers is not None)
-    if check is not None:
-        check(chosen)
-    return (chosen if workers is None else WorkersEngine(chosen, workers, move, f)), why
+    return _inspect(posterior, engine, f, move, double, alone=workers is not None)
 
 
-def _look(
+def with_workers(engine: Engine, workers: Workers | None, f: np.ndarray, spec: RunSpec | None = None) -> Engine:
+    """Return an engine whose work is done by workers, or the engine itself if there are none."""
+    return engine if workers is None else WorkersEngine(engine, workers, f, spec)
+
+
+def _inspect(
     posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool, alone: bool
 ) -> tuple[Engine, str]:
     if engine not in (None, *ENGINES):

@@ -35,7 +35,7 @@ from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.parameters.sweep import WAYS, Sweep
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume, sample
-from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
+from ellipslice.sampling.arguments import chain_numbers, check_draw_limit, check_timeout
 from ellipslice.store.read import open_tree
 from ellipslice.store.store import check_free
 from ellipslice.store.stored_run import stored_parts
@@ -223,7 +223,7 @@ class LatentGP:
         move = None
         if self.parameters.size:
             numbers = chain_numbers(chains)  # a mistake there should not wait for pilot runs
-            how_many(draws, until)
+            check_draw_limit(draws, until)
             own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # chains' noise is not for pilots
             chosen = choose_way.choose(
                 problem.prior, problem.log_likelihood, problem.of_kernel, problem.of_likelihood,
@@ -387,8 +387,6 @@ class _Problem(NamedTuple):
 
 def _finished(tree: xarray.DataTree, said: str, entered: Enters, move: Sweep | None) -> xarray.DataTree:
     """The result, with what is said of a fit besides."""
-    import xarray
-
     tree.attrs["structure"] = said
     if move is None:
         return tree
@@ -398,9 +396,7 @@ def _finished(tree: xarray.DataTree, said: str, entered: Enters, move: Sweep | N
     tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
     tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
     tree.attrs |= {f"rate_of_{way}": rate for way, rate in zip(move.ways, move.tuned.rates, strict=False)}
-    statistics = tree["sample_stats"].to_dataset().rename(angle="factorisations")
-    groups = {"/": tree.to_dataset(), "posterior": tree["posterior"].to_dataset(), "sample_stats": statistics}
-    return xarray.DataTree.from_dict(groups)
+    return tree
 
 
 def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:

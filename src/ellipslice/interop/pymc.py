@@ -126,6 +126,7 @@ class EllipticalSlice(BlockedStep):
             point, value, this = block.update(point, self._left[1] if nobody_else else None, self.rng)
             self._left, info = (point, value), info.then(this)
         stats = {**info._asdict(), "total_log_likelihood": self._left[1]}
+        del stats["more"]  # a search has no statistics of its own
         return point, [stats]
 
     @staticmethod

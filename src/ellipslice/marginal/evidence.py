@@ -193,18 +193,18 @@ def evidence(
 
 
 def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine:
-    if engine.name != "host":
+    if engine.traced:
         raise ValueError(
             "executor is for log-likelihoods that JAX cannot trace. This one it can, and compiled code moves all "
             'particles together, in this process. Leave executor out; or say engine="host".'
         )
-    return WorkersEngine(engine, workers, EllipticalSlice(), trial)
+    return WorkersEngine(engine, workers, trial)
 
 
 def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:
     """What the particles are drawn from and weighed by, and its name."""
     if reference == "auto":
-        possible = posterior.concave and engine.name != "host" and has_rows(posterior.prior)
+        possible = posterior.concave and engine.traced and has_rows(posterior.prior)
         reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
     if reference is None:
         return around_prior(posterior, engine), "prior"

@@ -12,8 +12,6 @@ from ellipslice.approximations.sites import Sites, as_rows, log_normalizer
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.prior_draws import can_draw, source_of
-from ellipslice.engines.host.engine import HostEngine
-from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.jax_settings import jax_settings
 from ellipslice.marginal.particles import DeviceMover, HostMover, Mover
 from ellipslice.posterior import Posterior
@@ -43,14 +41,11 @@ class Target(NamedTuple):
 def around_prior(posterior: Posterior, engine: Engine) -> Target:
     """The prior, and the likelihood as it is: on a device, here, or by an executor's workers."""
     prior, size = posterior.prior, posterior.prior.size
-    if engine.name != "host" and can_draw(prior):
+    if engine.traced and can_draw(prior):
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
         return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
-    if isinstance(engine, WorkersEngine):
-        values = _by_workers(engine)
-    else:
-        values = _by_python(posterior, engine) if isinstance(engine, HostEngine) else _by_jax(posterior)
+    values = _by_jax(posterior) if engine.traced else engine.evaluate_together
     return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count), "host")
 
 
@@ -86,23 +81,6 @@ class _OverReference:
         f = self.centre + x
         sites = jnp.sum(f * (self.linear - 0.5 * self.precision * f))
         return self.inner(f) - sites + self.constant
-
-
-def _by_python(posterior: Posterior, engine: HostEngine) -> Callable[[np.ndarray], np.ndarray]:
-    """The user's function, called for each point or, if it takes them, for all."""
-    call = engine.call
-
-    def values(points: np.ndarray) -> np.ndarray:
-        if call.read_only:
-            points.flags.writeable = False
-        return call.batch(points) if posterior.vectorized else np.array([call.one(point) for point in points])
-
-    return values
-
-
-def _by_workers(engine: WorkersEngine) -> Callable[[np.ndarray], np.ndarray]:
-    """The user's function, called for each point by some worker."""
-    return lambda points: np.array(engine.evaluate_all(list(points)))
 
 
 def _by_jax(posterior: Posterior) -> Callable[[np.ndarray], np.ndarray]:

@@ -17,8 +17,9 @@ Every move has one form, step(noise, state, target) -> (state, info). Moves diff
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ellipslice.moves.arithmetic import where
 from ellipslice.moves.local_reach import Reach
@@ -47,9 +48,20 @@ class Info(NamedTuple):
     """True if the search was given up and the state stayed where it was."""
     angle: Any
     """Where on the curve the new state was found, measured from the old one; 0 if the state stayed."""
+    more: tuple[Any, ...] = ()
+    """The move's own statistics, in the order of `Move.statistics`."""
+
+    @property
+    def common(self) -> Info:
+        """What a move reports of another one inside it: the statistics that every move has."""
+        return self._replace(more=())
 
     def then(self, later: Info) -> Info:
-        """Of two updates, one after the other: counts are summed, `stuck` if one was, the angle of the later."""
+        """Return what two updates report, one after the other.
+
+        Counts are summed, `stuck` is true if one of them is, the angle is the later one's. The moves' own statistics
+        are dropped.
+        """
         return Info(
             self.evaluations + later.evaluations,
             self.nans + later.nans,
@@ -91,6 +103,12 @@ class Move(abc.ABC):
     searches: int = 1
     """Number of slice searches, or of accept-reject decisions, in one update: each takes a draw from the prior, a level
     and uniforms, unless `noise_spec` says otherwise."""
+
+    statistics: ClassVar[Mapping[str, type]] = MappingProxyType({})
+    """Names and types (float, int or bool) of the statistics in `Info.more`.
+
+    In results they are variables of `sample_stats`, after those that every move has. A move inside another one does not
+    report them, and a move with a `path` has none: engines run its search themselves."""
 
     path: Path | None = None
     """The path, if an update is exactly one search on a draw from the prior; else None.

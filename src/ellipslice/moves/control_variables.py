@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class ControlVariables(Move):
     Sigma as it is to rounding.
 
     Set-up costs O(N^3). An update takes M evaluations and O(M N) beside the M draws of f given f_c, which are made for
-    a block of updates at once. `angle` is the share of proposals that were accepted.
+    a block of updates at once. The statistic `acceptance` is the acceptance rate of an update, and `angle` is the same.
 
     Examples
     --------
@@ -67,6 +68,7 @@ class ControlVariables(Move):
     """
 
     stored_as = "ControlVariables"
+    statistics: ClassVar[Mapping[str, type]] = MappingProxyType({"acceptance": float})
 
     def __init__(self, kernel: Any, inputs: Any, controls: Any):
         inputs, controls = as_inputs(inputs, "inputs"), as_inputs(controls, "controls")
@@ -139,7 +141,8 @@ class ControlVariables(Move):
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Make a sweep over the control variables."""
         state, info, accepted = sweep(noise, state, target)
-        return state, info._replace(angle=accepted.mean())
+        rate = accepted.mean()
+        return state, info._replace(angle=rate, more=(rate,))
 
     def __repr__(self) -> str:
         return f"ControlVariables({self._where!r})"

@@ -22,7 +22,8 @@ class Cycle(Move):
 
     Notes
     -----
-    Statistics: evaluations and NaNs are summed, `stuck` is true if any move was, `angle` is the last move's.
+    Statistics: evaluations and NaNs are summed, `stuck` is true if any move was, `angle` is the last move's. Statistics
+    that only one of the moves has are dropped.
 
     Examples
     --------
@@ -88,7 +89,7 @@ class Cycle(Move):
             total = info if total is None else total.then(info)
             first = own.stop
         assert total is not None  # noqa: S101  there is at least one move
-        return state, total
+        return state, total.common
 
     def __repr__(self) -> str:
         return f"Cycle({', '.join(map(repr, self.moves))})"

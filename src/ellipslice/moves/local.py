@@ -179,7 +179,7 @@ class Local(Move):
             state, info = self.update(block, own, state, target)
             total = info if total is None else total.then(info)
         assert total is not None  # noqa: S101  there is at least one block
-        return state, total
+        return state, total.common
 
     def _in_a_loop(self, group: BlockGroup, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Do as `_in_turn`, in compiled code, where many blocks by themselves would take long to compile."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +114,8 @@ class Sweep(Move):
       the values of f.
 
     All parameters move together, and those that only the likelihood has once more with f fixed, which needs no
-    factorisation. `angle` is how many values of the kernel's parameters were tried, each by a factorisation.
+    factorisation. The statistic `factorisations` is the number of values of the kernel's parameters that were tried,
+    each by a factorisation, and `angle` is the same.
 
     Parameters
     ----------
@@ -130,6 +132,8 @@ class Sweep(Move):
     ----------
     Murray & Adams (2010), Slice sampling covariance hyperparameters of latent Gaussian models, NIPS 23.
     """
+
+    statistics: ClassVar[Mapping[str, type]] = MappingProxyType({"factorisations": int})
 
     joint: Joint
     of_kernel: tuple[int, ...]
@@ -228,7 +232,7 @@ class Sweep(Move):
             own = noise.search(known.likelihood.factor @ draws.to_likelihood, -1)
             state, info = self._of_likelihood(target, own, state)
             total = total.then(info)
-        return state, total._replace(angle=factorised * 1.0)
+        return state, total._replace(angle=factorised * 1.0, more=(factorised,))
 
     def _latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
         """All updates of the latent functions. The last one does not depend on sites."""
@@ -269,7 +273,7 @@ class Sweep(Move):
         def one(state: State, row: tuple[Any, ...]) -> tuple[State, Any]:
             nu, level, first, key = row
             new, info = on.search(ELLIPSE, Noise(nu, level, Uniforms(first, key)), state)
-            return new, tuple(info)
+            return new, info[:-1]
 
         count = len(normals)
         nu = xp.concatenate([normals.reshape(count, -1), multiply(given.lower, normals).reshape(count, -1)], axis=1)

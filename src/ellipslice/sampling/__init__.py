@@ -7,7 +7,8 @@
 - `start`: initial states
 - `likelihood_checks`: mistakes that raise no error and give wrong answers
 - `drive`: advance the chains until the run ends
-- `sinks`: what is kept of the draws, in memory
+- `report`: attributes of the result, and warnings at the end
+- `sinks`: what collects the rows of a run, and draws in memory
 - `keep`: what is stored of each state
 - `traces`: traces of a few quantities, and their diagnostics
 - `until`: stopping rules

@@ -9,7 +9,13 @@ import numpy as np
 
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.device.sharding import share_of_process
+from ellipslice.engines.rows import statistics_of
+from ellipslice.moves import ConstrainedSlice, EllipticalSlice, Move
+from ellipslice.moves.search import Path
+from ellipslice.posterior import Posterior
+from ellipslice.priors import TruncatedGaussian
 from ellipslice.sampling.until import Until
+from ellipslice.truncated_posterior import TruncatedPosterior
 
 DRAWS = 1000
 """Draws of each chain, if nothing else is said."""
@@ -25,8 +31,8 @@ def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(share_of_process(whole_number("chains", chains, 1)))
 
 
-def how_many(draws: Any, until: Any) -> int:
-    """Draws of each chain, at most."""
+def check_draw_limit(draws: Any, until: Any) -> int:
+    """Return the largest number of draws of each chain. Raise if `draws` or `until` cannot be one."""
     if until is None:
         return DRAWS if draws is None else whole_number("draws", draws, 1)
     if not isinstance(until, Until):
@@ -49,3 +55,39 @@ def check_timeout(timeout: Any, executor: Any) -> None:
             f"timeout={timeout!r} was given, but no executor. A log-likelihood that hangs can be left behind only in "
             "another process: give executor=ProcessPoolExecutor(1), for one."
         )
+
+
+def check_precision(precision: Any) -> None:
+    """Raise if `precision` is not "double" or "single"."""
+    if precision not in ("double", "single"):
+        raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
+
+
+def as_move(move: Any, prior: Any) -> Move:
+    """Return the move of a run: the one given, or the default for the prior. Raise if engines cannot run it."""
+    if move is None:
+        return ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()
+    if not isinstance(move, Move):
+        hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
+        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
+    if move.path is not None and type(move.path).log_factor is not Path.log_factor:
+        raise TypeError(
+            f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
+            "`target.search` inside a move of your own, as moves/line.py does."
+        )
+    statistics_of(move)
+    return move
+
+
+def make_posterior(
+    prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, concave: bool | None
+) -> Posterior:
+    """Return prior times likelihood. Raise if the prior is truncated and the move would leave its constraints."""
+    if not isinstance(prior, TruncatedGaussian):
+        return Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+    if not move.constrained:
+        raise TypeError(
+            f"{move!r} does not know of the constraints of a TruncatedGaussian. Leave move out for ConstrainedSlice(). "
+            "(Or give the Gaussian, and a log-likelihood that is -inf where they do not hold: right, but slower.)"
+        )
+    return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, concave=concave)

@@ -1,275 +1,202 @@
-"""A run from where its chains are to where it ends: what `sample` and `resume` share."""
+"""Advance the chains of a run until it ends: what `sample` and `resume` share."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.checks import warn
-from ellipslice.engines.base import Engine, Run
+from ellipslice.engines.base import Engine, Run, RunSpec
 from ellipslice.engines.workers.pool import WorkersLostError
-from ellipslice.result_parts import not_judged
-from ellipslice.sampling.interrupt import deferred, listening
-from ellipslice.sampling.likelihood_checks import warn_if_random
-from ellipslice.sampling.progress import Now, Show, Size, progress_bar
-from ellipslice.sampling.result import build_tree
-from ellipslice.sampling.sinks import Memory, Record
+from ellipslice.sampling.interrupt import defer_interrupt, recheck_interrupt
+from ellipslice.sampling.progress import RunProgress, RunSize, Show, progress_bar
+from ellipslice.sampling.report import progress_attributes, warn_of_trouble
+from ellipslice.sampling.sinks import Collector, RunSink
 from ellipslice.sampling.traces import Traces
-from ellipslice.sampling.until import Judge
-from ellipslice.store.read import open_tree
-from ellipslice.store.store import Store
-from ellipslice.store.stored_run import Setup
-from ellipslice.undocumented.registry import taken
+from ellipslice.sampling.until import StoppingRule
+from ellipslice.store.journal import Snapshot
 
 if TYPE_CHECKING:
     import xarray
 
 
 @dataclass
-class Session:
-    """Chains, how far they should go, and where their draws go."""
+class Plan:
+    """What is run, for how long, and by what it ended."""
 
     engine: Engine
-    setup: Setup
+    spec: RunSpec
     draws: int
-    """Of each chain, at most."""
-    record: Record
-    home: Memory | Store
-    judge: Judge | None
-    """Of goals, if there are any."""
-    look: int | None
-    """Draws of each chain at the next look at them."""
+    """Largest number of draws of each chain."""
+    rule: StoppingRule | None
+    next_check: int | None
+    """Number of draws of each chain at which the stopping rule is checked next."""
     attributes: dict[str, Any]
-    """What the result says, and is known before the run."""
+    """Attributes of the result that are known before the run."""
     began: float
-    dims: Mapping[str, Sequence[str]] | None = None
-    coords: Mapping[str, Any] | None = None
-    spent: float = 0.0
-    """Seconds that went into it before."""
+    """When the user's call began, by `time.perf_counter`."""
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes that the run had when an earlier process ended."""
     stopped_by: str = field(default="running", init=False)
-    _run: Run | None = field(default=None, init=False)
 
-    def set_out(self) -> Run:
-        """Prepare the run, so that what cannot run is refused before a store is made."""
-        setup = self.setup
-        done = [checkpoint.updates for checkpoint in self.record.checkpoints]
-        self._run = self.engine.run(
-            setup.move,
-            setup.seed,
-            setup.chains,
-            [checkpoint.state for checkpoint in self.record.checkpoints],
-            self._updates,
-            setup.look_ahead,
-            setup.warmup,
-            setup.thin,
-            done if any(done) else None,
-        )
-        return self._run
+    @property
+    def updates(self) -> int:
+        """Number of updates of each chain until the next check."""
+        return self.spec.updates(self.draws if self.next_check is None else self.next_check)
 
-    @contextlib.contextmanager
-    def closed_if_raised(self) -> Iterator[None]:
-        """Release what the prepared run holds if it cannot begin after all."""
-        try:
-            yield
-        except BaseException:
-            if self._run is not None:
-                self._run.close()
-            raise
+    @property
+    def resume_state(self) -> dict[str, Any]:
+        """What a store keeps of the plan."""
+        until = None if self.rule is None else asdict(self.rule.until)
+        return {"draws": self.draws, "until": until, "look": self.next_check}
+
+
+def snapshot(plan: Plan, collector: Collector) -> Snapshot:
+    """Return where a run is."""
+    attributes = progress_attributes(plan, collector)
+    return Snapshot(collector.draws_done, collector.resume_points, attributes, plan.resume_state)
+
+
+def drive(plan: Plan, collector: Collector, sink: RunSink, run: Run, progress: bool) -> xarray.DataTree:
+    """Advance a run until draws, goals, time, memory or Ctrl-C end it. Return the result.
+
+    Parameters
+    ----------
+    plan : Plan
+    collector : Collector
+        Without sinks yet.
+    sink : RunSink
+    run : Run
+        Before its first update.
+    progress : bool
+        Whether to show a progress bar.
+    """
+    return _Drive(plan, collector, sink, run).go(progress)
+
+
+class _Drive:
+    """A run in progress: its plan, its chains, and the sink of its draws."""
+
+    def __init__(self, plan: Plan, collector: Collector, sink: RunSink, run: Run):
+        self._plan, self._collector, self._sink, self._run = plan, collector, sink, run
+        collector.sinks = [sink] if plan.rule is None else [sink, plan.rule]
 
     def go(self, progress: bool) -> xarray.DataTree:
-        """Run the chains; the draws."""
-        record, setup = self.record, self.setup
-        record.takers = [self.home] if self.judge is None else [self.home, self.judge]
-        with self._kept_for_later():
-            run = self._run or self.set_out()
-            size = Size(len(setup.chains), self.draws, setup.warmup, setup.thin)
-            with progress_bar(progress, self.engine.name, size, self._watch) as show, listening() as check:
-                self._drive(run, show, check)
-            if self.stopped_by == "interrupt" and not record.draws:
-                hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
+        plan, spec = self._plan, self._plan.spec
+        with self._checkpoint_on_error():
+            size = RunSize(len(spec.chains), plan.draws, spec.warmup, spec.thin)
+            with (
+                progress_bar(progress, plan.engine.traced, size, self._traces) as show,
+                recheck_interrupt() as check,
+            ):
+                self._advance(show, check)
+            if plan.stopped_by == "interrupt" and not self._collector.draws:
+                updates, hint = self._collector.counts.updates, self._sink.how_to_resume
                 raise KeyboardInterrupt(
-                    f"stopped during warm-up, after {record.counts.updates:,} updates: no draw to return.{hint}"
+                    f"stopped during warm-up, after {updates:,} updates: no draw to return. {hint}".rstrip()
                 )
-            with deferred():
+            with defer_interrupt():
                 self._commit()
-                if isinstance(self.home, Store):
-                    self.home.close()
-        self._warn_of_trouble()  # after it: a warning may be made an error
-        return self._result()
+                self._sink.close()
+        warn_of_trouble(plan, self._collector, self._sink.how_to_resume)  # last: a warning may be made an error
+        return self._sink.tree(self._snapshot())
 
-    @property
-    def told(self) -> dict[str, Any]:
-        """What the result says besides, as far as it is known by now."""
-        counts = self.record.counts
-        told = {
-            "draws": self.record.draws,
-            "updates": counts.updates,
-            "evaluations": counts.evaluations,
-            "proposals": counts.proposals,
-            "nan_evaluations": counts.nans,
-            "stuck_updates": counts.stuck,
-            "interrupted": int(self.stopped_by == "interrupt"),
-            "stopped_by": self.stopped_by,
-            "sampling_time": self.spent + time.perf_counter() - self.began,
-        }
-        before = self.home.journal["attributes"].get("degraded", "") if isinstance(self.home, Store) else ""
-        if fallbacks := {*filter(None, before.split("; ")), *taken(self.began)}:
-            told["degraded"] = "; ".join(sorted(fallbacks))
-        if "reference" in self.attributes:
-            told["reference_first_accepted"] = counts.first_accepted / max(1, counts.updates)
-        if self.judge is not None:
-            told["goals"] = repr(self.judge.until)
-            found = self.judge.found._asdict()
-            told |= {name: value for name, value in found.items() if np.isfinite(value)}
-        return told
+    def _snapshot(self) -> Snapshot:
+        return snapshot(self._plan, self._collector)
 
-    @property
-    def plans(self) -> dict[str, Any]:
-        """What a store must know to go on."""
-        until = None if self.judge is None else asdict(self.judge.until)
-        return {"draws": self.draws, "until": until, "look": self.look}
+    def _commit(self) -> None:
+        self._sink.commit(self._snapshot())
 
-    @property
-    def _updates(self) -> int:
-        """Of each chain, until the next look at them."""
-        return self.setup.warmup + (self.draws if self.look is None else self.look) * self.setup.thin
-
-    @property
-    def _how_to_go_on(self) -> str:
-        path = self.home.path if isinstance(self.home, Store) else None
-        return f"The store keeps what is there: ellipslice.resume({str(path)!r}, log_likelihood) goes on."
-
-    def _watch(self) -> Traces:
-        """Traces for the progress bar to judge; those of the goals, if there are any."""
-        if self.judge is not None and self.judge.until.has_goals:
-            return self.judge.traces
-        traces = Traces(self.record.example, len(self.setup.chains), start=max(self.record.complete))
-        self.record.takers = [*self.record.takers, traces]
+    def _traces(self) -> Traces:
+        """Return the traces whose diagnostics the progress bar shows: those of the stopping rule, if it has any."""
+        rule, collector = self._plan.rule, self._collector
+        if rule is not None and rule.until.has_goals:
+            return rule.traces
+        traces = Traces(collector.keep.example, len(collector.draws_done), start=max(collector.draws_done))
+        collector.sinks = [*collector.sinks, traces]
         return traces
 
-    def _drive(self, run: Run, show: Show, check: Callable[[], None]) -> None:
-        """Advance the run until something ends it; `check` is for Ctrl-C."""
-        limit = np.inf if self.judge is None or self.judge.until.seconds is None else self.judge.until.seconds
-
-        def collect() -> None:
-            for piece in run.take():
-                self.record.add(piece)
-            counts = self.record.counts
-            show(Now(self.record.total, self.record.draws, counts.updates, counts.evaluations, counts.nans))
-
+    def _advance(self, show: Show, check: Callable[[], None]) -> None:
+        """Advance the run until something ends it; `check` raises a Ctrl-C that was lost."""
+        plan, run = self._plan, self._run
+        limit = np.inf if plan.rule is None or plan.rule.until.seconds is None else plan.rule.until.seconds
         try:
-            while True:
-                if run.finished and self._is_enough(run):
-                    return
-                if time.perf_counter() - self.began > limit and self.record.draws:
-                    self.stopped_by = "seconds"
-                    return
+            while not (run.finished and self._is_enough()):
+                if time.perf_counter() - plan.began > limit and self._collector.draws:
+                    plan.stopped_by = "seconds"
+                    break
                 run.advance()
                 check()
-                with deferred():
-                    collect()
-                    if isinstance(self.home, Store) and self.home.due:
+                with defer_interrupt():
+                    self._collect(show)
+                    if self._sink.commit_due:
                         self._commit()
         except KeyboardInterrupt:
             run.close()
-            with deferred():
-                collect()
-                self.stopped_by = "interrupt"
+            with defer_interrupt():
+                self._collect(show)
+                plan.stopped_by = "interrupt"
         except WorkersLostError as error:
-            if isinstance(self.home, Memory) and self.record.draws:
-                error.tree = self._result()
-                error.add_note(
-                    f"{self.record.draws:,} draws of each chain were made before: they are this exception's `tree`. "
-                    "With store= a run can go on from there."
-                )
+            self._return_draws(error)
             raise
         finally:
             run.close()
 
-    def _is_enough(self, run: Run) -> bool:
-        """Whether chains that have made all the draws they were asked for can end; else they are asked for more."""
-        if self.judge is None or self.look is None:
-            self.stopped_by = "draws"
-        elif self.judge.look(self.look):
-            self.stopped_by = "goals"
-        elif self.look >= self.draws:
-            self.stopped_by = "draws"
-        else:
-            following = self.judge.next_look(self.look)
-            try:
-                if isinstance(self.home, Memory):
-                    self.home.reserve(following)
-            except MemoryError:
-                self.stopped_by = "memory"
-                return True
-            self.look = following
-            run.extend(self._updates)
-            return False
-        return True
+    def _collect(self, show: Show) -> None:
+        collector = self._collector
+        for rows in self._run.take():
+            collector.add(rows)
+        counts = collector.counts
+        show(RunProgress(sum(collector.draws_done), collector.draws, counts.updates, counts.evaluations, counts.nans))
+
+    def _is_enough(self) -> bool:
+        """Return whether the run ends, now that all chains have made their updates. Else extend it."""
+        plan = self._plan
+        if plan.rule is None or plan.next_check is None:
+            plan.stopped_by = "draws"
+            return True
+        if plan.rule.check(plan.next_check):
+            plan.stopped_by = "goals"
+            return True
+        if plan.next_check >= plan.draws:
+            plan.stopped_by = "draws"
+            return True
+        following = plan.rule.next_check(plan.next_check)
+        try:
+            self._sink.reserve(following)
+        except MemoryError:
+            plan.stopped_by = "memory"
+            return True
+        plan.next_check = following
+        self._run.extend(plan.updates)
+        return False
+
+    def _return_draws(self, error: WorkersLostError) -> None:
+        """Let the exception carry the draws, if they would be lost with it."""
+        draws = self._collector.draws
+        if draws and not self._sink.how_to_resume:
+            error.tree = self._sink.tree(self._snapshot())
+            error.add_note(
+                f"{draws:,} draws of each chain were made before: they are this exception's `tree`. With store= a run "
+                "can go on from there."
+            )
 
     @contextlib.contextmanager
-    def _kept_for_later(self) -> Iterator[None]:
-        """Whatever happens to a run with a store: what is there can be gone on with, and the error says so."""
-        if not isinstance(self.home, Store):
-            yield
-            return
+    def _checkpoint_on_error(self) -> Iterator[None]:
+        """Commit what was drawn if an exception ends the run, and let the exception tell how to resume."""
         try:
             yield
         except BaseException as error:
             try:
-                with contextlib.suppress(OSError):  # it may be the disk that is full
+                with contextlib.suppress(OSError):  # the disk may be full
                     self._commit()
             finally:
-                self.home.close(tidy=False)
-            if not isinstance(error, KeyboardInterrupt):
-                error.add_note(f"{min(self.home.complete):,} draws of each chain are safe. {self._how_to_go_on}")
+                self._sink.close(tidy=False)
+            hint = self._sink.how_to_resume
+            if hint and not isinstance(error, KeyboardInterrupt):
+                error.add_note(f"{self._sink.draws_safe:,} draws of each chain are safe. {hint}")
             raise
-
-    def _commit(self) -> None:
-        if isinstance(self.home, Store):
-            self.home.commit(self.record, self.told, self.plans)
-
-    def _warn_of_trouble(self) -> None:
-        """Say at the end what a user must know before using the draws."""
-        record, counts = self.record, self.record.counts
-        if self.stopped_by == "interrupt":
-            hint = f" {self._how_to_go_on}" if isinstance(self.home, Store) else ""
-            warn(f"stopped by Ctrl-C: returning {record.draws:,} of {self.draws:,} draws per chain.{hint}")
-        if self.judge is not None and self.judge.until.has_goals and self.stopped_by in ("draws", "seconds", "memory"):
-            last = f": at the last look, {self.judge.says()}" if record.draws >= 4 else ""
-            gone = {"memory": "there is no memory for more"}.get(self.stopped_by, "the budget is gone")
-            warn(f"{gone} after {record.draws:,} draws per chain, and the goals are not reached{last}.")
-        if self.judge is not None and self.judge.missing and self.stopped_by == "goals":
-            warn(f"the goals are reached by the other values only. {not_judged(sorted(self.judge.missing))}")
-        if counts.nans:
-            warn(
-                f"{counts.nans:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points "
-                "were rejected, as if the likelihood were zero there; if it should not be, look for the log of a "
-                "negative number or inf - inf."
-            )
-        if counts.stuck:
-            warn(
-                f"{counts.stuck:,} of {counts.updates:,} updates found no acceptable point and stayed where they "
-                "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or "
-                "has isolated spikes."
-            )
-        try:
-            rounding = 1e-7 if self.engine.dtype == np.float64 else 1e-3
-            again = self.engine.evaluate_all([state.f for state in record.last])
-            for state, after in zip(record.last, again, strict=True):
-                if warn_if_random(state.log_likelihood, after, "at the end of the run", rounding):
-                    break
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
-            warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
-
-    def _result(self) -> xarray.DataTree:
-        if isinstance(self.home, Store):
-            return open_tree(self.home.path)
-        kept = self.home.latents, self.home.statistics
-        attrs = self.attributes | self.told
-        return build_tree(*kept, self.record.draws, self.setup.chains, self.dims, self.coords, attrs)

@@ -26,7 +26,7 @@ class _Raise:
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[Callable[[], None]]:
+def recheck_interrupt() -> Iterator[Callable[[], None]]:
     """A function to be called now and then, which raises a Ctrl-C that was lost.
 
     Python drops what is raised while it collects garbage, where JAX has work to do, too.
@@ -37,7 +37,7 @@ def listening() -> Iterator[Callable[[], None]]:
 
 
 @contextlib.contextmanager
-def deferred() -> Iterator[None]:
+def defer_interrupt() -> Iterator[None]:
     """Let what is inside finish before a Ctrl-C takes effect, so that no draw is recorded by half."""
     pressed = False
 

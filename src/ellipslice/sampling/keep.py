@@ -8,16 +8,22 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from ellipslice.engines.rows import DeviceStates
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.programs.traced import over_axes
 
 Kept = dict[str, np.ndarray]
 
 
-class Keep:
-    """Maps centred flat states, shape (count, size), to named arrays with `count` rows.
+class StateSelector:
+    """Maps centred flat states to the named arrays that are stored.
 
-    Names and shapes are those of the first state; a function that returns others later on is refused then.
+    Names and shapes are those of the first state. A function that returns others later on raises then.
+
+    Attributes
+    ----------
+    example : dict of arrays
+        What is kept of the first state, with a leading axis of length 1.
     """
 
     def __init__(
@@ -42,32 +48,31 @@ class Keep:
                 "one, or leave it out; keep=False keeps the statistics only."
             )
 
-    def __call__(self, f: np.ndarray) -> Kept:
+    def __call__(self, f: np.ndarray | DeviceStates) -> Kept:
+        """Return what is kept of states, by name: shape (..., *own) for states of shape (..., size)."""
+        if self._function is False:
+            return {}
+        if isinstance(f, DeviceStates):
+            return self._on_device(f)
         if self._function is None:
             return self._centred.unpack(f)
-        if self._function is False:
-            return {}
-        f = f.view()
-        f.flags.writeable = False  # a function that changes its argument would change the chain
-        rows = [self._row(self._function, state) for state in f]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        flat = f.reshape(-1, f.shape[-1])
+        flat.flags.writeable = False  # a function that changes its argument would change the chain
+        rows = [self._row(self._function, state) for state in flat]
+        return {
+            name: np.stack([row[name] for row in rows]).reshape(*f.shape[:-1], *rows[0][name].shape) for name in rows[0]
+        }
 
-    def of_batch(self, f: Any, rows: slice) -> Kept:
-        """The same of some draws on a device, of shape (draws, chains, size); there, if the function can be compiled.
-
-        Rows outside of `rows` may be anything: no update has written to them, and on a GPU nobody has emptied them.
-        """
-        if self._function is False:
-            return {}
+    def _on_device(self, states: DeviceStates) -> Kept:
+        """Return what is kept of states on a device; the function runs there, if it can be compiled."""
+        buffer, rows = states.buffer, slice(states.first, states.stop)
         if self._function is not None and not self._tried_to_trace:
-            self._traced, self._tried_to_trace = self._try_to_trace(f), True
-        if self._traced is not None:
-            return {name: np.asarray(values)[rows] for name, values in self._traced(f).items()}
-        f = np.asarray(f)[rows]
-        if self._function is None:
-            return self._centred.unpack(f)
-        kept = self(f.reshape(-1, f.shape[-1]))
-        return {name: values.reshape(*f.shape[:2], *values.shape[1:]) for name, values in kept.items()}
+            self._traced, self._tried_to_trace = self._try_to_trace(buffer), True
+        if self._traced is None:
+            kept = self(np.asarray(buffer)[rows])
+        else:
+            kept = {name: np.asarray(values)[rows] for name, values in self._traced(buffer).items()}
+        return {name: np.moveaxis(values, 1, 0) for name, values in kept.items()}
 
     def _try_to_trace(self, f: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         """The user's function as compiled code, if JAX can trace it and what it traced does the same."""

@@ -22,7 +22,7 @@ NOTEBOOK_EVERY = 0.25
 """Seconds between two changes of what a notebook shows."""
 
 
-class Now(NamedTuple):
+class RunProgress(NamedTuple):
     """Where a run is."""
 
     total: int
@@ -34,7 +34,7 @@ class Now(NamedTuple):
     nans: int
 
 
-class Size(NamedTuple):
+class RunSize(NamedTuple):
     """What a run will be."""
 
     chains: int
@@ -48,41 +48,45 @@ class Size(NamedTuple):
         return self.chains * (self.warmup + self.draws * self.thin)
 
 
-Show = Callable[[Now], None]
+Show = Callable[[RunProgress], None]
 
 
 @contextlib.contextmanager
-def progress_bar(enabled: bool, engine: str, size: Size, watch: Callable[[], Traces]) -> Iterator[Show]:
-    """Yield a function to call with where the run is; `watch` is called if anybody looks, and gives traces to judge."""
+def progress_bar(enabled: bool, compiled: bool, size: RunSize, watch: Callable[[], Traces]) -> Iterator[Show]:
+    """Yield a function to call with the progress of a run.
+
+    `compiled` is whether code is compiled first. `watch` is called if something is shown, and returns the traces whose
+    diagnostics are shown.
+    """
     console = _console() if enabled else None
     if console is None:
         yield lambda now: None
         return
     # What judges the draws takes most of a second to import: beside the compiler, and not in the middle of the run.
     threading.Thread(target=importlib.import_module, args=("arviz_stats",), daemon=True).start()
-    words = _Words(engine, size, watch())
+    words = _ProgressText(compiled, size, watch())
     with _notebook(words) if console.is_jupyter else _terminal(console, words) as show:
         yield show
 
 
-class _Words:
+class _ProgressText:
     """What is said of a run.
 
     Effective size and R-hat are looked at once a second at most, and never in the loop: between two turns of it.
     """
 
-    def __init__(self, engine: str, size: Size, traces: Traces):
+    def __init__(self, compiled: bool, size: RunSize, traces: Traces):
         self.size, self._traces = size, traces
-        self._waiting = "warm-up" if engine == "host" else "compiling"
+        self._waiting = "compiling" if compiled else "warm-up"
         self._began: tuple[float, int] | None = None
         self._drawing: float | None = None
         self._due, self._health = 0.0, ""
 
-    def stage(self, now: Now | None) -> str:
+    def stage(self, now: RunProgress | None) -> str:
         """In a word."""
         return self._waiting if now is None else "draws" if now.total else "warm-up"
 
-    def said(self, now: Now) -> str:
+    def said(self, now: RunProgress) -> str:
         """One line, and once there are draws to judge a second one."""
         clock = time.perf_counter()
         if self._began is None and now.updates:
@@ -97,7 +101,7 @@ class _Words:
         self._look(now, clock)
         return f"{line}\n{self._health}" if self._health else line
 
-    def _look(self, now: Now, clock: float) -> None:
+    def _look(self, now: RunProgress, clock: float) -> None:
         if not now.draws:
             return
         self._drawing = clock if self._drawing is None else self._drawing
@@ -122,7 +126,7 @@ class _Words:
 
 
 @contextlib.contextmanager
-def _terminal(console: Any, words: _Words) -> Iterator[Show]:
+def _terminal(console: Any, words: _ProgressText) -> Iterator[Show]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -135,21 +139,21 @@ def _terminal(console: Any, words: _Words) -> Iterator[Show]:
     with Progress(*columns, console=console, expand=True) as bar:
         task = bar.add_task(words.stage(None), total=words.size.updates, what="")
 
-        def show(now: Now) -> None:
+        def show(now: RunProgress) -> None:
             bar.update(task, completed=now.updates, what=words.said(now), description=words.stage(now))
 
         yield show
 
 
 @contextlib.contextmanager
-def _notebook(words: _Words) -> Iterator[Show]:
+def _notebook(words: _ProgressText) -> Iterator[Show]:
     """By IPython's own display: rich's needs ipywidgets, and takes what the likelihood prints into its box."""
     from IPython.display import display  # pyright: ignore[reportMissingImports]
 
     began, due, latest = time.perf_counter(), 0.0, None
     handle: Any = display({"text/plain": words.stage(None)}, raw=True, display_id=True)
 
-    def write(now: Now) -> None:
+    def write(now: RunProgress) -> None:
         done = now.updates / words.size.updates
         bar = ("━" * round(24 * done)).ljust(24, "·")
         left = (time.perf_counter() - began) * (1 - done) / max(done, 1e-9)
@@ -157,7 +161,7 @@ def _notebook(words: _Words) -> Iterator[Show]:
         head = f"{words.stage(now)} {bar} {minutes:02}:{seconds:02} left, "
         handle.update({"text/plain": head + words.said(now)}, raw=True)
 
-    def show(now: Now) -> None:
+    def show(now: RunProgress) -> None:
         nonlocal due, latest
         latest = now
         if time.perf_counter() >= due:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.sinks import STATISTICS
 
 if TYPE_CHECKING:
     import xarray
@@ -97,13 +96,14 @@ def build_tree(
 
 def empty_tree(
     kept: Kept,
+    statistics: Mapping[str, Any],
     chains: Sequence[int],
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Any] | None,
     attrs: Mapping[str, Any],
 ) -> xarray.DataTree:
-    """The same with one draw of zeros: what a store is laid out after."""
+    """Return a result with one draw of zeros, from which a store is laid out; `statistics` are names and types."""
     shape = (len(chains), 1)
     latents = {name: np.zeros((*shape, *value.shape[1:]), value.dtype) for name, value in kept.items()}
-    statistics = {name: np.zeros(shape, dtype) for name, dtype in STATISTICS.items()}
-    return build_tree(latents, statistics, 1, chains, dims, coords, attrs)
+    zeros = {name: np.zeros(shape, dtype) for name, dtype in statistics.items()}
+    return build_tree(latents, zeros, 1, chains, dims, coords, attrs)

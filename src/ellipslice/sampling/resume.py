@@ -1,4 +1,4 @@
-"""`resume`: go on with a run that a store holds."""
+"""`resume`: continue a run from its store."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ import jax
 import numpy as np
 
 from ellipslice.checks import as_path, warn, whole_number
-from ellipslice.engines.base import Engine
-from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.base import Engine, RunSpec
+from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.sampling.arguments import check_timeout, how_many
-from ellipslice.sampling.drive import Session
-from ellipslice.sampling.keep import Keep
-from ellipslice.sampling.sample import make_posterior
-from ellipslice.sampling.sinks import Record
-from ellipslice.sampling.until import Judge, Until, check_goals
+from ellipslice.sampling.arguments import check_draw_limit, check_timeout, make_posterior
+from ellipslice.sampling.drive import Plan, drive
+from ellipslice.sampling.keep import StateSelector
+from ellipslice.sampling.sinks import Collector
+from ellipslice.sampling.until import StoppingRule, Until, check_goals
 from ellipslice.store.store import Store
-from ellipslice.store.stored_run import Setup, read_setup
+from ellipslice.store.stored_run import StoredRun, read_run
 from ellipslice.store.verify import open_store, refused_if_edited
 
 if TYPE_CHECKING:
@@ -97,33 +96,60 @@ def resume(
     path = as_path(store)
     draws = None if draws is None else whole_number("draws", draws, 1)
     if until is not None:
-        draws = how_many(draws, until)
+        draws = check_draw_limit(draws, until)
     check_timeout(timeout, executor)
     opened = open_store(path)
     with contextlib.ExitStack() as stack:
         try:
-            setup = read_setup(opened, prior, move, seed, keep)
-            check_goals(until, len(setup.chains), log_likelihood, setup.keep)
+            stored = read_run(opened, prior, move, seed, keep)
+            check_goals(until, len(stored.spec.chains), log_likelihood, stored.keep)
             workers = stack.enter_context(open_workers(executor, timeout))
-            session = _session(opened, log_likelihood, draws, until, setup, began, workers)
+            stack.enter_context(jax_settings())
+            engine, collector = _continue(opened, stored, log_likelihood, workers)
+            plan = _plan(opened, engine, stored.spec, collector, draws, until, began)
+            run = engine.run(stored.spec, collector.resume_points, plan.updates)
         except BaseException:
             opened.close(tidy=False)
             raise
-        with jax_settings():
-            return session.go(progress)
+        return drive(plan, collector, opened, run, progress)
 
 
-def _session(
+def _continue(
+    store: Store, stored: StoredRun, log_likelihood: Any, workers: Workers | None
+) -> tuple[Engine, Collector]:
+    """Return the engine of the run, and its collector as it was left. Raise if the run would not be the same."""
+    spec, checkpoints = stored.spec, store.checkpoints
+    with refused_if_edited(store.path):
+        _warn_of_versions(store.setup["attributes"])
+    posterior = make_posterior(
+        stored.prior, log_likelihood, spec.move, vectorized=stored.vectorized, concave=stored.concave
+    )
+    posterior.look_around(checkpoints[0].state.f)
+    first = checkpoints[0].state.f.astype(np.float64)
+    if first.shape != (posterior.prior.size,):
+        raise ValueError(
+            f"{store.path} was made with states of {len(first)} values, but this log-likelihood and the prior have "
+            f"{posterior.prior.size}. Give the log-likelihood that it was made with."
+        )
+    chosen, _ = choose_engine(posterior, stored.engine, first, spec.move, spec.precision == "double", workers)
+    engine = with_workers(chosen, workers, first, spec)
+    _check_likelihood(store, engine)
+    kept = StateSelector(posterior.log_likelihood, stored.keep, checkpoints[0].state.f)
+    _check_kept(store, kept, spec)
+    return engine, Collector(kept, checkpoints, store.complete)
+
+
+def _plan(
     store: Store,
-    log_likelihood: Any,
+    engine: Engine,
+    spec: RunSpec,
+    collector: Collector,
     draws: int | None,
     until: Until | None,
-    setup: Setup,
     began: float,
-    workers: Workers | None,
-) -> Session:
-    """The run as it was left, refused if it cannot be the same."""
-    plans, attributes = store.journal["plans"], store.setup["attributes"]
+) -> Plan:
+    """Return the plan of the rest of the run: as it was left, or with other draws or goals."""
+    plans = store.journal["plans"]
     if until is None and draws is None and plans["until"] is not None:
         until = Until(**plans["until"])
     draws = int(plans["draws"]) if draws is None else draws
@@ -132,35 +158,14 @@ def _session(
             f"{store.path} has {max(store.complete):,} draws of each chain already, but {draws:,} were asked for. "
             "(They are counted from the start.)"
         )
-    with refused_if_edited(store.path):
-        _warn_of_versions(attributes)
-    checkpoints = store.checkpoints
-    posterior = make_posterior(
-        setup.prior, log_likelihood, setup.move, vectorized=setup.vectorized, concave=setup.concave
-    )
-    posterior.look_around(checkpoints[0].state.f)
-    with jax_settings():
-        first = checkpoints[0].state.f.astype(np.float64)
-        if first.shape != (posterior.prior.size,):
-            raise ValueError(
-                f"{store.path} was made with states of {len(first)} values, but this log-likelihood and the prior have "
-                f"{posterior.prior.size}. Give the log-likelihood that it was made with."
-            )
-        double = setup.precision == "double"
-        runner, _ = choose_engine(posterior, setup.engine, first, setup.move, double, workers)
-        _check_likelihood(store, runner)
-        kept = Keep(posterior.log_likelihood, setup.keep, checkpoints[0].state.f)
-        _check_kept(store, kept, setup)
-        judge, look = None, None
-        if until is not None:
-            judge = Judge(until, kept.example, len(setup.chains))
-            look = plans["look"] if plans["until"] is not None else None
-            look = min(until.most, max(look or judge.first_look(), min(store.complete)))
-            if until.has_goals:
-                store.replay(judge)
-    record = Record(kept, checkpoints, store.complete, setup.warmup, setup.thin)
-    spent = store.journal["attributes"]["sampling_time"]
-    return Session(runner, setup, draws, record, store, judge, look, attributes, began, spent=spent)
+    rule, check = None, None
+    if until is not None:
+        rule = StoppingRule(until, collector.keep.example, len(spec.chains))
+        check = plans["look"] if plans["until"] is not None else None
+        check = min(until.most, max(check or rule.first_check(), store.draws_safe))
+        if until.has_goals:
+            store.replay(rule)
+    return Plan(engine, spec, draws, rule, check, store.setup["attributes"], began, store.journal["attributes"])
 
 
 def _warn_of_versions(attributes: dict[str, Any]) -> None:
@@ -195,7 +200,7 @@ def _check_likelihood(store: Store, engine: Engine) -> None:
             )
 
 
-def _check_kept(store: Store, kept: Keep, setup: Setup) -> None:
+def _check_kept(store: Store, kept: StateSelector, spec: RunSpec) -> None:
     """Refuse a `keep` that makes something else of the draws."""
     columns = store.columns["posterior"]
     for name in columns.keys() | kept.example.keys():
@@ -207,7 +212,7 @@ def _check_kept(store: Store, kept: Keep, setup: Setup) -> None:
                 "that it was made with."
             )
     for chain, checkpoint in enumerate(store.checkpoints):
-        number, left = divmod(checkpoint.updates - setup.warmup, setup.thin)
+        number, left = divmod(checkpoint.updates - spec.warmup, spec.thin)
         if left or number < 1:
             continue
         for name, values in kept(checkpoint.state.f[None]).items():

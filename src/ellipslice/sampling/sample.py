@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import partial
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
 import numpy as np
 
 from ellipslice.approximations import accepted, fit_reference
 from ellipslice.checks import as_path, whole_number
-from ellipslice.engines.base import Engine
-from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
+from ellipslice.engines.choose import choose_engine, with_workers
+from ellipslice.engines.rows import statistics_of
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings
-from ellipslice.likelihoods import Likelihood
-from ellipslice.machine import version
-from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Move, State
+from ellipslice.moves import Cycle, EllipticalSlice, Move
 from ellipslice.moves.recentred import Recentred, RelativeReference
-from ellipslice.moves.search import Path
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
-from ellipslice.sampling.arguments import chain_numbers, check_timeout, how_many
-from ellipslice.sampling.drive import Session
-from ellipslice.sampling.keep import Keep
+from ellipslice.sampling.arguments import (
+    as_move,
+    chain_numbers,
+    check_draw_limit,
+    check_precision,
+    check_timeout,
+    make_posterior,
+)
+from ellipslice.sampling.drive import Plan, drive, snapshot
+from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.likelihood_checks import check_concave, warn_if_prior_inside, warn_if_random
+from ellipslice.sampling.report import first_attributes
 from ellipslice.sampling.result import check_names, empty_tree
-from ellipslice.sampling.sinks import Checkpoint, Memory, Record
-from ellipslice.sampling.start import first_draw, given_points, given_starts, prior_starts, reference_starts
-from ellipslice.sampling.until import Judge, Until, check_goals
-from ellipslice.store.fingerprint import fingerprint
-from ellipslice.store.serial import write
+from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
+from ellipslice.sampling.start import first_draw, first_states, given_points, prior_starts, trial_point
+from ellipslice.sampling.until import StoppingRule, Until, check_goals
 from ellipslice.store.store import check_free, create
-from ellipslice.store.stored_run import Setup
+from ellipslice.store.stored_run import StoredRun
 from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:
@@ -172,176 +175,114 @@ def sample(
     Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
     """
     began = time.perf_counter()
-    draws, warmup, thin = how_many(draws, until), whole_number("warmup", warmup, 0), whole_number("thin", thin, 1)
-    path = None if store is None else as_path(store)
+    draws, path = check_draw_limit(draws, until), None if store is None else as_path(store)
     if path is not None:
         check_free(path)
-    look_ahead = None if look_ahead is None else whole_number("look_ahead", look_ahead, 1)
-    numbers = chain_numbers(chains)
-    check_goals(until, len(numbers), log_likelihood, keep)
-    seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
-    given_move = move
-    if move is None:
-        move = ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()
-    if not isinstance(move, Move):
-        hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
-        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
-    if move.path is not None and type(move.path).log_factor is not Path.log_factor:
-        raise TypeError(
-            f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
-            "`target.search` inside a move of your own, as moves/line.py does."
-        )
-    if precision not in ("double", "single"):
-        raise ValueError(f'precision must be "double" or "single", but it is {precision!r}.')
+    spec = RunSpec(
+        as_move(move, prior),
+        secrets.randbits(32) if seed is None else whole_number("seed", seed, 0),
+        chain_numbers(chains),
+        warmup=whole_number("warmup", warmup, 0),
+        thin=whole_number("thin", thin, 1),
+        look_ahead=None if look_ahead is None else whole_number("look_ahead", look_ahead, 1),
+        precision=precision,
+    )
+    check_precision(precision)
+    check_goals(until, len(spec.chains), log_likelihood, keep)
     check_timeout(timeout, executor)
-    if reference is not None and look_ahead is not None and look_ahead > 1:  # before a reference is fitted
-        raise ValueError(
-            f"look_ahead={look_ahead} was asked for, but a reference comes with a move that is not a single search. "
-            "Leave one of them out."
-        )
-    posterior = make_posterior(prior, log_likelihood, move, vectorized=vectorized, concave=concave)
+    posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, concave=concave)
+    if reference is not None:
+        _check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
         how, around = None, None
         if reference is not None:
-            check = check_concave if concave else None
-            move, how, around = _around(reference, posterior, seed, engine, given_move, precision, workers, check)
-        choice = partial(
-            choose_engine, posterior, engine, move=move, double=precision == "double", workers=workers,
-            check=partial(_check, move, around, look_ahead, bool(concave), workers is not None),
-        )  # fmt: skip
-        runner, why, starts = _start(posterior, numbers, seed, initial, choice, around)
-        kept = Keep(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
+            own, how, around = _around(reference, posterior, spec.seed, engine, workers, bool(concave))
+            spec = replace(spec, move=own)
+        points = None if initial is None else given_points(posterior, initial, spec.chains)
+        trial = trial_point(posterior, spec, points, around)
+        runner, why = _engine(posterior, spec, engine, trial, workers, around, bool(concave))
+        starts = first_states(runner, spec, points, around)
+        kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
-        judge = None if until is None else Judge(until, kept.example, len(numbers))
-        look = None if judge is None else judge.first_look()
-        memory = Memory(kept.example, len(numbers), (look or draws) if path is None else 0)
         warn_if_random(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_inside(runner)
-        setup = Setup(
-            *(prior, move, numbers, seed, warmup, thin),
-            *(runner.name, precision, vectorized, concave, look_ahead, keep),
-        )
-        attributes = _attributes(setup, log_likelihood, why, how)
-        begin = [Checkpoint(0, state) for state in starts]
-        record = Record(kept, begin, [0] * len(numbers), warmup, thin)
-        session = Session(runner, setup, draws, record, memory, judge, look, attributes, began, dims, coords)
-        session.set_out()
-        if path is not None:
-            skeleton = empty_tree(kept.example, numbers, dims, coords, attributes)
-            with session.closed_if_raised():
-                session.home = create(path, *setup.write(), skeleton, record, session.told, session.plans)
-        return session.go(progress)
+        stored = StoredRun(prior, spec, vectorized, concave, keep, runner.name)
+        attributes = first_attributes(stored, log_likelihood, why, how)
+        rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
+        plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
+        collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
+        run, sink = _set_out(plan, collector, path, stored, dims, coords)
+        return drive(plan, collector, sink, run, progress)
 
 
-def _check(
-    move: Move,
+def _engine(
+    posterior: Posterior,
+    spec: RunSpec,
+    name: str | None,
+    f: np.ndarray,
+    workers: Workers | None,
     around: RelativeReference | None,
-    look_ahead: int | None,
     concave: bool,
-    by_workers: bool,
-    engine: Engine,
-) -> None:
-    """Refuse what cannot run on an engine."""
+) -> tuple[Engine, str]:
+    """Return the engine of a run, and why this one. What it cannot run raises before workers are sent anything."""
+    engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
     if around is not None:
-        engine.remember(move, around)
-    engine.check(move, look_ahead, by_workers)
+        engine.cache_prepared(spec.move, around)
+    engine.check(spec, by_workers=workers is not None)
     if concave:
         check_concave(engine)
+    return with_workers(engine, workers, f, spec), why
 
 
-def _attributes(setup: Setup, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
-    """What the result says of a run, and is known before it."""
-    return {
-        "ellipslice_version": version("ellipslice"),
-        "jax_version": jax.__version__,
-        "numpy_version": np.__version__,
-        "seed": setup.seed if setup.seed < 2**63 else str(setup.seed),  # a file holds 64-bit integers
-        "prior": repr(setup.prior),
-        "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
-        "move": repr(setup.move),
-        "fingerprint": _fingerprint(setup, log_likelihood, reference),
-        **({} if reference is None else {"reference": reference}),
-        "engine": setup.engine,
-        "engine_reason": why,
-        "precision": setup.precision,
-        "warmup": setup.warmup,
-        "thin": setup.thin,
-        "chains": len(setup.chains),
-        "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    }
+def _set_out(
+    plan: Plan,
+    collector: Collector,
+    path: Path | None,
+    stored: StoredRun,
+    dims: Mapping[str, Sequence[str]] | None,
+    coords: Mapping[str, Any] | None,
+) -> tuple[Run, RunSink]:
+    """Return the run before its first update, and the sink of its draws. What cannot be run leaves no store behind."""
+    form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
+    if path is None:
+        memory = MemorySink(*form, plan.attributes, dims, coords)
+        memory.reserve(plan.next_check or plan.draws)
+        return plan.engine.run(plan.spec, collector.resume_points, plan.updates), memory
+    run = plan.engine.run(plan.spec, collector.resume_points, plan.updates)
+    try:
+        skeleton = empty_tree(*form, dims, coords, plan.attributes)
+        return run, create(path, *stored.write(), skeleton, snapshot(plan, collector))
+    except BaseException:
+        run.close()
+        raise
 
 
-def _fingerprint(setup: Setup, log_likelihood: Any, reference: str | None) -> str:
-    """Numbers by which `join` tells runs apart that have the same names.
-
-    A move that was fitted to the posterior is left out, because pilot runs on two kinds of machine do not end in the
-    same place.
-    """
-    items = {"prior": setup.prior, "keep": setup.keep}
-    if isinstance(log_likelihood, Likelihood):
-        items["likelihood"] = log_likelihood
-    if reference is None and write(setup.move).whole:
-        items["move"] = setup.move
-    return fingerprint(**items)
-
-
-def make_posterior(
-    prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, concave: bool | None
-) -> Posterior:
-    """Prior times likelihood; refused if the prior is truncated and the move would not know."""
-    if not isinstance(prior, TruncatedGaussian):
-        return Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
-    if not move.constrained:
-        raise TypeError(
-            f"{move!r} does not know of the constraints of a TruncatedGaussian. Leave move out for ConstrainedSlice(). "
-            "(Or give the Gaussian, and a log-likelihood that is -inf where they do not hold: right, but slower.)"
+def _check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, move: Move | None) -> None:
+    """Raise if a run cannot have a reference, before it is fitted."""
+    if spec.look_ahead is not None and spec.look_ahead > 1:
+        raise ValueError(
+            f"look_ahead={spec.look_ahead} was asked for, but a reference comes with a move that is not a single "
+            "search. Leave one of them out."
         )
-    return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
-
-
-def _start(
-    posterior: Posterior,
-    numbers: Sequence[int],
-    seed: int,
-    initial: Any,
-    choice: Callable[..., tuple[Engine, str]],
-    around: RelativeReference | None,
-) -> tuple[Engine, str, list[State]]:
-    """The engine that will run the chains, why this one, and their first states."""
-    if initial is None and around is not None:
-        runner, why = choice(f=np.asarray(around.centre))
-        return runner, why, reference_starts(runner, around, seed, numbers)
-    if initial is None:
-        trial = first_draw(posterior, start_generator(seed, numbers[0]))
-        runner, why = choice(f=trial)
-        return runner, why, prior_starts(runner, seed, numbers)
-    points = given_points(posterior, initial, numbers)
-    posterior.look_around(points[0])
-    runner, why = choice(f=points[0])
-    return runner, why, given_starts(runner, points, numbers)
-
-
-def _around(
-    reference: Any,
-    posterior: Posterior,
-    seed: int,
-    engine: str | None,
-    move: Any,
-    precision: str,
-    workers: Workers | None,
-    check: Callable[[Engine], None] | None,
-) -> tuple[Recentred, str, RelativeReference]:
-    """The move around a fitted reference, how that was found, and the reference relative to the prior."""
     if move is not None:
         raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
     if isinstance(posterior, TruncatedPosterior):
         raise ValueError("reference is for priors without constraints; a TruncatedGaussian has a move of its own.")
-    if engine in ("batched", "fused") or precision != "double":
+    if engine in ("batched", "fused") or spec.precision != "double":
         raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
+
+
+def _around(
+    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, concave: bool
+) -> tuple[Recentred, str, RelativeReference]:
+    """Return the move around a fitted reference, how that was found, and the reference relative to the prior."""
     own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
     trial = first_draw(posterior, start_generator(own, 0))
     not_for_a_gpu = Cycle(EllipticalSlice())
-    runner, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers, check=check)
+    chosen, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers)
+    if concave:
+        check_concave(chosen)
+    runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
     relative = fitted.reference.relative_to(posterior.prior)
     good = accepted(relative, runner, own) > INDEPENDENT

@@ -1,4 +1,4 @@
-"""Where chains start: a prior draw each, or where the user says."""
+"""Initial states of chains: a draw from the prior or the reference for each, or what the user gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import as_numbers
-from ellipslice.engines.base import Engine
+from ellipslice.engines.base import Engine, RunSpec
 from ellipslice.moves import State
 from ellipslice.moves.recentred import RelativeReference
 from ellipslice.noise import start_generator
@@ -21,6 +21,29 @@ TRIES = 100
 def first_draw(posterior: Posterior, rng: np.random.Generator) -> np.ndarray:
     """The next point that a chain could start from."""
     return posterior.points(rng, 1)[0]
+
+
+def trial_point(
+    posterior: Posterior, spec: RunSpec, points: Sequence[np.ndarray] | None, around: RelativeReference | None
+) -> np.ndarray:
+    """Return the point at which engines try the log-likelihood: where the first chain starts, or near it."""
+    if points is not None:
+        posterior.look_around(points[0])
+        return points[0]
+    if around is not None:
+        return np.asarray(around.centre)
+    return first_draw(posterior, start_generator(spec.seed, spec.chains[0]))
+
+
+def first_states(
+    engine: Engine, spec: RunSpec, points: Sequence[np.ndarray] | None, around: RelativeReference | None
+) -> list[State]:
+    """Return the initial state of each chain: the user's, or a draw from the reference or from the prior."""
+    if points is not None:
+        return user_starts(engine, points, spec.chains)
+    if around is not None:
+        return reference_starts(engine, around, spec.seed, spec.chains)
+    return prior_starts(engine, spec.seed, spec.chains)
 
 
 def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State]:
@@ -94,7 +117,7 @@ def _check_reachable(prior: Prior, f: np.ndarray) -> None:
         )
 
 
-def given_starts(engine: Engine, points: Sequence[np.ndarray], chains: Sequence[int]) -> list[State]:
+def user_starts(engine: Engine, points: Sequence[np.ndarray], chains: Sequence[int]) -> list[State]:
     """The states at starts the user gave; refused if no chain can run from one of them."""
     values = engine.evaluate_all(points)
     for chain, value in zip(chains, values, strict=True):

@@ -12,11 +12,11 @@ from ellipslice.checks import number, whole_number
 from ellipslice.sampling.keep import Kept
 from ellipslice.sampling.traces import LENGTH, Found, Traces
 
-FIRST_LOOK = 100
-"""Draws of each chain after which goals are looked at for the first time."""
+FIRST_CHECK_DRAWS = 100
+"""Number of draws of each chain at the first check of the goals."""
 
-MOST_DRAWS = 100_000
-"""Draws of each chain after which a run without another budget ends."""
+MAX_DRAWS = 100_000
+"""Number of draws of each chain after which a run without another budget ends."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Until:
 
     @property
     def most(self) -> int:
-        """Draws of each chain, at most."""
-        return MOST_DRAWS if self.draws is None else self.draws
+        """Largest number of draws of each chain."""
+        return MAX_DRAWS if self.draws is None else self.draws
 
     @property
     def has_goals(self) -> bool:
@@ -99,8 +99,8 @@ def reached(until: Until, found: Found) -> bool:
     return until.has_goals and enough and (until.rhat is None or found.rhat <= until.rhat)
 
 
-class Judge:
-    """Watches some traces in bounded memory, and says when to look at them.
+class StoppingRule:
+    """The goals and budgets of a run, checked on traces of a few quantities in bounded memory.
 
     Parameters
     ----------
@@ -117,23 +117,23 @@ class Judge:
         self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_size or 0) / chains)))
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
-        """Take what is watched of some draws."""
+        """Take the monitored elements of some draws."""
         if self.until.has_goals:
             self.traces.write(chains, first, latents, statistics)
             self.missing |= {name for name, values in latents.items() if not np.isfinite(values).all()}
 
-    def first_look(self) -> int:
-        """Draws of each chain at the first look."""
-        return min(FIRST_LOOK, self.until.most)
+    def first_check(self) -> int:
+        """Return the number of draws of each chain at the first check."""
+        return min(FIRST_CHECK_DRAWS, self.until.most)
 
-    def look(self, draws: int) -> bool:
-        """Whether the first `draws` of every chain reach the goals."""
+    def check(self, draws: int) -> bool:
+        """Return whether the first `draws` of every chain reach the goals."""
         if self.until.has_goals and draws >= 4:
             self.found = self.traces.measure(draws)
         return reached(self.until, self.found)
 
-    def says(self) -> str:
-        """What the last look found beside the goals, in words."""
+    def describe_progress(self) -> str:
+        """Return the diagnostics of the last check compared with the goals, in words."""
         until, parts = self.until, []
         if until.effective_size is not None:
             parts.append(f"effective size {self.found.effective_size:,.0f} of {until.effective_size:,.0f}")
@@ -141,8 +141,8 @@ class Judge:
             parts.append(f"R-hat {self.found.rhat:.3f}, which should be at most {until.rhat:g}")
         return " and ".join(parts)
 
-    def next_look(self, draws: int) -> int:
-        """Draws of each chain at the look after one that was not enough: where it should be, if all goes on so."""
+    def next_check(self, draws: int) -> int:
+        """Return the number of draws at the next check after one that failed, extrapolated from the last one."""
         goal, size = self.until.effective_size, self.found.effective_size
         hoped = draws * goal / size if goal is not None and size > 0 else math.inf
         return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))

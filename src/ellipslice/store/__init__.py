@@ -3,7 +3,7 @@
 - `store`: the store of a run: create, write, commit
 - `layout`: how the arrays are laid out
 - `columns`: arrays that grow with the draws
-- `journal`: files that are written as a whole, and the lock
+- `journal`: what a commit records, files that are written as a whole, and the lock
 - `verify`: open a store to resume it, after checks
 - `read`: open a store to read it, without trusting it
 - `serial`: priors and moves as JSON and arrays

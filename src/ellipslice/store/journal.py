@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and a lock that a dead process cannot keep."""
+"""What a commit records, files that are whole or not there, and a lock that a dead process cannot keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,47 @@ import os
 import socket
 import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from ellipslice.engines.base import Checkpoint
+
+
+class Snapshot(NamedTuple):
+    """Where a run is: what a commit records besides the draws."""
+
+    draws_done: list[int]
+    """Number of draws of each chain that were written."""
+    resume_points: list[Checkpoint]
+    """Where each chain can continue."""
+    attributes: dict[str, Any]
+    """Attributes of the result that change during a run."""
+    plans: dict[str, Any]
+    """What `resume` must know besides: the number of draws, and the stopping rule."""
+
+    @property
+    def draws(self) -> int:
+        """Number of draws that every chain has."""
+        return min(self.draws_done)
+
+    @property
+    def states(self) -> np.ndarray:
+        """The chains' states at the resume points, shape (chains, size)."""
+        return np.stack([point.state.f for point in self.resume_points])
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """All but the states, as the journal holds it."""
+        points = self.resume_points
+        return {
+            "complete": list(self.draws_done),
+            "updates": [point.updates for point in points],
+            "counts": [list(point.counts) for point in points],
+            "log_likelihood": [float(point.state.log_likelihood).hex() for point in points],
+            "attributes": self.attributes,
+            "plans": self.plans,
+        }
 
 
 def replace(path: Path, content: bytes) -> None:

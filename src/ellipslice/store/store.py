@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.engines.base import Checkpoint, Counts
 from ellipslice.moves import State
-from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.sinks import Checkpoint, Counts, Record
 from ellipslice.store.columns import Column, Numbers
-from ellipslice.store.journal import Lock, replace, sealed, sync_folder
+from ellipslice.store.journal import Lock, Snapshot, replace, sealed, sync_folder
 from ellipslice.store.layout import checksums, grows, lay_out, resized, write_json
-from ellipslice.store.read import RENAMED, is_inside
+from ellipslice.store.read import RENAMED, is_inside, open_tree
 
 if TYPE_CHECKING:
     import xarray
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Of what is beside the Zarr group. To be raised when it changes: stores of another one are refused."""
 
-EVERY = 1.0
-"""Seconds between two commits, at least."""
+MIN_COMMIT_SECONDS = 1.0
+"""Shortest time between two commits."""
 
-SHARE = 0.05
-"""Of the time that commits may take, about."""
+MAX_COMMIT_FRACTION = 0.05
+"""Largest fraction of the time that commits take, about."""
 
 PRIVATE = ".ellipslice"
 
@@ -56,10 +55,7 @@ CHANGING = (
 
 
 class Store:
-    """A store that this process writes.
-
-    Made by `create`, or by `open_store` to go on with one.
-    """
+    """A store that this process writes. It is made by `create`, or opened by `open_store` to resume a run."""
 
     def __init__(self, path: Path, setup: dict[str, Any]):
         self.path, self.setup = path, setup
@@ -81,20 +77,30 @@ class Store:
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])
-        self._due, self._broken = time.perf_counter() + EVERY, False
+        self._due, self._broken = time.perf_counter() + MIN_COMMIT_SECONDS, False
 
-    def stands_at(self, journal: dict[str, Any], states: np.ndarray) -> None:
-        """Take over what the last commit said."""
+    def restore(self, journal: dict[str, Any], states: np.ndarray) -> None:
+        """Take over what the last commit recorded."""
         self.journal, self.states, self._written = journal, states, list(journal["complete"])
 
-    def hold(self) -> None:
+    def lock(self) -> None:
         """Keep other processes from writing, until `close`."""
         self._lock = Lock(self.path / PRIVATE / "lock")
 
     @property
     def complete(self) -> list[int]:
-        """Draws of each chain that are safe."""
+        """Number of draws of each chain that are safe."""
         return self.journal["complete"]
+
+    @property
+    def draws_safe(self) -> int:
+        """Number of draws that are safe of every chain."""
+        return min(self.complete)
+
+    @property
+    def how_to_resume(self) -> str:
+        """A sentence that tells users how to continue the run."""
+        return f"The store keeps what is there: ellipslice.resume({str(self.path)!r}, log_likelihood) goes on."
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
@@ -105,56 +111,54 @@ class Store:
             for f, updates, value, counts in zip(self.states, *known, strict=True)
         ]
 
-    def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+    def reserve(self, draws: int) -> None:
+        """Do nothing: files grow."""
+
+    def write(
+        self, chains: slice, first: int, latents: dict[str, np.ndarray], statistics: dict[str, np.ndarray]
+    ) -> None:
         """Take draws of consecutive chains. They are safe after the next commit."""
         self._whole_or_broken()
         self._broken = True
-        for group, new in (("posterior", latents), ("sample_stats", statistics)):
-            for name, values in new.items():
-                self.columns[group][name].write(chains, first, values)
+        for name, values in latents.items():
+            self.columns["posterior"][name].write(chains, first, values)
+        for name, column in self.columns["sample_stats"].items():  # a store keeps the statistics it was made with
+            column.write(chains, first, statistics[name])
         stop = first + statistics["total_log_likelihood"].shape[1]
         self._written[chains] = [stop] * (chains.stop - chains.start)
         self._broken = False
 
     @property
-    def due(self) -> bool:
+    def commit_due(self) -> bool:
         """Whether it is time to commit."""
         return time.perf_counter() >= self._due
 
-    def commit(self, record: Record, attributes: dict[str, Any], plans: dict[str, Any]) -> None:
-        """Make everything that was written safe, and show it to readers.
-
-        `plans` are what `resume` must know besides: how many draws are wanted, goals.
-        """
-        self._broken = self._broken or self._written != list(record.complete)  # an exception came in between
+    def commit(self, snapshot: Snapshot) -> None:
+        """Make everything that was written safe, and show it to readers."""
+        self._broken = self._broken or self._written != snapshot.draws_done  # an exception came in between
         self._whole_or_broken()
         began, self._broken = time.perf_counter(), True
         for column in self.every_column:
             column.sync()
         for numbers in self.numbers:
-            numbers.reach(record.draws)
-        states = np.stack([checkpoint.state.f for checkpoint in record.checkpoints])
+            numbers.reach(snapshot.draws)
+        states = snapshot.states
         self.journal = {
-            "complete": list(record.complete),
-            "updates": [checkpoint.updates for checkpoint in record.checkpoints],
-            "counts": [list(checkpoint.counts) for checkpoint in record.checkpoints],
-            "log_likelihood": [float(checkpoint.state.log_likelihood).hex() for checkpoint in record.checkpoints],
+            **snapshot.entries,
             "states": {"dtype": states.dtype.newbyteorder("<").str, "shape": list(states.shape)},
             "checksums": {
                 f"{group}/{column.folder.name}": column.checksums
                 for group, own in self.columns.items()
                 for column in own.values()
             },
-            "attributes": attributes,
-            "plans": plans,
         }
         self.states = states
         content = sealed(self.journal, states.astype(states.dtype.newbyteorder("<")).tobytes())
         replace(self.path / PRIVATE / "journal", content)
-        self._show(record.draws)
+        self._show(snapshot.draws)
         self._broken = False
         took = time.perf_counter() - began
-        self._due = time.perf_counter() + max(EVERY, took / SHARE)
+        self._due = time.perf_counter() + max(MIN_COMMIT_SECONDS, took / MAX_COMMIT_FRACTION)
 
     def close(self, *, tidy: bool = True) -> None:
         """Let other processes write; `tidy` brings the metadata of single arrays up to date as well."""
@@ -166,8 +170,12 @@ class Store:
             if self._lock is not None:
                 self._lock.release()
 
-    def replay(self, taker: Any, step: int = 1000) -> None:
-        """Hand over the draws that are here already, in pieces."""
+    def tree(self, snapshot: Snapshot) -> xarray.DataTree:
+        """Return the draws on disk, to be read when they are asked for."""
+        return open_tree(self.path)
+
+    def replay(self, sink: Any, step: int = 1000) -> None:
+        """Write the draws that are here already to another sink, `step` at a time."""
         draws = min(self.complete)
         for chain in range(len(self.complete)):
             for a in range(0, draws, step):
@@ -176,7 +184,7 @@ class Store:
                     {name: column.read(chain, a, b)[None] for name, column in self.columns[group].items()}
                     for group in ("posterior", "sample_stats")
                 )
-                taker.write(slice(chain, chain + 1), a, latents, statistics)
+                sink.write(slice(chain, chain + 1), a, latents, statistics)
 
     @property
     def every_column(self) -> list[Column]:
@@ -209,9 +217,7 @@ def create(
     setup: dict[str, Any],
     arrays: Sequence[np.ndarray],
     skeleton: xarray.DataTree,
-    record: Record,
-    attributes: dict[str, Any],
-    plans: dict[str, Any],
+    snapshot: Snapshot,
 ) -> Store:
     """Make a store: whole, with all that is needed to go on with it, or not at all.
 
@@ -233,7 +239,7 @@ def create(
         whole["labels"] = labels
         replace(partial / PRIVATE / "setup", sealed(whole))
         store = Store(partial, json.loads(json.dumps(whole)))
-        store.commit(record, attributes, plans)
+        store.commit(snapshot)
         for file in partial.rglob("*"):
             if file.is_file():
                 with file.open("r+b") as opened:
@@ -250,8 +256,8 @@ def create(
         shutil.rmtree(partial, ignore_errors=True)
         raise
     moved = Store(path, store.setup)
-    moved.hold()
-    moved.stands_at(store.journal, store.states)
+    moved.lock()
+    moved.restore(store.journal, store.states)
     return moved
 
 

@@ -1,4 +1,4 @@
-"""What a run is besides its log-likelihood: as it was asked for, and as a store holds it."""
+"""The specification of a run, as a store holds it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ellipslice.checks import warn
+from ellipslice.engines.base import RunSpec
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.store import serial
@@ -17,35 +18,33 @@ from ellipslice.store.approximately_equal import alike
 from ellipslice.store.store import Store
 from ellipslice.store.verify import as_made, load_arrays, refused_if_edited
 
-PLAIN = ("chains", "seed", "warmup", "thin", "engine", "precision", "vectorized", "concave", "look_ahead")
-"""Fields that JSON holds as they are."""
+OF_SPEC = ("chains", "seed", "warmup", "thin", "precision", "look_ahead")
+"""Fields of `RunSpec` that JSON holds as they are."""
+
+OF_RUN = ("engine", "vectorized", "concave")
+"""Fields of `StoredRun` that JSON holds as they are."""
 
 
 @dataclass(frozen=True)
-class Setup:
-    """Everything that, with the log-likelihood and where chains start, decides the draws."""
+class StoredRun:
+    """What determines the draws of a run, besides the log-likelihood and the initial states."""
 
     prior: Prior | TruncatedGaussian
-    move: Move
-    chains: tuple[int, ...]
-    """Their numbers."""
-    seed: int
-    warmup: int
-    thin: int
-    engine: str
-    precision: str
+    spec: RunSpec
     vectorized: bool | None
     concave: bool | None
-    look_ahead: int | None
     keep: Callable[..., Any] | Literal[False] | None
+    engine: str
+    """Its name."""
 
     def write(self) -> tuple[dict[str, Any], list[np.ndarray]]:
-        """As JSON and arrays."""
-        entries: dict[str, Any] = {name: getattr(self, name) for name in PLAIN}
-        entries["chains"] = list(self.chains)
+        """Return the run as JSON and arrays."""
+        entries: dict[str, Any] = {name: getattr(self.spec, name) for name in OF_SPEC}
+        entries |= {name: getattr(self, name) for name in OF_RUN}
+        entries["chains"] = list(self.spec.chains)
         entries["keep"] = kind_of(self.keep)
         arrays: list[np.ndarray] = []
-        for name, item in (("prior", self.prior), ("move", self.move)):
+        for name, item in (("prior", self.prior), ("move", self.spec.move)):
             written = serial.write(item)
             entries[name] = {
                 "says": repr(item),
@@ -63,8 +62,8 @@ def kind_of(keep: Callable[..., Any] | Literal[False] | None) -> str:
     return "everything" if keep is None else "nothing" if keep is False else "a function"
 
 
-def read_setup(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Setup:
-    """What a store says a run is, with what it could not hold given again; refused if it was something else."""
+def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> StoredRun:
+    """Return the run of a store. Raise if `prior`, `move`, `seed` or `keep` are given and are not those of the run."""
     entries = store.setup
     with refused_if_edited(store.path):
         plain, kept = _plain(entries), entries["keep"]
@@ -72,22 +71,22 @@ def read_setup(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Set
         raise ValueError(f"{store.path} was made with seed={plain['seed']}, but seed={seed!r} was given. Leave it out.")
     with refused_if_edited(store.path):
         arrays = load_arrays(store)
-    found = {
-        "prior": _same(store, "prior", prior, arrays, (Prior, TruncatedGaussian)),
-        "move": _same(store, "move", move, arrays, (Move,)),
-    }
+    prior = _same(store, "prior", prior, arrays, (Prior, TruncatedGaussian))
+    move = _same(store, "move", move, arrays, (Move,))
     if keep is None and kept == "a function":
         raise ValueError(f"{store.path} keeps what a function made of each draw. Give it again: resume(..., keep=...).")
     if keep is None and kept == "nothing":
         keep = False
     if kind_of(keep) != kept:
         raise ValueError(f"{store.path} keeps {kept} of each draw, but keep={keep!r} was given.")
-    return Setup(**found, **plain, keep=keep)
+    spec = RunSpec(move, **{name: plain[name] for name in OF_SPEC})
+    return StoredRun(prior, spec, keep=keep, **{name: plain[name] for name in OF_RUN})
 
 
 def _plain(entries: dict[str, Any]) -> dict[str, Any]:
     """The fields that JSON holds as they are, if they can be what they should."""
-    plain: dict[str, Any] = {name: entries[name] for name in PLAIN} | {"chains": tuple(entries["chains"])}
+    plain: dict[str, Any] = {name: entries[name] for name in (*OF_SPEC, *OF_RUN)}
+    plain["chains"] = tuple(entries["chains"])
     for name in ("seed", "warmup", "thin"):
         if type(plain[name]) is not int or plain[name] < (name == "thin"):
             raise TypeError(f"{name} is {plain[name]!r}")

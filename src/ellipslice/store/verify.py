@@ -20,7 +20,7 @@ from ellipslice.store.store import FORMAT, PRIVATE, Store
 def open_store(path: Path) -> Store:
     """Open a store to go on with it: held by this process alone, and whole."""
     store = as_made(path)
-    store.hold()
+    store.lock()
     try:
         with refused_if_edited(path):
             _check(store)
@@ -121,7 +121,7 @@ def _read_journal(store: Store) -> None:
         states = np.frombuffer(numbers, np.dtype(form["dtype"])).reshape(form["shape"])
     except (ValueError, TypeError):
         raise ValueError(f"{path} is damaged: the states of the chains are not whole.") from None
-    store.stands_at(entries, states.astype(states.dtype.newbyteorder("=")))
+    store.restore(entries, states.astype(states.dtype.newbyteorder("=")))
 
 
 def _check_draws(store: Store) -> None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine, HostTarget
 from ellipslice.jax_settings import jax_settings
@@ -119,16 +120,17 @@ def _check_keeps(move: Move, noise: float, seed: int, count: int) -> None:
 
 def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
     posterior = Posterior(Dense(np.array([[1.0, 0.6], [0.6, 2.0]])), lambda f: -8.0 * ((f - 1.0) ** 2).sum())
-    starts = [State(np.zeros(2), -16.0)]
+    starts = [Checkpoint(0, State(np.zeros(2), -16.0))]
     chains = []
     for engine in (HostEngine, CompiledEngine):
         with jax_settings():
-            run = engine(posterior).run(move, seed, [0], starts, updates)
-            pieces = []
+            run = engine(posterior).run(RunSpec(move, seed, (0,)), starts, updates)
+            rows = []
             while not run.finished:
                 run.advance()
-                pieces += run.take()
+                rows += run.take()
             run.close()
-        chains.append([np.concatenate([getattr(p, name) for p in pieces]) for name in ("f", "log_likelihood")])
+        values = [each.statistics["total_log_likelihood"][0] for each in rows]
+        chains.append([np.concatenate([each.f[0] for each in rows]), np.concatenate(values)])
     for host, compiled in zip(*chains, strict=True):
         close(compiled, host, f"{move!r} gives another chain in compiled code")

@@ -131,7 +131,7 @@ class _Adaptation:
         trial = np.asarray(self._prior.draw(generator(seed, 1), 1))[0]
         chosen = choose_engine(posterior, engine, trial, EllipticalSlice())[0]
         self._evaluate = chosen.evaluate
-        self._compiled = None if chosen.name == "host" else compilable(posterior.log_likelihood, self._prior.size)
+        self._compiled = compilable(posterior.log_likelihood, self._prior.size) if chosen.traced else None
 
     def use(self, controls: ControlInputs) -> None:
         """Take new control inputs; the state is carried over."""

@@ -89,7 +89,7 @@ def _check_gradients(posterior: Posterior, move: Hamiltonian, seed: int) -> None
     """Raise TypeError, with the reason, if JAX cannot trace the log-likelihood."""
     trial = first_draw(posterior, generator(seed, 1))
     chosen, why = choose_engine(posterior, None, trial, move)
-    if chosen.name == "host":
+    if not chosen.traced:
         raise TypeError(
             f"tune_hamiltonian needs gradients of the log-likelihood, but {why}. Write it with jax.numpy, or use "
             "EllipticalSlice, which needs none and is not tuned."

@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice import Dense
 from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
 from ellipslice.apps.paper import Problem
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.device.engine import BatchedEngine, FusedEngine, block_length
 from ellipslice.engines.device.noise import chain_keys, update_keys
 from ellipslice.engines.device.prior_draws import Source
@@ -44,11 +45,13 @@ def together(engine: BatchedEngine, start: np.ndarray, chains: int) -> Contestan
     """One of our engines; of each chain only the last state is kept."""
 
     def advance(updates: int) -> Timing:
-        run = engine.run(EllipticalSlice(), 1, range(chains), [State(start, 0.0)] * chains, updates, thin=updates)
+        spec = RunSpec(EllipticalSlice(), 1, tuple(range(chains)), thin=updates)
+        run = engine.run(spec, [Checkpoint(0, State(start, 0.0))] * chains, updates)
         proposals = 0
         while not run.finished:
             run.advance()
-            proposals += sum(batch.totals.proposals for batch in run.take())
+            for rows in run.take():
+                proposals = rows.last[0].counts.proposals
         return Timing(proposals)
 
     return advance

@@ -30,48 +30,46 @@ class ChainState(NamedTuple):
     """What the scout knows there."""
 
 
-class Reals(NamedTuple):
-    """Statistics of an update that are real numbers: one array, because each array of a loop takes time."""
-
-    log_likelihood: Any
-    angle: Any
-
-
-class Integers(NamedTuple):
-    """Statistics of an update that are integers: one array, too."""
-
-    evaluations: Any
-    nans: Any
-    stuck: Any
-    proposals: Any
-
-
 class Trace(NamedTuple):
-    """One row for each update of a block. Rows that no update has written to are zero."""
+    """One row for each update of a block. Rows that no update has written to are zero.
+
+    Numbers of one type are side by side in one array, because each array of a loop takes time.
+    """
 
     f: Any
     """States, shape (rows, size)."""
     reals: Any
-    """`Reals`, shape (rows, 2)."""
+    """Log-likelihood, angle, and what the move declares as float."""
     integers: Any
-    """`Integers`, shape (rows, 4)."""
+    """Evaluations, NaNs, whether the search failed, proposals, and what the move declares as int or bool."""
 
     @staticmethod
-    def empty(rows: int, f: Any) -> Trace:
+    def empty(rows: int, f: Any, move: Move) -> Trace:
         """Return the trace of a block before its first update; f is like a state."""
+        reals = sum(kind is float for kind in move.statistics.values())
         return Trace(
             jnp.zeros((rows, len(f)), f.dtype),
-            jnp.zeros((rows, len(Reals._fields)), f.dtype),
-            jnp.zeros((rows, len(Integers._fields)), jnp.int32),
+            jnp.zeros((rows, 2 + reals), f.dtype),
+            jnp.zeros((rows, 4 + len(move.statistics) - reals), jnp.int32),
         )
 
     @staticmethod
-    def row(found: Found) -> Trace:
+    def row(found: Found, move: Move) -> Trace:
         """Return what one update leaves in the trace."""
-        evaluations, nans, stuck, angle = found.info
-        integers = Integers(evaluations, nans, stuck, found.proposals)
-        reals = Reals(found.state.log_likelihood, angle)
+        evaluations, nans, stuck, angle, more = found.info
+        declared = list(zip(move.statistics.values(), more, strict=True))
+        reals = found.state.log_likelihood, angle, *(value for kind, value in declared if kind is float)
+        integers = evaluations, nans, stuck, found.proposals, *(value for kind, value in declared if kind is not float)
         return Trace(found.state.f, jnp.stack(reals), jnp.stack([jnp.asarray(part, jnp.int32) for part in integers]))
+
+    def columns(self, move: Move) -> tuple[Any, Any, Info, Any]:
+        """Return states, log-likelihoods, info and proposals."""
+        log_likelihood, angle, *reals = self.reals.T
+        evaluations, nans, stuck, proposals, *integers = self.integers.T
+        more = tuple(
+            reals.pop(0) if kind is float else integers.pop(0).astype(kind) for kind in move.statistics.values()
+        )
+        return self.f, log_likelihood, Info(evaluations, nans, stuck > 0, angle, more), proposals
 
 
 def run_block(
@@ -113,10 +111,10 @@ def run_block(
     def write(t: Any, carry: tuple[ChainState, Trace]) -> tuple[ChainState, Trace]:
         chain, trace = carry
         found = update(noise.at(t), chain)
-        trace = jax.tree.map(lambda column, value: column.at[t - first].set(value), trace, Trace.row(found))
+        trace = jax.tree.map(lambda column, value: column.at[t - first].set(value), trace, Trace.row(found, move))
         return ChainState(found.state, found.known), trace
 
-    chain, trace = lax.fori_loop(first, stop, write, (start, Trace.empty(rows, start.state.f)))
+    chain, trace = lax.fori_loop(first, stop, write, (start, Trace.empty(rows, start.state.f, move)))
     return trace, chain
 
 
@@ -142,7 +140,7 @@ class BlockRunner:
     """
 
     def __init__(self, move: Move, scout: Scout, likelihood: Any, prepared: Any, max_updates: int, way: int):
-        self._static, self._scout = (max_updates, move, scout), scout
+        self._static, self._move, self._scout = (max_updates, move, scout), move, scout
         self._likelihood, self._prepared = likelihood, prepared
         self._max_updates, self._way = max_updates, way
         self.updates_per_call = 1
@@ -173,10 +171,7 @@ class BlockRunner:
         """Return states, log-likelihoods, info and proposals of the `count` updates with which a trace begins."""
         few = 2 * count <= len(trace.f)  # then they are copied, because a view would keep the memory of all rows
         filled = (np.asarray(part)[:count] for part in trace)
-        f, reals, integers = (part.copy() if few else part for part in filled)
-        log_likelihood, angle = Reals(*reals.T)
-        evaluations, nans, stuck, proposals = Integers(*integers.T)
-        return f, log_likelihood, Info(evaluations, nans, stuck > 0, angle), proposals
+        return Trace(*(part.copy() if few else part for part in filled)).columns(self._move)
 
     def adapt(self, count: int, seconds: float) -> None:
         """Let the next calls make more updates, if `count` updates took so few seconds."""

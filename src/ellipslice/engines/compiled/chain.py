@@ -6,13 +6,13 @@ import contextlib
 import time
 from collections import deque
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ellipslice.engines.base import Piece
+from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.compiled.block import BlockRunner, ChainState, Trace
+from ellipslice.engines.rows import ChainRows, Rows
 from ellipslice.engines.threads import blas_beside, cores
 from ellipslice.jax_settings import on_cpu
-from ellipslice.moves import State
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 
 TURN_SECONDS = 0.025
@@ -56,8 +56,8 @@ class CompiledRun:
         for chain in self._chains:
             chain.updates = updates
 
-    def take(self) -> list[Piece]:
-        return [piece for chain in self._chains for piece in chain.take()]
+    def take(self) -> list[Rows]:
+        return [rows for chain in self._chains for rows in chain.take()]
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -136,21 +136,33 @@ class CompiledChain:
     ----------
     position : int
         Of the chain in the run.
-    start : State
-    done, updates : int
-        How many updates led to the start, and how many there will be, those included.
+    spec : RunSpec
+    start : Checkpoint
+    updates : int
+        Number of updates to make, including those before the start.
     noise : BlocksAhead
     runner : BlockRunner
         Shared by all chains of the run.
     """
 
-    def __init__(self, position: int, start: State, done: int, updates: int, noise: BlocksAhead, runner: BlockRunner):
-        self._position, self._noise, self._runner = position, noise, runner
-        self._chain = runner.begin(start)
-        self._sent = self.done = done
+    def __init__(
+        self,
+        position: int,
+        spec: RunSpec,
+        start: Checkpoint,
+        updates: int,
+        noise: BlocksAhead,
+        runner: BlockRunner,
+    ):
+        self.position, self._noise, self._runner = position, noise, runner
+        self._chain = runner.begin(start.state)
+        # What a scout learned in the last update is not in a checkpoint: it must be learned again.
+        self._rows = ChainRows(position, spec, start, again=self._chain.known is not None)
+        self._sent = self.done = start.updates
         self.updates = updates
         self._under_way: deque[_Call] = deque()
-        self._drawn: deque[Piece] = deque()
+        self._received: deque[tuple[Any, ...]] = deque()
+        """Updates that were not taken yet: the arguments of `ChainRows.add`."""
 
     @property
     def finished(self) -> bool:
@@ -172,9 +184,9 @@ class CompiledChain:
         if self.finished:
             self._noise.release()
 
-    def take(self) -> list[Piece]:
-        """Return all that has been drawn. Another thread may add more at the same time."""
-        return [self._drawn.popleft() for _ in range(len(self._drawn))]
+    def take(self) -> list[Rows]:
+        """Return the rows of all updates that came back. Another thread may add more at the same time."""
+        return [self._rows.add(*self._received.popleft()) for _ in range(len(self._received))]
 
     def _send(self, drawers: Executor | None) -> None:
         """Begin a call: the rest of a block, or fewer updates. Drawers draw the next blocks while it runs."""
@@ -192,6 +204,6 @@ class CompiledChain:
         """Wait for the first call in progress, and keep what it drew."""
         call = self._under_way.popleft()
         self._runner.check(call.chain)
-        self._drawn.append(Piece(self._position, self.done, *self._runner.read(call.trace, call.count)))
+        self._received.append(self._runner.read(call.trace, call.count))
         self.done += call.count
         self._runner.adapt(call.count, time.perf_counter() - call.began)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.engines.base import Engine
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.compiled.block import BlockRunner
 from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
@@ -35,6 +35,7 @@ class CompiledEngine(Engine):
     """Chains in compiled code. Each has its own loop: none waits for another, and its draws do not depend on others."""
 
     name = "compiled"
+    traced = True
 
     @cached_property
     def _likelihood(self) -> Any:
@@ -70,36 +71,25 @@ class CompiledEngine(Engine):
                 self._vectorised_likelihood = self._likelihood
                 return value
 
-    def evaluate_together(self, f: np.ndarray) -> np.ndarray:
-        """Return the log-likelihoods of several vectors, shape (count, size), up to rounding error."""
+    def evaluate_together(self, points: np.ndarray) -> np.ndarray:
         with on_cpu():
-            return np.asarray(evaluate_together(self._vectorised_likelihood, f))
+            return np.asarray(evaluate_together(self._vectorised_likelihood, points))
 
-    def check(self, move: Move, look_ahead: int | None, by_workers: bool = False) -> None:
+    def check(self, spec: RunSpec, by_workers: bool = False) -> None:
         with on_cpu():
-            super().check(move, look_ahead, by_workers)
+            super().check(spec, by_workers)
 
-    def run(
-        self,
-        move: Move,
-        seed: int,
-        chains: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        look_ahead: int | None = None,
-        warmup: int = 0,
-        thin: int = 1,
-        done: Sequence[int] | None = None,
-    ) -> CompiledRun:
+    def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> CompiledRun:
+        move = spec.move
         with on_cpu():
-            spec = move.noise_spec(self.posterior.prior, self.prepared(move))
-            length = block_length(spec.numbers)
-            runner = self._runner(move, self._scout(move, look_ahead or 1, starts[0]), length)
-            each = enumerate(zip(chains, starts, done or [0] * len(chains), strict=True))
+            noise_spec = move.noise_spec(self.posterior.prior, self.prepared(move))
+            length = block_length(noise_spec.numbers)
+            runner = self._runner(move, self._scout(move, spec.look_ahead or 1, starts[0].state), length)
+            noise = [BlocksAhead(noise_spec, spec.seed, number, length) for number in spec.chains]
             return CompiledRun(
                 [
-                    CompiledChain(position, start, made, updates, BlocksAhead(spec, seed, number, length), runner)
-                    for position, (number, start, made) in each
+                    CompiledChain(position, spec, start, updates, own, runner)
+                    for position, (start, own) in enumerate(zip(starts, noise, strict=True))
                 ],
                 # Programs that several devices run together must reach all of them in the same order.
                 threads=self.look.threads if on_one_device(self._likelihood) else 1,

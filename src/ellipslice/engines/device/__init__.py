@@ -1,6 +1,7 @@
 """The batched and fused engines: all chains together on a device, in plain XLA or in one GPU kernel.
 
-- `engine`: the two engines, and their runs block by block
+- `engine`: the two engines
+- `run`: a run in progress, block by block
 - `loop`: the search loop of all chains in plain XLA
 - `kernel`: one GPU kernel that runs whole chains
 - `noise`: random numbers from counters, and the angles that follow from them

@@ -1,29 +1,26 @@
-"""The batched engine: all chains together on a device, where their noise is drawn too. The way to use a GPU.
-
-Work goes in blocks. The next block is under way on the device while the last one's draws are read.
-"""
+"""The batched and the fused engine: all chains together on a device, where their random numbers are drawn too."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import NamedSharding
 
-from ellipslice.engines.base import Batch, Engine, Totals
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.compiled.search import evaluate_together
-from ellipslice.engines.device.loop import Draws, Wanted, barrier_free_block
-from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles, update_keys
+from ellipslice.engines.device.noise import chain_keys, update_keys
 from ellipslice.engines.device.prior_draws import Source, can_draw, source_of
-from ellipslice.engines.device.sharding import EVERYWHERE, SHARED, SHARED_DRAWS, chains_over_devices, on_one_device
+from ellipslice.engines.device.run import BatchedRun, Plan, run_block
+from ellipslice.engines.device.sharding import EVERYWHERE, chains_over_devices, on_one_device
 from ellipslice.engines.host.angles import WIDTH
 from ellipslice.jax_settings import jax_settings, tracing_settings
-from ellipslice.moves import Info, Move, Path, State
+from ellipslice.moves import Move, Path, State
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
 from ellipslice.programs.site_sums import LARGEST, NotElementwise, elementwise, padded_size
@@ -48,6 +45,7 @@ class BatchedEngine(Engine):
     """
 
     name = "batched"
+    traced = True
     fused: ClassVar[bool] = False
     """Whether chains run inside one GPU kernel (`kernel.py`), or in a loop of XLA's (`loop.py`)."""
 
@@ -81,7 +79,11 @@ class BatchedEngine(Engine):
         return self._single_point.evaluate(f.astype(np.float64))
 
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
-        return self._single_point.evaluate_together(np.stack(points).astype(np.float64)).tolist()
+        return self.evaluate_together(np.stack(points)).tolist()
+
+    def evaluate_together(self, points: np.ndarray) -> np.ndarray:
+        """In double precision, whatever the chains run in."""
+        return self._single_point.evaluate_together(points.astype(np.float64))
 
     def first_points(self, seed: int, chains: Sequence[int]) -> list[np.ndarray]:
         """Prior draws made on the device, with the number that comes after the last update's."""
@@ -89,45 +91,35 @@ class BatchedEngine(Engine):
             points = _first_points(self.source, chain_keys(seed, chains))[:, : self.posterior.prior.size]
             return list(np.asarray(points, np.float64))
 
-    def run(
-        self,
-        move: Move,
-        seed: int,
-        chains: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        look_ahead: int | None = None,
-        warmup: int = 0,
-        thin: int = 1,
-        done: Sequence[int] | None = None,
-    ) -> BatchedRun:
-        assert move.path is not None  # noqa: S101  `why_not_batched` is asked first
-        count = len(chains)
+    def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> BatchedRun:
+        path, count = spec.move.path, len(spec.chains)
+        assert path is not None  # noqa: S101  `why_not_batched` is asked first
         length = self.block_length(count)
-        with jax_settings(self.double):
-            f = jnp.asarray(np.stack([start.f for start in starts], dtype=self.dtype, casting="same_kind"))
-            if done is None or not done[0]:
-                state = State(f, evaluate_together(self.likelihood, f))
-                self._check(np.asarray(state.log_likelihood), chains)
-            else:  # as it was, to the bit
-                state = State(f, jnp.asarray([start.log_likelihood for start in starts], self.dtype))
-        ahead, slots = _look_ahead(look_ahead, count, self.fused), -(-length // thin)
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
         fixed = self.likelihood, self.source
         if mesh is not None:
             fixed = jax.device_put(fixed, NamedSharding(mesh, EVERYWHERE))
-        plan = _Plan(self.fused, move.path, ahead, length, slots, self.dtype, mesh)
+        ahead, slots = _look_ahead(spec.look_ahead, count, self.fused), -(-length // spec.thin)
+        plan = Plan(self.fused, path, ahead, length, slots, self.dtype, mesh)
         return BatchedRun(
-            plan, (*fixed, chain_keys(seed, chains)), state, done[0] if done else 0, updates, warmup, thin
+            plan, (*fixed, chain_keys(spec.seed, spec.chains)), spec, starts, self._first(spec, starts), updates
         )
 
-    def _check(self, values: np.ndarray, chains: Sequence[int]) -> None:
+    def _first(self, spec: RunSpec, starts: Sequence[Checkpoint]) -> State:
+        """Return the chains' states on the device, with log-likelihoods in the precision of the chains."""
+        with jax_settings(self.double):
+            f = jnp.asarray(np.stack([start.state.f for start in starts], dtype=self.dtype, casting="same_kind"))
+            if starts[0].updates:  # the values of a chain that continues are those that the device had computed
+                return State(f, jnp.asarray([start.state.log_likelihood for start in starts], self.dtype))
+            state = State(f, evaluate_together(self.likelihood, f))
+        values = np.asarray(state.log_likelihood)
         (bad,) = np.nonzero(~np.isfinite(values))
         if len(bad):
             raise ValueError(
-                f"the log-likelihood is {values[bad[0]]} where chain {chains[bad[0]]} starts, in single precision, and "
-                'finite in double. Use precision="double".'
+                f"the log-likelihood is {values[bad[0]]} where chain {spec.chains[bad[0]]} starts, in single "
+                'precision, and finite in double. Use precision="double".'
             )
+        return state
 
 
 class FusedEngine(BatchedEngine):
@@ -169,8 +161,8 @@ def _try_to_lower(engine: BatchedEngine, path: Path) -> None:
     """Compile as far as needs no GPU time, for one chain and one update."""
     size, number = engine.posterior.prior.size, jax.ShapeDtypeStruct((), np.int32)
     state = State(jax.ShapeDtypeStruct((1, size), engine.dtype), jax.ShapeDtypeStruct((1,), engine.dtype))
-    plan, keys = _Plan(True, path, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
-    _run_block.lower(plan, engine.likelihood, engine.source, keys, np.uint32(0), state, number, number, number)
+    plan, keys = Plan(True, path, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
+    run_block.lower(plan, engine.likelihood, engine.source, keys, np.uint32(0), state, number, number, number)
 
 
 def block_length(numbers: int) -> int:
@@ -193,108 +185,6 @@ def _look_ahead(asked: int | None, chains: int, fused: bool) -> int:
     return min(WIDTH, 1 << (asked.bit_length() - 1))
 
 
-class _Plan(NamedTuple):
-    """What compiled code depends on."""
-
-    fused: bool
-    path: Path
-    look_ahead: int
-    length: int
-    slots: int
-    dtype: Any
-    mesh: Mesh | None = None
-    """The devices that share the chains, if there are several."""
-
-
-@partial(jax.jit, static_argnums=0)
-def _run_block(plan: _Plan, *arguments: Any) -> tuple[State, Draws, Totals]:
-    """A block of updates of all chains. Devices that share them do not wait for each other inside it."""
-    if plan.mesh is None:
-        return _run_own(plan, *arguments)
-    state, draws = State(SHARED, SHARED), Draws(*[SHARED_DRAWS] * len(Draws._fields))
-    given = EVERYWHERE, EVERYWHERE, SHARED_DRAWS, EVERYWHERE, state, EVERYWHERE, EVERYWHERE, EVERYWHERE
-    made = state, draws, Totals(*[SHARED] * len(Totals._fields))
-    own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
-    return own(*arguments)
-
-
-def _run_own(
-    plan: _Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
-) -> tuple[State, Draws, Totals]:
-    """The block's updates of the chains of one device."""
-    if plan.fused:
-        from ellipslice.engines.device.kernel import fused_angles, fused_block  # Pallas takes a second to import
-
-        angles, loop = fused_angles, partial(fused_block, plan.path, plan.look_ahead)
-    else:
-        angles, loop = first_angles, partial(barrier_free_block, plan.path, plan.look_ahead, plan.look_ahead)
-    noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
-    state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
-    proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
-    totals = Totals(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
-    return state, draws, Totals(*(jnp.reshape(part, 1) for part in totals))
-
-
 @jax.jit
 def _first_points(source: Source, keys: Any) -> Any:
     return source.draw(update_keys(keys, np.uint32(2**32 - 1), 1)[:, 0])
-
-
-class BatchedRun:
-    """Chains under way on the device."""
-
-    def __init__(
-        self,
-        plan: _Plan,
-        fixed: tuple[Any, ...],
-        state: State,
-        done: int,
-        updates: int,
-        warmup: int,
-        thin: int,
-    ):
-        self._plan, self._fixed, self._state = plan, fixed, state
-        self._updates, self._warmup, self._thin = updates, warmup, thin
-        self._done = done
-        self._before = done, state
-        """Where the last block began."""
-        self._under_way: tuple[Any, ...] | None = None
-        self._batches: list[Batch] = []
-
-    @property
-    def finished(self) -> bool:
-        return self._done >= self._updates and self._under_way is None
-
-    def advance(self) -> None:
-        before, self._under_way = self._under_way, None
-        if self._done < self._updates:
-            first, stop = self._done, min(self._plan.length, self._updates - self._done)
-            since, self._before = first - self._warmup, (first, self._state)
-            numbers = (np.int32(number) for number in (stop, since, self._thin))
-            with jax_settings(self._plan.dtype == np.float64):
-                self._state, *drawn = _run_block(self._plan, *self._fixed, np.uint32(first), self._state, *numbers)
-            self._done += stop
-            draws = max(since, 0) // self._thin, max(since + stop, 0) // self._thin
-            self._under_way = *drawn, *draws, *self._before
-        if before is not None:
-            self._read(*before)
-
-    def extend(self, updates: int) -> None:
-        if updates > self._updates and self._done % self._plan.length:
-            self._done, self._state = self._before  # a block is drawn whole, or its draws would round otherwise
-        self._updates = updates
-
-    def take(self) -> list[Batch]:
-        batches, self._batches = self._batches, []
-        return batches
-
-    def close(self) -> None:
-        """Nothing is held but memory."""
-
-    def _read(self, draws: Draws, totals: Totals, first: int, end: int, updates: int, before: State) -> None:
-        """Bring what is known of the draws `first` to `end` to the host; the states stay until somebody asks."""
-        f, *known = draws
-        log_likelihood, *info = (np.asarray(part)[: end - first] for part in known)
-        read = Totals(*(np.asarray(part) for part in totals))  # one of each device
-        totals = Totals(*(part.sum().item() for part in read))._replace(highest=read.highest.max().item())
-        self._batches.append(Batch(first, f, log_likelihood, Info(*info), totals, updates, before))

@@ -22,7 +22,7 @@ class Call:
     An exception that the user's function raises carries the latents that caused it.
     """
 
-    def __init__(self, posterior: Posterior):
+    def __init__(self, posterior: Posterior, *, read_only: bool = False):
         self._posterior, self._centred = posterior, posterior.log_likelihood
         plain = self._centred.plain
         function = self._centred.callable
@@ -34,7 +34,7 @@ class Call:
         # A jitted function would keep its data in double precision, and fail when it is called by hand in single.
         self._first = self._centred.with_function(jaxprs.plain(function))
 
-        self.read_only = False
+        self.read_only = read_only
         """Whether the function is given read-only arrays, so that one that writes to its argument raises."""
 
     def first(self, f: np.ndarray) -> float:

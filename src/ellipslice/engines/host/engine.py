@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.base import Engine, Piece
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.host.call import Call
 from ellipslice.engines.host.search import (
     BatchedSearch,
@@ -19,7 +19,8 @@ from ellipslice.engines.host.search import (
     Judge,
     search_one_by_one,
 )
-from ellipslice.moves import Info, Move, Path, State
+from ellipslice.engines.rows import ChainRows, Rows
+from ellipslice.moves import Info, Path, State
 from ellipslice.moves.search import search
 from ellipslice.noise import Noise
 from ellipslice.posterior import Posterior
@@ -35,10 +36,11 @@ class HostEngine(Engine):
     """Chains in plain Python. A log-likelihood that takes batches is called for all chains and several angles."""
 
     name = "host"
+    traced = False
 
-    def __init__(self, posterior: Posterior):
+    def __init__(self, posterior: Posterior, *, read_only: bool = False):
         super().__init__(posterior)
-        self.call = Call(posterior)
+        self.call = Call(posterior, read_only=read_only)
         self._largest_identical_batch = 0  # -1 if a batch has other bits than single calls
 
     def evaluate(self, f: np.ndarray) -> float:
@@ -49,56 +51,58 @@ class HostEngine(Engine):
             return super().evaluate_all(points)
         return self.call.batch(np.stack(points)).tolist()
 
-    def run(
-        self,
-        move: Move,
-        seed: int,
-        chains: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        look_ahead: int | None = None,
-        warmup: int = 0,
-        thin: int = 1,
-        done: Sequence[int] | None = None,
-    ) -> HostRun:
-        host_chains, call = self.chains(move, seed, chains, starts, updates, done or [0] * len(chains)), self.call
+    def evaluate_together(self, points: np.ndarray) -> np.ndarray:
+        if self.call.read_only:
+            points = points.view()  # the caller's array stays writable
+            points.flags.writeable = False
+        return self.call.batch(points) if self.posterior.vectorized else np.array([self.call.one(f) for f in points])
+
+    def check(self, spec: RunSpec, by_workers: bool = False) -> None:
+        one_by_one = not self.posterior.vectorized and not by_workers
+        if spec.look_ahead is not None and spec.look_ahead > 1 and one_by_one and spec.move.path is not None:
+            raise ValueError(
+                f"look_ahead={spec.look_ahead} was asked for, but on the host engine the log-likelihood is called for "
+                "one latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; if there "
+                "are processes to share the work, give executor=; else leave look_ahead out."
+            )
+        super().check(spec, by_workers)
+
+    def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> HostRun:
+        move, chains, call = spec.move, self._chains(spec, starts, updates), self.call
         if move.path is None:
             target = HostTarget(call.one, self.prepared(move))
             return _SequentialChains(
-                host_chains, lambda chain: move.step(chain.noise.of_update(chain.done), chain.state, target)
+                chains, lambda chain: move.step(chain.noise.of_update(chain.done), chain.state, target)
             )
         if not self.posterior.vectorized:
-            return _SequentialChains(host_chains, lambda chain: search_one_by_one(chain, call))
-        ahead = look_ahead or max(1, ANGLES_AHEAD // len(chains))
+            return _SequentialChains(chains, lambda chain: search_one_by_one(chain, call))
+        ahead = spec.look_ahead or max(1, ANGLES_AHEAD // len(chains))
         identical = self._batch_is_bit_identical(len(chains) * ahead)
         make_judge = Judge if identical else partial(CarefulJudge, alone=call.one)
-        return _BatchedChains(host_chains, call, ahead, make_judge)
+        return _BatchedChains(chains, call, ahead, make_judge)
 
-    def chains(
-        self,
-        move: Move,
-        seed: int,
-        numbers: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        done: Sequence[int],
-    ) -> list[HostChain]:
-        """Return the chains of a run, before their first update."""
-        prior = self.posterior.prior
-        spec = move.noise_spec(prior, self.prepared(move))
+    def divisible_chains(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> list[HostChain] | None:
+        return None if spec.move.path is None else self._chains(spec, starts, updates)
+
+    @property
+    def read_only(self) -> bool:
+        return self.call.read_only
+
+    def recipe(self) -> Callable[[], HostEngine]:
+        return partial(HostEngine, self.posterior, read_only=self.read_only)
+
+    def _chains(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> list[HostChain]:
+        move, prior = spec.move, self.posterior.prior
+        noise_spec = move.noise_spec(prior, self.prepared(move))
         return [
-            HostChain(i, state, made, updates, ChainNoise(move.path, spec, prior.size, seed, number))
-            for i, (number, state, made) in enumerate(zip(numbers, starts, done, strict=True))
-        ]
-
-    def check_look_ahead(self, move: Move, look_ahead: int | None) -> None:
-        super().check_look_ahead(move, look_ahead)
-        if look_ahead is not None and look_ahead > 1 and not self.posterior.vectorized:
-            raise ValueError(
-                f"look_ahead={look_ahead} was asked for, but on the host engine the log-likelihood is called for one "
-                "latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; if there are "
-                "processes to share the work, give executor=; else leave look_ahead out."
+            HostChain(
+                ChainNoise(move.path, noise_spec, prior.size, spec.seed, number),
+                ChainRows(position, spec, start),
+                start.state,
+                updates,
             )
+            for position, (number, start) in enumerate(zip(spec.chains, starts, strict=True))
+        ]
 
     def _batch_is_bit_identical(self, batch: int) -> bool:
         if batch > self._largest_identical_batch >= 0:
@@ -128,7 +132,7 @@ class HostTarget:
 class HostRun:
     """A run of chains on the host, in progress. See `base.Run`."""
 
-    def __init__(self, chains: list[HostChain]):
+    def __init__(self, chains: Sequence[HostChain]):
         self._chains = chains
 
     @property
@@ -142,8 +146,8 @@ class HostRun:
         for chain in self._chains:
             chain.updates = updates
 
-    def take(self) -> list[Piece]:
-        return [piece for chain in self._chains if (piece := chain.take()) is not None]
+    def take(self) -> list[Rows]:
+        return [rows for chain in self._chains if (rows := chain.take()) is not None]
 
     def close(self) -> None:
         """Release nothing: a run on the host holds no resources."""

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.base import Piece
 from ellipslice.engines.host.angles import WIDTH, AngleTable
 from ellipslice.engines.host.call import Call
+from ellipslice.engines.rows import ChainRows, Rows
 from ellipslice.engines.threads import blas_beside
 from ellipslice.moves import Info, Path, State
 from ellipslice.moves.search import MAX_EVALUATIONS
@@ -121,20 +121,20 @@ class HostChain:
 
     Parameters
     ----------
-    position : int
-        Position of the chain in the run.
-    state : State
-    done, updates : int
-        Number of updates made, the last of which led to `state`; and number to make, including these.
     noise : ChainNoise
+    rows : ChainRows
+        What makes rows of the updates, before the first of them.
+    state : State
+    updates : int
+        Number of updates to make, including those that led to `state`.
     """
 
-    def __init__(self, position: int, state: State, done: int, updates: int, noise: ChainNoise):
-        self.state, self.noise, self.done, self.updates = state, noise, done, updates
-        self._position, self._taken = position, done
+    def __init__(self, noise: ChainNoise, rows: ChainRows, state: State, updates: int):
+        self.noise, self.state, self.done, self.updates = noise, state, rows.updates, updates
+        self._rows = rows
         self._f: list[np.ndarray] = []
         self._log_likelihood: list[float] = []
-        self._info: list[float] = []
+        self._info: list[Any] = []
 
     @property
     def remaining(self) -> int:
@@ -150,17 +150,17 @@ class HostChain:
         self.state = state
         self.done += 1
 
-    def take(self) -> Piece | None:
+    def take(self) -> Rows | None:
         """Hand over the updates that are complete, or return None if there are none."""
-        count = self.done - self._taken  # an interrupt may have come in the middle of `record`
+        count = self.done - self._rows.updates  # an interrupt may have come in the middle of `record`
         if not count:
             return None
         fields = len(Info._fields)
-        info = Info(*(np.array(self._info[i : count * fields : fields]) for i in range(fields)))
+        *common, more = (self._info[i : count * fields : fields] for i in range(fields))
+        info = Info(*map(np.array, common), more=tuple(map(np.array, zip(*more, strict=True))))
         f, log_likelihood = np.array(self._f[:count]), np.array(self._log_likelihood[:count])
-        first, self._taken = self._taken, self.done
         self._f, self._log_likelihood, self._info = [], [], []
-        return Piece(self._position, first, f, log_likelihood, info, info.evaluations)
+        return self._rows.add(f, log_likelihood, info)
 
 
 class Judge:

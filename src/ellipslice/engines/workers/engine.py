@@ -11,17 +11,15 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host.engine import HostEngine, HostRun
+from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
+from ellipslice.engines.host.engine import HostRun
 from ellipslice.engines.host.search import HostChain, Judge
+from ellipslice.engines.rows import Rows
 from ellipslice.engines.workers.pool import Task, Workers
 from ellipslice.engines.workers.remote import RunPayload
-from ellipslice.moves import Info, Move, State
 
 TASK_SECONDS = 1.0
 """Time for which a task advances a chain. It is also the work that is lost with a worker."""
@@ -41,18 +39,19 @@ class WorkersEngine(Engine):
 
     Parameters
     ----------
-    engine : HostEngine or CompiledEngine
-        The engine that each worker runs.
+    engine : Engine
+        The engine that each worker runs: one that runs chain by chain.
     workers : Workers
-    move : Move
     f : array
         Centred flat vector at which a worker evaluates the log-likelihood, to compare the value and to time it.
+    spec : RunSpec, optional
+        Of the run to come, to be sent together with the posterior.
     """
 
-    def __init__(self, engine: Engine, workers: Workers, move: Move, f: np.ndarray):
+    def __init__(self, engine: Engine, workers: Workers, f: np.ndarray, spec: RunSpec | None = None):
         super().__init__(engine.posterior)
-        self.name, self._engine, self._workers = engine.name, engine, workers
-        self._payload = RunPayload(engine, move)
+        self.name, self.traced, self._engine, self._workers = engine.name, engine.traced, engine, workers
+        self._payload = RunPayload(engine, spec)
         self._seconds = self._time_evaluation(f)
 
     def evaluate(self, f: np.ndarray) -> float:
@@ -63,36 +62,15 @@ class WorkersEngine(Engine):
         tasks = [self._workers.send(self._payload, "evaluate_all", some) for some in np.array_split(points, count)]
         return [value for values in self._workers.answers(tasks) for value in values]
 
-    def run(
-        self,
-        move: Move,
-        seed: int,
-        chains: Sequence[int],
-        starts: Sequence[State],
-        updates: int,
-        look_ahead: int | None = None,
-        warmup: int = 0,
-        thin: int = 1,
-        done: Sequence[int] | None = None,
-    ) -> Any:
-        if move is not self._payload.move:
-            self._payload = RunPayload(self._engine, move)
-        made = done or [0] * len(chains)
-        ahead = look_ahead or self._ahead(len(chains))
-        if isinstance(self._engine, HostEngine) and move.path is not None and ahead > 1:
-            return _ProposalsOnWorkers(
-                self._engine.chains(move, seed, chains, starts, updates, made), self._workers, self._payload, ahead
-            )
-        # Tangent planes keep a gradient of the update before, so a task must make that update again.
-        overlap = isinstance(self._engine, CompiledEngine) and self.posterior.concave
-        return _ChainsOnWorkers(
-            [
-                _WorkerChain(i, number, state, count, updates, seed, look_ahead, overlap)
-                for i, (number, state, count) in enumerate(zip(chains, starts, made, strict=True))
-            ],
-            self._workers,
-            self._payload,
-        )
+    def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> Run:
+        if spec is not self._payload.spec:
+            self._payload = RunPayload(self._engine, spec)
+        ahead = spec.look_ahead or self._ahead(len(starts))
+        divisible = self._engine.divisible_chains(spec, starts, updates) if ahead > 1 else None
+        if divisible is not None:
+            return _ProposalsOnWorkers(divisible, self._workers, self._payload, ahead)
+        chains = [_WorkerChain(position, start, updates) for position, start in enumerate(starts)]
+        return _ChainsOnWorkers(chains, self._workers, self._payload)
 
     def _ahead(self, chains: int) -> int:
         """Return how many proposals of a chain are evaluated in parallel: 1 unless evaluations are slow."""
@@ -117,24 +95,12 @@ class WorkersEngine(Engine):
 
 
 class _WorkerChain:
-    """A chain that workers advance, one task after the other."""
+    """A chain that workers advance, one task after the other: each begins where the rows of the last can be resumed."""
 
-    def __init__(
-        self,
-        position: int,
-        number: int,
-        state: State,
-        done: int,
-        updates: int,
-        seed: int,
-        look_ahead: int | None,
-        overlap: bool,
-    ):
-        self._position, self._number, self._seed, self._look_ahead = position, number, seed, look_ahead
-        self._overlap, self._begin, self._done = overlap, (state, done), done
-        self.updates = updates
+    def __init__(self, position: int, start: Checkpoint, updates: int):
+        self._position, self._start, self._done, self.updates = position, start, start.updates, updates
         self.task: Task | None = None
-        self._pieces: list[Piece] = []
+        self._rows: list[Rows] = []
 
     @property
     def finished(self) -> bool:
@@ -142,33 +108,19 @@ class _WorkerChain:
 
     def send(self, workers: Workers, payload: RunPayload) -> None:
         if self.task is None and not self.finished:
-            arguments = self._seed, self._number, self._done, self._begin, self.updates, self._look_ahead, TASK_SECONDS
+            arguments = self._position, self._start, self._done, self.updates, TASK_SECONDS
             self.task = workers.send(payload, "advance", *arguments)
 
     def collect(self) -> None:
         if self.task is None or not self.task.done:
             return
-        pieces, self.task = self.task.answer, None
-        last = [self._begin[0]]
-        for piece in pieces:
-            last += [State(f.copy(), float(v)) for f, v in zip(piece.f[-2:], piece.log_likelihood[-2:], strict=True)]
-            made_before = max(0, self._done - piece.first)
-            piece = _drop_first_rows(made_before, piece)._replace(chain=self._position)
-            if len(piece.log_likelihood):
-                self._pieces.append(piece)
-                self._done = piece.first + len(piece.log_likelihood)
-        self._begin = (last[-2], self._done - 1) if self._overlap else (last[-1], self._done)
+        made, self.task = self.task.answer, None
+        self._rows += [rows._replace(chains=slice(self._position, self._position + 1)) for rows in made]
+        self._start, self._done = made[-1].resume[0], made[-1].last[0].updates
 
-    def take(self) -> list[Piece]:
-        pieces, self._pieces = self._pieces, []
-        return pieces
-
-
-def _drop_first_rows(rows: int, piece: Piece) -> Piece:
-    """Return a piece without its first rows."""
-    _, first, f, log_likelihood, info, proposals = piece
-    info = Info(*(part[rows:] for part in info))
-    return Piece(piece.chain, first + rows, f[rows:], log_likelihood[rows:], info, proposals[rows:])
+    def take(self) -> list[Rows]:
+        rows, self._rows = self._rows, []
+        return rows
 
 
 class _ChainsOnWorkers:
@@ -192,8 +144,8 @@ class _ChainsOnWorkers:
         for chain in self._chains:
             chain.updates = updates
 
-    def take(self) -> list[Piece]:
-        return [piece for chain in self._chains for piece in chain.take()]
+    def take(self) -> list[Rows]:
+        return [rows for chain in self._chains for rows in chain.take()]
 
     def close(self) -> None:
         for chain in self._chains:
@@ -204,7 +156,7 @@ class _ChainsOnWorkers:
 class _ProposalsOnWorkers(HostRun):
     """A run whose chains are in this process, and whose next proposals are evaluated by workers in parallel."""
 
-    def __init__(self, chains: list[HostChain], workers: Workers, payload: RunPayload, ahead: int):
+    def __init__(self, chains: Sequence[HostChain], workers: Workers, payload: RunPayload, ahead: int):
         super().__init__(chains)
         self._workers, self._searches = workers, [_ProposalQueue(chain, workers, payload, ahead) for chain in chains]
 

@@ -173,8 +173,10 @@ class Task:
     def description(self) -> str:
         """Description of the task for messages."""
         if self._method == "advance":
-            _, chain, done, *_ = self._arguments
-            return f"chain {chain} from update {done:,} on"
+            position, _, done, *_ = self._arguments
+            spec = self._payload.spec
+            assert spec is not None  # noqa: S101  the task runs a chain
+            return f"chain {spec.chains[position]} from update {done:,} on"
         if self._method == "evaluate_all":
             return f"evaluations at {len(self._arguments[0])} points"
         return f"an evaluation at {np.array2string(self._arguments[0], precision=6, threshold=8)}, the mean left out"

@@ -8,17 +8,17 @@ import platform
 import secrets
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ellipslice.engines.base import Engine, Piece
-from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.engines.host.engine import HostEngine
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
+from ellipslice.engines.rows import Rows
 from ellipslice.engines.threads import use_cores
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves import Move, State
+from ellipslice.moves import State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.undocumented.runtime import has_started
@@ -35,20 +35,27 @@ if hasattr(os, "register_at_fork"):
 
 
 class RunPayload:
-    """What every task of a run shares: the posterior, the move and the engine.
+    """What every task of a run shares: the engine with its posterior, and the specification of the run.
 
     It is pickled and sent to each worker once; tasks then refer to it by key.
+
+    Parameters
+    ----------
+    engine : Engine
+        The engine that workers make again.
+    spec : RunSpec, optional
+        Default: None, for tasks that only evaluate.
     """
 
-    def __init__(self, engine: Engine, move: Move):
+    def __init__(self, engine: Engine, spec: RunSpec | None = None):
         self.key, self._origin = secrets.token_hex(16), _process()
-        self._posterior, self.move, self._compiled = engine.posterior, move, isinstance(engine, CompiledEngine)
-        self._read_only = engine.call.read_only if isinstance(engine, HostEngine) else False
+        self._posterior, self._recipe, self._traced = engine.posterior, engine.recipe(), engine.traced
+        self.spec = spec
 
     def evaluate(self, f: np.ndarray) -> tuple[float, float]:
         """Return the log-likelihood of one centred flat vector, and the seconds that it took."""
         f = np.array(f)  # Dask's arrays are read-only, and some functions require one that can be written to
-        f.flags.writeable = not self._read_only
+        f.flags.writeable = not self._engine.read_only
         began = time.perf_counter()
         value = self._engine.evaluate(f)
         return value, time.perf_counter() - began
@@ -57,52 +64,46 @@ class RunPayload:
         """Return the log-likelihoods of centred flat vectors, evaluated one by one."""
         return [self.evaluate(f)[0] for f in points]
 
-    def advance(
-        self,
-        seed: int,
-        chain: int,
-        done: int,
-        begin: tuple[State, int],
-        updates: int,
-        look_ahead: int | None,
-        seconds: float,
-    ) -> list[Piece]:
-        """Return updates of one chain, made for about `seconds`: at least one that is new, and none after `updates`.
+    def advance(self, position: int, start: Checkpoint, done: int, updates: int, seconds: float) -> list[Rows]:
+        """Return rows of one chain, made for about `seconds`.
 
-        The chain has made `done` updates. `begin` is the state from which it starts and the number of updates that led
-        there, which may be smaller.
+        Parameters
+        ----------
+        position : int
+            Of the chain in the run.
+        start : Checkpoint
+        done : int
+            Number of updates that the chain has made: at least one more is made.
+        updates : int
+            Number of updates after which the chain ends.
+        seconds : float
         """
+        assert self.spec is not None  # noqa: S101  it is there if chains are run
         end = time.perf_counter() + seconds
-        (f, log_likelihood), made = begin
-        start = State(np.array(f), log_likelihood)
-        run = self._engine.run(self.move, seed, [chain], [start], updates, look_ahead, done=[made])
-        pieces: list[Any] = []
+        spec = replace(self.spec, chains=(self.spec.chains[position],))
+        own = start._replace(state=State(np.array(start.state.f), start.state.log_likelihood))
+        run = self._engine.run(spec, [own], updates)
+        rows: list[Rows] = []
         try:
-            while not run.finished and (made <= done or time.perf_counter() < end):
+            while not run.finished and (_updates(rows) <= done or time.perf_counter() < end):
                 run.advance()
-                for piece in run.take():
-                    pieces.append(piece)
-                    made += len(piece.log_likelihood)
+                rows += run.take()
         finally:
             run.close()
-        return pieces
+        return rows
 
     @cached_property
     def _engine(self) -> Engine:
         if _process() != self._origin:
             use_cores(1)  # the number of workers is the number of cores that should be busy
-        if any(_forked_after_jax) and (self._compiled or _prior_uses_jax(self._posterior.prior)):
+        if any(_forked_after_jax) and (self._traced or _prior_uses_jax(self._posterior.prior)):
             raise RuntimeError(
-                f"{'compiled chains' if self._compiled else 'draws from this prior'} cannot be made in workers that "
+                f"{'compiled chains' if self._traced else 'draws from this prior'} cannot be made in workers that "
                 "were forked from a process in which JAX was at work: it would wait for threads that are not there. "
                 "Let workers start afresh, by ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
-                + (' Or run the log-likelihood as plain Python, with engine="host".' if self._compiled else "")
+                + (' Or run the log-likelihood as plain Python, with engine="host".' if self._traced else "")
             )
-        if self._compiled:
-            return CompiledEngine(self._posterior)
-        engine = HostEngine(self._posterior)
-        engine.call.read_only = self._read_only
-        return engine
+        return self._recipe()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine"}
@@ -110,7 +111,9 @@ class RunPayload:
     def pickling_problem(self) -> str | None:
         """Return which part cannot be pickled, and what to do about it; None if all parts can."""
         likelihood: Posterior | Any = self._posterior.log_likelihood.callable
-        parts = {"log-likelihood": likelihood, "prior": self._posterior.prior, "move": self.move}
+        parts = {"log-likelihood": likelihood, "prior": self._posterior.prior}
+        if self.spec is not None:
+            parts["move"] = self.spec.move
         for name, part in parts.items():
             try:
                 pickle.dumps(part)
@@ -123,6 +126,11 @@ class RunPayload:
                     "those of Dask, or of loky."
                 )
         return None
+
+
+def _updates(rows: list[Rows]) -> int:
+    """Return the number of updates that a chain has made when these rows end; 0 if there are none."""
+    return rows[-1].last[0].updates if rows else 0
 
 
 def run_task(key: str, payload: RunPayload | None, method: str, *arguments: Any) -> tuple[Any] | None:

@@ -1,0 +1,172 @@
+"""A run of all chains together on a device, in blocks of updates.
+
+The next block runs on the device while the draws of the last one are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from ellipslice.engines.base import Checkpoint, RunSpec
+from ellipslice.engines.device.loop import Draws, Wanted, barrier_free_block
+from ellipslice.engines.device.noise import draw_noise, first_angles
+from ellipslice.engines.device.prior_draws import Source
+from ellipslice.engines.device.sharding import EVERYWHERE, SHARED, SHARED_DRAWS
+from ellipslice.engines.rows import STATISTICS, DeviceStates, Rows
+from ellipslice.jax_settings import jax_settings
+from ellipslice.moves import Path, State
+
+
+class Plan(NamedTuple):
+    """What compiled code depends on."""
+
+    fused: bool
+    path: Path
+    look_ahead: int
+    length: int
+    slots: int
+    dtype: Any
+    mesh: Mesh | None = None
+    """The devices that share the chains, if there are several."""
+
+
+class _Sums(NamedTuple):
+    """Sums over the updates of all chains in a block: an array with an element for each device."""
+
+    updates: Any
+    proposals: Any
+    nans: Any
+    stuck: Any
+    highest: Any
+    """The largest log-likelihood."""
+
+
+@partial(jax.jit, static_argnums=0)
+def run_block(plan: Plan, *arguments: Any) -> tuple[State, Draws, _Sums]:
+    """A block of updates of all chains. Devices that share them do not wait for each other inside it."""
+    if plan.mesh is None:
+        return _run_own(plan, *arguments)
+    state, draws = State(SHARED, SHARED), Draws(*[SHARED_DRAWS] * len(Draws._fields))
+    given = EVERYWHERE, EVERYWHERE, SHARED_DRAWS, EVERYWHERE, state, EVERYWHERE, EVERYWHERE, EVERYWHERE
+    made = state, draws, _Sums(*[SHARED] * len(_Sums._fields))
+    own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
+    return own(*arguments)
+
+
+def _run_own(
+    plan: Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
+) -> tuple[State, Draws, _Sums]:
+    """The block's updates of the chains of one device."""
+    if plan.fused:
+        from ellipslice.engines.device.kernel import fused_angles, fused_block  # Pallas takes a second to import
+
+        angles, loop = fused_angles, partial(fused_block, plan.path, plan.look_ahead)
+    else:
+        angles, loop = first_angles, partial(barrier_free_block, plan.path, plan.look_ahead, plan.look_ahead)
+    noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
+    state, draws, counts = loop(likelihood, state, noise, stop, Wanted(since, thin), plan.slots)
+    proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
+    sums = _Sums(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
+    return state, draws, _Sums(*(jnp.reshape(part, 1) for part in sums))
+
+
+class _Block(NamedTuple):
+    """A block of updates that was sent to the device."""
+
+    first: int
+    """Number of its first update."""
+    stop: int
+    """Number of the first update after it."""
+    before: State
+    """The chains' states before it, on the device."""
+    draws: Draws
+    sums: _Sums
+
+
+class BatchedRun:
+    """Chains in progress on the device."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        fixed: tuple[Any, ...],
+        spec: RunSpec,
+        starts: Sequence[Checkpoint],
+        state: State,
+        updates: int,
+    ):
+        self._plan, self._fixed, self._spec, self._state = plan, fixed, spec, state
+        self._done, self._updates = starts[0].updates, updates
+        self._block_start = self._done, state
+        """Where the last block that was sent begins."""
+        self._sent: _Block | None = None
+        self._resume = self._last = starts[0]
+        """Of the first chain: where the last block that was read begins, and where the chain is after it."""
+        self._rows: list[Rows] = []
+
+    @property
+    def finished(self) -> bool:
+        return self._done >= self._updates and self._sent is None
+
+    def advance(self) -> None:
+        sent, self._sent = self._sent, None
+        if self._done < self._updates:
+            first, before = self._done, self._state
+            self._block_start = first, before
+            count = min(self._plan.length, self._updates - first)
+            numbers = (np.int32(number) for number in (count, first - self._spec.warmup, self._spec.thin))
+            with jax_settings(self._plan.dtype == np.float64):
+                self._state, *made = run_block(self._plan, *self._fixed, np.uint32(first), before, *numbers)
+            self._done += count
+            self._sent = _Block(first, self._done, before, *made)
+        if sent is not None:
+            self._rows.append(self._read(sent))
+
+    def extend(self, updates: int) -> None:
+        if updates > self._updates and self._done % self._plan.length:
+            self._done, self._state = self._block_start  # a block is drawn whole, or its draws would round otherwise
+        self._updates = updates
+
+    def take(self) -> list[Rows]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _read(self, block: _Block) -> Rows:
+        """Return the rows of a block: statistics on the host, while states stay on the device until they are needed."""
+        first, stop = (max(0, update - self._spec.warmup) // self._spec.thin for update in (block.first, block.stop))
+        count, (f, *known) = stop - first, block.draws
+        log_likelihood, proposals, *rest = (np.asarray(part)[:count].T for part in known)
+        columns = log_likelihood, proposals, proposals, *rest
+        sums = _Sums(*(np.asarray(part) for part in block.sums))
+        # A block that was cut short is made again, whole: its updates are counted from where it begins.
+        before = self._resume if block.first == self._resume.updates else self._last
+        total, tried, nans, stuck = (part.sum().item() for part in sums[:-1])
+        counts = before.counts.plus((total, tried, tried, nans, stuck, 0))
+        state = self._last.state
+        if count:
+            state = State(np.asarray(f[count - 1, 0]), float(log_likelihood[0, -1]))
+        resume = [
+            Checkpoint(block.first, State(*each))
+            for each in zip(np.asarray(block.before.f), np.asarray(block.before.log_likelihood).tolist(), strict=True)
+        ]
+        self._resume = resume[0] = resume[0]._replace(counts=before.counts)
+        self._last = Checkpoint(block.stop, state, counts)
+        return Rows(
+            chains=slice(0, len(resume)),
+            first=first,
+            f=DeviceStates(f, 0, count),
+            statistics=dict(zip(STATISTICS, columns, strict=True)),
+            resume=resume,
+            last=[self._last],
+            highest=sums.highest.max().item(),
+        )

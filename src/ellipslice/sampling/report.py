@@ -1,0 +1,130 @@
+"""What a result tells about its run: attributes, and warnings at the end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from ellipslice.checks import warn
+from ellipslice.likelihoods import Likelihood
+from ellipslice.machine import version
+from ellipslice.result_parts import not_judged
+from ellipslice.sampling.likelihood_checks import warn_if_random
+from ellipslice.store.fingerprint import fingerprint
+from ellipslice.store.serial import write
+from ellipslice.store.stored_run import StoredRun
+from ellipslice.undocumented.registry import taken
+
+if TYPE_CHECKING:
+    from ellipslice.sampling.drive import Plan
+    from ellipslice.sampling.sinks import Collector
+
+
+def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
+    """Return the attributes that are known before the run; `why` is the reason for its engine."""
+    spec = stored.spec
+    return {
+        "ellipslice_version": version("ellipslice"),
+        "jax_version": jax.__version__,
+        "numpy_version": np.__version__,
+        "seed": spec.seed if spec.seed < 2**63 else str(spec.seed),  # a file holds 64-bit integers
+        "prior": repr(stored.prior),
+        "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
+        "move": repr(spec.move),
+        "fingerprint": _fingerprint(stored, log_likelihood, reference),
+        **({} if reference is None else {"reference": reference}),
+        "engine": stored.engine,
+        "engine_reason": why,
+        "precision": spec.precision,
+        "warmup": spec.warmup,
+        "thin": spec.thin,
+        "chains": len(spec.chains),
+        "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _fingerprint(stored: StoredRun, log_likelihood: Any, reference: str | None) -> str:
+    """Return numbers by which `join` tells runs apart that have the same names.
+
+    A move that was fitted to the posterior is left out, because pilot runs on two kinds of machine do not end in the
+    same place.
+    """
+    items = {"prior": stored.prior, "keep": stored.keep}
+    if isinstance(log_likelihood, Likelihood):
+        items["likelihood"] = log_likelihood
+    if reference is None and write(stored.spec.move).whole:
+        items["move"] = stored.spec.move
+    return fingerprint(**items)
+
+
+def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
+    """Return the attributes that change during a run, as they are now."""
+    counts = collector.counts
+    attributes = {
+        "draws": collector.draws,
+        "updates": counts.updates,
+        "evaluations": counts.evaluations,
+        "proposals": counts.proposals,
+        "nan_evaluations": counts.nans,
+        "stuck_updates": counts.stuck,
+        "interrupted": int(plan.stopped_by == "interrupt"),
+        "stopped_by": plan.stopped_by,
+        "sampling_time": plan.earlier.get("sampling_time", 0.0) + time.perf_counter() - plan.began,
+    }
+    before = plan.earlier.get("degraded", "").split("; ")
+    if fallbacks := {*filter(None, before), *taken(plan.began)}:
+        attributes["degraded"] = "; ".join(sorted(fallbacks))
+    if "reference" in plan.attributes:
+        attributes["reference_first_accepted"] = counts.first_accepted / max(1, counts.updates)
+    if plan.rule is not None:
+        attributes["goals"] = repr(plan.rule.until)
+        attributes |= {name: value for name, value in plan.rule.found._asdict().items() if np.isfinite(value)}
+    return attributes
+
+
+def warn_of_trouble(plan: Plan, collector: Collector, how_to_resume: str) -> None:
+    """Warn, at the end of a run, of what a user must know before using the draws."""
+    _warn_of_early_end(plan, collector.draws, how_to_resume)
+    counts = collector.counts
+    if counts.nans:
+        warn(
+            f"{counts.nans:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points were "
+            "rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
+            "number or inf - inf."
+        )
+    if counts.stuck:
+        warn(
+            f"{counts.stuck:,} of {counts.updates:,} updates found no acceptable point and stayed where they were. "
+            "That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
+            "isolated spikes."
+        )
+    _warn_if_it_changed(plan, collector)
+
+
+def _warn_of_early_end(plan: Plan, draws: int, how_to_resume: str) -> None:
+    rule, stopped_by = plan.rule, plan.stopped_by
+    if stopped_by == "interrupt":
+        warn(f"stopped by Ctrl-C: returning {draws:,} of {plan.draws:,} draws per chain. {how_to_resume}".rstrip())
+    if rule is not None and rule.until.has_goals and stopped_by in ("draws", "seconds", "memory"):
+        last = f": at the last look, {rule.describe_progress()}" if draws >= 4 else ""
+        gone = "there is no memory for more" if stopped_by == "memory" else "the budget is gone"
+        warn(f"{gone} after {draws:,} draws per chain, and the goals are not reached{last}.")
+    if rule is not None and rule.missing and stopped_by == "goals":
+        warn(f"the goals are reached by the other values only. {not_judged(sorted(rule.missing))}")
+
+
+def _warn_if_it_changed(plan: Plan, collector: Collector) -> None:
+    """Evaluate the log-likelihood again where the chains are, and warn if it gives other values."""
+    try:
+        rounding = 1e-7 if plan.engine.dtype == np.float64 else 1e-3
+        states = [last.state for last in collector.last]
+        again = plan.engine.evaluate_all([state.f for state in states])
+        for state, after in zip(states, again, strict=True):
+            if warn_if_random(state.log_likelihood, after, "at the end of the run", rounding):
+                break
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
+        warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
