@@ -11,7 +11,7 @@ from catalogue import CORRELATED
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Move, State
 from ellipslice.priors import Dense
-from ellipslice.testing.laws import law
+from ellipslice.testing.assertions import require
 from ellipslice.testing.search import noise_of_an_update
 
 PRIOR = Dense(CORRELATED)
@@ -38,12 +38,14 @@ def check_ratio(move: Move, log_q: Callable[[np.ndarray, np.ndarray], float], se
         f = np.asarray(PRIOR.draw(rng, 1))[0]
         state, noise = State(f, log_likelihood(f)), noise_of_an_update(move, PRIOR, rng, prepared)
         new = move.step(noise._replace(level=[1e9]), state, target)[0].f  # a level so low that all is accepted
-        law(not np.array_equal(new, f), f"{move!r} proposes nothing")
+        require(not np.array_equal(new, f), f"{move!r} proposes nothing")
         ratio = log_posterior(new) + log_q(f, new) - log_posterior(f) - log_q(new, f)
         for level, accepted in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
             end, info = move.step(noise._replace(level=[level]), state, target)
-            law(np.array_equal(end.f, new if accepted else f), f"{move!r} does not accept with the right probability")
-            law((info.angle != 0) == accepted, f"{move!r} reports the angle {info.angle} of a proposal")
+            require(
+                np.array_equal(end.f, new if accepted else f), f"{move!r} does not accept with the right probability"
+            )
+            require((info.angle != 0) == accepted, f"{move!r} reports the angle {info.angle} of a proposal")
 
 
 def check_slice(move: Move, seed: int, updates: int = 200) -> None:
@@ -62,7 +64,7 @@ def check_slice(move: Move, seed: int, updates: int = 200) -> None:
         log_y = log_posterior(state.f) - noise.level[0]
         state, _ = move.step(noise, state, HostTarget(remembered, prepared))
         *others, taken = [log_posterior(f) for f in tried]
-        law(all(value < log_y + 1e-9 for value in others), f"{move!r}: a point above the level was rejected")
-        law(taken > log_y - 1e-9, f"{move!r}: a point below the level was accepted")
+        require(all(value < log_y + 1e-9 for value in others), f"{move!r}: a point above the level was rejected")
+        require(taken > log_y - 1e-9, f"{move!r}: a point below the level was accepted")
         rejected += len(others)
-    law(rejected > updates / 10, "hardly a point was rejected, so nothing was tested")
+    require(rejected > updates / 10, "hardly a point was rejected, so nothing was tested")

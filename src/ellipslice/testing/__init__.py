@@ -16,7 +16,7 @@ are tested at a level of one in a million, so a failure is not bad luck.
 - `reversible`: the proof of reversibility, in exact arithmetic
 - `stationary`: a known posterior that an update must keep
 - `gradients`: property tests of moves that need gradients
-- `laws`: how a violation is raised
+- `assertions`: how a violation is raised
 """
 
 from ellipslice.testing.likelihood import check_likelihood

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ellipslice.priors import Prior
-from ellipslice.testing.laws import close, law
+from ellipslice.testing.assertions import require, require_close
 
 
 def check_abilities(prior: Prior, factor: np.ndarray, seed: int) -> None:
@@ -43,8 +43,8 @@ def _check_mapped(prior: Prior, name: str, f: np.ndarray) -> None:
 def _check_whiten(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
     z = np.asarray(prior.whiten(f))
     expected = (len(f), len(factor))
-    law(z.shape == expected, f"whiten maps {f.shape} to {z.shape}; expected {expected}")
-    close(prior.color(z), f, "whiten does not invert color")
+    require(z.shape == expected, f"whiten maps {f.shape} to {z.shape}; expected {expected}")
+    require_close(prior.color(z), f, "whiten does not invert color")
     inverse, slack = _pseudo_inverse(factor)[:2]
     smallest = np.linalg.norm(f @ inverse, axis=1)
     _near(np.linalg.norm(z, axis=1), smallest, slack * smallest.max(), "whiten does not give the smallest z")
@@ -53,7 +53,7 @@ def _check_whiten(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
 def _check_log_density(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
     inverse, slack, log_determinant, rank = _pseudo_inverse(factor)
     value = np.asarray(prior.log_density(f))
-    law(value.shape == (len(f),), f"log_density maps {f.shape} to {value.shape}; expected {(len(f),)}")
+    require(value.shape == (len(f),), f"log_density maps {f.shape} to {value.shape}; expected {(len(f),)}")
     squares = np.sum((f @ inverse) ** 2, axis=1)
     expected = -0.5 * (squares + log_determinant + rank * np.log(2 * np.pi))
     scale = squares.max() + abs(log_determinant) + rank
@@ -61,7 +61,7 @@ def _check_log_density(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
         _near(value, expected, slack * scale, "log_density is not that of the covariance")
     if rank < prior.size:
         direction = np.linalg.svd(factor)[2][-1] * np.abs(f).max()
-        law(
+        require(
             bool(np.isneginf(prior.log_density(f[0] + direction))),
             "log_density is not minus infinity away from the span of a singular covariance",
         )
@@ -70,9 +70,11 @@ def _check_log_density(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
 def _check_condition(prior: Prior, factor: np.ndarray, f: np.ndarray, block: np.ndarray) -> None:
     conditional = prior.condition(block)
     indices = np.asarray(conditional.block)
-    law(np.array_equal(indices, np.sort(block)), f"condition({block}) says its block is {indices}; expected it sorted")
-    law(conditional.prior.size == len(block), f"{len(block)} values given the rest have {conditional.prior.size}")
-    law(conditional.prior.mean is None, "the prior of a conditional has a mean")
+    require(
+        np.array_equal(indices, np.sort(block)), f"condition({block}) says its block is {indices}; expected it sorted"
+    )
+    require(conditional.prior.size == len(block), f"{len(block)} values given the rest have {conditional.prior.size}")
+    require(conditional.prior.mean is None, "the prior of a conditional has a mean")
     rest = np.setdiff1d(np.arange(prior.size), block)
     scale = np.linalg.norm(factor, axis=0)
     scale[scale == 0] = 1.0
@@ -109,6 +111,6 @@ def _pseudo_inverse(factor: np.ndarray) -> tuple[np.ndarray, float, float, int]:
 
 def _near(a: Any, b: Any, tolerance: float, broken: str) -> None:
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    law(a.shape == b.shape, f"{broken}: shapes {a.shape} and {b.shape}")
+    require(a.shape == b.shape, f"{broken}: shapes {a.shape} and {b.shape}")
     worst = float(np.abs(a - b).max(initial=0.0))
-    law(worst <= tolerance, f"{broken}: off by {worst:.3g}, where {tolerance:.3g} is rounding")
+    require(worst <= tolerance, f"{broken}: off by {worst:.3g}, where {tolerance:.3g} is rounding")

@@ -15,7 +15,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Info, Move, State
 from ellipslice.noise import UpdateNoise, draw_block
 from ellipslice.priors import Diagonal, Prior
-from ellipslice.testing.laws import close, law
+from ellipslice.testing.assertions import require, require_close
 from ellipslice.testing.stationary import NOISES, KnownPosterior, gaussian
 
 CHAINS = 4000
@@ -38,10 +38,12 @@ def _check_keeps(move: Move, noise: float, seed: int) -> None:
     run = _Chains(move, known.prior, gaussian, known.observed, seed)
     start = run.at(known.draw(np.random.default_rng(seed), CHAINS))
     (state, info), (again, _) = run.step(0, start), run.step(0, start)
-    law(np.array_equal(state.f, again.f), f"{move!r} is not a function of its noise")
-    law(bool((state.f != start.f).any(axis=1).mean() > 0.2), f"{move!r} hardly ever moves")
-    close(state.log_likelihood, run.at(state.f)[1], f"{move!r} returns a log-likelihood that is not its state's")
-    law(bool((info.evaluations > 0).all()), f"{move!r} reports that it made no evaluations")
+    require(np.array_equal(state.f, again.f), f"{move!r} is not a function of its noise")
+    require(bool((state.f != start.f).any(axis=1).mean() > 0.2), f"{move!r} hardly ever moves")
+    require_close(
+        state.log_likelihood, run.at(state.f)[1], f"{move!r} returns a log-likelihood that is not its state's"
+    )
+    require(bool((info.evaluations > 0).all()), f"{move!r} reports that it made no evaluations")
     known.check(move, np.asarray(run.step(1, state)[0].f))
 
 
@@ -51,7 +53,7 @@ def _check_support(move: Move, seed: int, updates: int = 5) -> None:
     for update in range(updates):
         state, _ = run.step(update, state)
         wrong = np.asarray(state.log_likelihood)[~np.isfinite(state.log_likelihood)]
-        law(not len(wrong), f"{move!r} went where the likelihood is {wrong[:1]}")
+        require(not len(wrong), f"{move!r} went where the likelihood is {wrong[:1]}")
 
 
 def _holes(f: Any) -> Any:

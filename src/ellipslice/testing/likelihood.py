@@ -14,7 +14,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Likelihood
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
-from ellipslice.testing.laws import close, law
+from ellipslice.testing.assertions import require, require_close
 
 
 def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 0) -> None:
@@ -39,15 +39,15 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
         for scale in (0.0, 1e-3, 1.0):
             point = (f + scale * rng.standard_normal(f.shape)).ravel()
             value = look(point)
-            law(value != np.inf, "the log-likelihood is +inf")
-            law(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the point given")
+            require(value != np.inf, "the log-likelihood is +inf")
+            require(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the point given")
             again = look(point)
-            law(value == again or value != value, f"the same f gave {value} and then {again}")
+            require(value == again or value != value, f"the same f gave {value} and then {again}")
             try:
                 compiled = CompiledEngine(posterior).evaluate(point)
             except Exception:  # noqa: BLE001  not traceable, which is no fault
                 continue
-            close(compiled, value, "compiled and plain values differ")
+            require_close(compiled, value, "compiled and plain values differ")
         if isinstance(log_likelihood, Likelihood):
             _check_parts(log_likelihood, f, rng)
 
@@ -55,8 +55,8 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
 def _check_parts(likelihood: Likelihood, f: np.ndarray, rng: np.random.Generator) -> None:
     batch = f + rng.standard_normal((5, *f.shape)) * np.array([0.1, 1, 3, 10, 30]).reshape(5, *[1] * f.ndim)
     terms = np.asarray(likelihood.terms(batch))
-    law(terms.shape == batch.shape, f"terms of shape {batch.shape} have shape {terms.shape}")
-    close(likelihood(batch), terms.reshape(5, -1).sum(axis=1), "terms do not sum to the value")
-    close([likelihood(row) for row in batch], likelihood(batch), "a batch differs from its rows")
+    require(terms.shape == batch.shape, f"terms of shape {batch.shape} have shape {terms.shape}")
+    require_close(likelihood(batch), terms.reshape(5, -1).sum(axis=1), "terms do not sum to the value")
+    require_close([likelihood(row) for row in batch], likelihood(batch), "a batch differs from its rows")
     data = np.asarray(likelihood.simulate(f, rng))
-    law(data.shape == f.shape, f"simulate gives shape {data.shape}; expected {f.shape}")
+    require(data.shape == f.shape, f"simulate gives shape {data.shape}; expected {f.shape}")

@@ -13,8 +13,8 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move, Search, State
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal
+from ellipslice.testing.assertions import require, require_close
 from ellipslice.testing.gradients import check_with_gradients
-from ellipslice.testing.laws import close, law
 from ellipslice.testing.reversible import check_reversible
 from ellipslice.testing.search import check_curve, check_level, noise_of_an_update, noise_of_updates
 from ellipslice.testing.stationary import NOISES, KnownPosterior
@@ -72,11 +72,13 @@ def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:
         before, calls = (state.f.copy(), state.log_likelihood), 0
         new, info = move.step(noise, state, target)
         made = calls
-        law(info.evaluations == made, f"{move!r} made {made} evaluations and reports {info.evaluations}")
-        law(np.array_equal(state.f, before[0]), f"{move!r} changes the old state in place")
-        law(log_likelihood(new.f) == new.log_likelihood, f"{move!r} returns a log-likelihood that is not its state's")
+        require(info.evaluations == made, f"{move!r} made {made} evaluations and reports {info.evaluations}")
+        require(np.array_equal(state.f, before[0]), f"{move!r} changes the old state in place")
+        require(
+            log_likelihood(new.f) == new.log_likelihood, f"{move!r} returns a log-likelihood that is not its state's"
+        )
         again, _ = move.step(noise, state, target)
-        law(np.array_equal(again.f, new.f), f"{move!r} is not a function of its noise")
+        require(np.array_equal(again.f, new.f), f"{move!r} is not a function of its noise")
         state = new
 
 
@@ -94,7 +96,7 @@ def _check_support(move: Move, seed: int, updates: int = 300) -> None:
     state = State(np.array([0.5, 0.5]), -0.5)
     for _ in range(updates):
         state, _ = move.step(noise_of_an_update(move, prior, rng, prepared), state, target)
-        law(math.isfinite(state.log_likelihood), f"{move!r} went where the likelihood is {state.log_likelihood}")
+        require(math.isfinite(state.log_likelihood), f"{move!r} went where the likelihood is {state.log_likelihood}")
 
 
 def _check_stationary(move: Move, seed: int, count: int = 2000) -> None:
@@ -133,4 +135,4 @@ def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
         values = [each.statistics["total_log_likelihood"][0] for each in rows]
         chains.append([np.concatenate([each.f[0] for each in rows]), np.concatenate(values)])
     for host, compiled in zip(*chains, strict=True):
-        close(compiled, host, f"{move!r} gives another chain in compiled code")
+        require_close(compiled, host, f"{move!r} gives another chain in compiled code")

@@ -12,7 +12,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Prior
 from ellipslice.priors.base import ABILITIES
 from ellipslice.testing.abilities import check_abilities
-from ellipslice.testing.laws import close, law, likely
+from ellipslice.testing.assertions import require, require_close, require_p_value
 
 
 def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
@@ -37,17 +37,17 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
             "from Prior and decorate it with ellipslice.pytree.pytree, as priors/diagonal.py does."
         )
     size = prior.size
-    law(size >= 1, f"size is {size}; a prior needs at least one value")
-    law(
+    require(size >= 1, f"size is {size}; a prior needs at least one value")
+    require(
         sum(math.prod(shape) for _, shape in prior.layout) == size,
         f"layout {prior.layout} does not add up to size {size}",
     )
     mean = None if prior.mean is None else np.asarray(prior.mean)
-    law(
+    require(
         mean is None or mean.shape == (size,),
         f"mean has shape {None if mean is None else mean.shape}; expected ({size},), or None for 0",
     )
-    law(mean is None or bool(np.isfinite(mean).all()), "mean is not finite")
+    require(mean is None or bool(np.isfinite(mean).all()), "mean is not finite")
 
     factor = None
     if _has_color(prior):
@@ -55,11 +55,11 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
             factor = _check_color(prior, np.random.default_rng(seed))
     if covariance is not None:
         covariance = np.asarray(covariance, dtype=np.float64)
-        law(
+        require(
             covariance.shape == (size, size), f"the covariance given has shape {covariance.shape}, not ({size}, {size})"
         )
         if factor is not None:
-            close(factor.T @ factor, covariance, "color does not have the covariance given")
+            require_close(factor.T @ factor, covariance, "color does not have the covariance given")
     elif factor is not None:
         covariance = factor.T @ factor
     _check_draws(prior, covariance, seed)
@@ -78,16 +78,16 @@ def _check_optional(prior: Prior, factor: np.ndarray | None, seed: int) -> None:
             if prior.abilities:
                 check_abilities(prior, factor, seed)
             if (matrix := prior.device_factor()) is not None:
-                close(matrix, factor, "device_factor is not the matrix of color")
+                require_close(matrix, factor, "device_factor is not the matrix of color")
 
 
 def _has_color(prior: Prior) -> bool:
     try:
         size = prior.noise_size
     except TypeError:
-        law(not prior.linear, "noise_size raises a TypeError, but `linear` is True")
+        require(not prior.linear, "noise_size raises a TypeError, but `linear` is True")
         return False
-    law(prior.linear, "noise_size is there, but `linear` is False")
+    require(prior.linear, "noise_size is there, but `linear` is False")
     return size >= 1
 
 
@@ -96,7 +96,7 @@ def _check_missing(prior: Prior, ability: str) -> None:
     try:
         getattr(prior, ability)(argument)
     except TypeError as error:
-        law(
+        require(
             f"no `{ability}`" in str(error) and "use " in str(error).lower(),
             f"the error of a missing ability does not say so or names no alternative: {error}",
         )
@@ -108,16 +108,16 @@ def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
     size, noise = prior.size, prior.noise_size
     x, y = rng.standard_normal((2, 3, noise))
     drawn = np.asarray(prior.color(x))
-    law(drawn.shape == (3, size), f"color maps (3, {noise}) to {drawn.shape}; expected (3, {size})")
-    close(prior.color(2.5 * x - y), 2.5 * drawn - np.asarray(prior.color(y)), "color is not linear")
-    close(prior.color(np.zeros(noise)), np.zeros(size), "color does not map 0 to 0")
-    close(np.stack([prior.color(row) for row in x]), drawn, "color treats a batch differently from its rows")
-    close(prior.color(np.stack([x, y]))[1], prior.color(y), "color does not take several leading axes")
+    require(drawn.shape == (3, size), f"color maps (3, {noise}) to {drawn.shape}; expected (3, {size})")
+    require_close(prior.color(2.5 * x - y), 2.5 * drawn - np.asarray(prior.color(y)), "color is not linear")
+    require_close(prior.color(np.zeros(noise)), np.zeros(size), "color does not map 0 to 0")
+    require_close(np.stack([prior.color(row) for row in x]), drawn, "color treats a batch differently from its rows")
+    require_close(prior.color(np.stack([x, y]))[1], prior.color(y), "color does not take several leading axes")
     if prior.traceable:
-        close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
+        require_close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
     leaves, structure = jax.tree.flatten(prior)
     again = jax.tree.unflatten(structure, leaves)
-    close(again.color(x), drawn, "the prior does not survive being taken apart as a pytree")
+    require_close(again.color(x), drawn, "the prior does not survive being taken apart as a pytree")
     return np.asarray(prior.color(np.eye(noise)))
 
 
@@ -126,13 +126,13 @@ def _check_draws(prior: Prior, covariance: np.ndarray | None, seed: int, count: 
 
     rng = np.random.default_rng(seed)
     draws = np.asarray(prior.draw(rng, count))
-    law(
+    require(
         draws.shape == (count, prior.size),
         f"draw(rng, {count}) has shape {draws.shape}; expected {(count, prior.size)}",
     )
-    law(bool(np.isfinite(draws).all()), "draw gives values that are not finite")
+    require(bool(np.isfinite(draws).all()), "draw gives values that are not finite")
     again = np.asarray(prior.draw(np.random.default_rng(seed), count))
-    law(np.array_equal(draws, again), "draw is not a function of its generator: the same seed gave other draws")
+    require(np.array_equal(draws, again), "draw is not a function of its generator: the same seed gave other draws")
     weights = np.random.default_rng(seed + 1).standard_normal((prior.size, 8))
     weights[:, :2] = np.eye(prior.size)[:, [0, -1]]  # single values too, whose variance a sum could hide
     values = draws @ weights
@@ -141,7 +141,7 @@ def _check_draws(prior: Prior, covariance: np.ndarray | None, seed: int, count: 
         if variance <= 1e-20 * float(np.sum(weights[:, j] ** 2)) * (draws**2).mean():
             continue  # a direction in which the prior is constant
         scaled = values[:, j] / math.sqrt(variance)
-        likely(2 * float(stats.norm.sf(abs(scaled.mean()) * math.sqrt(count))), "draws do not have mean zero")
+        require_p_value(2 * float(stats.norm.sf(abs(scaled.mean()) * math.sqrt(count))), "draws do not have mean zero")
         spread = stats.chi2(count).cdf(float(np.sum(scaled**2)))
-        likely(2 * min(spread, 1 - spread), "draws do not have the covariance they should")
-        likely(float(stats.kstest(scaled, "norm").pvalue), "draws are not Gaussian")
+        require_p_value(2 * min(spread, 1 - spread), "draws do not have the covariance they should")
+        require_p_value(float(stats.kstest(scaled, "norm").pvalue), "draws are not Gaussian")

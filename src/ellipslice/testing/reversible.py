@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.moves import Search
-from ellipslice.testing.laws import law
+from ellipslice.testing.assertions import require
 
 
 def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches: int = 200, seed: int = 0) -> None:
@@ -31,7 +31,7 @@ def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches
     seed : int
     """
     rng = np.random.default_rng(seed)
-    exact_turn = None if turn is None else Exact(turn)
+    exact_turn = None if turn is None else ExactNumber(turn)
     for _ in range(searches):
         slice_ = _random_slice(rng, exact_turn)
         forward = _replay(move, slice_, [_random(rng) for _ in range(60)])
@@ -44,118 +44,123 @@ def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches
         place, u = _solve_begin(move, way_back[0], shifted[0], exact_turn, bracket_used=len(positions) > 1)
         uniforms = [place, u]
         for position, (low, high) in zip(way_back[1:], shifted[1:], strict=True):
-            law(high > low, f"{move!r} shrank its bracket to nothing")
+            require(high > low, f"{move!r} shrank its bracket to nothing")
             uniforms.append((position - low) / (high - low))
-        law(all(0 <= v <= 1 for v in uniforms), f"{move!r} is not reversible: the way back has probability zero")
+        require(all(0 <= v <= 1 for v in uniforms), f"{move!r} is not reversible: the way back has probability zero")
         backward = _replay(move, partial(_shifted, slice_, end), uniforms)
         if backward is None:
             raise AssertionError(f"{move!r} is not reversible: the way back does not end")
         tried, widths = backward
-        law(
+        require(
             len(tried) == len(positions) and all(_same(a, b, exact_turn) for a, b in zip(tried, way_back, strict=True)),
             f"{move!r} is not reversible: the way back tries other points",
         )
-        law(
+        require(
             [high - low for low, high in widths[1:]] == [high - low for low, high in brackets[1:]],
             f"{move!r} is not reversible: the way back draws from other brackets",
         )
 
 
-class Exact(Fraction):
+class ExactNumber(Fraction):
     """A rational number that stays one in the company of floats."""
 
-    def _with(self, other: Any, operation: Callable[[Fraction, Any], Any]) -> Exact:
+    def _with(self, other: Any, operation: Callable[[Fraction, Any], Any]) -> ExactNumber:
         result = operation(Fraction(self), Fraction(other) if isinstance(other, float) else other)
-        return Exact(result)
+        return ExactNumber(result)
 
-    def __add__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __add__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__add__)
 
-    def __radd__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __radd__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__add__)
 
-    def __sub__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __sub__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__sub__)
 
-    def __rsub__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __rsub__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, lambda a, b: Fraction(b) - a)
 
-    def __mul__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __mul__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__mul__)
 
-    def __rmul__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __rmul__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__mul__)
 
-    def __truediv__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __truediv__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__truediv__)
 
-    def __neg__(self) -> Exact:  # type: ignore[override]
-        return Exact(-Fraction(self))
+    def __neg__(self) -> ExactNumber:  # type: ignore[override]
+        return ExactNumber(-Fraction(self))
 
-    def __mod__(self, other: Any) -> Exact:  # type: ignore[override]
+    def __mod__(self, other: Any) -> ExactNumber:  # type: ignore[override]
         return self._with(other, Fraction.__mod__)
 
 
-def _shifted(acceptable: Callable[[Exact], bool], origin: Exact, at: Exact) -> bool:
+def _shifted(acceptable: Callable[[ExactNumber], bool], origin: ExactNumber, at: ExactNumber) -> bool:
     return acceptable(at + origin)
 
 
-def _random(rng: np.random.Generator) -> Exact:
-    return Exact(int(rng.integers(0, 2**16)), 2**16)
+def _random(rng: np.random.Generator) -> ExactNumber:
+    return ExactNumber(int(rng.integers(0, 2**16)), 2**16)
 
 
-def _random_slice(rng: np.random.Generator, turn: Exact | None) -> Callable[[Exact], bool]:
+def _random_slice(rng: np.random.Generator, turn: ExactNumber | None) -> Callable[[ExactNumber], bool]:
     """A random set of acceptable positions, as measured from the current state; it contains 0."""
-    width = Exact(float(rng.choice([0.02, 0.3, 2.0])))
+    width = ExactNumber(float(rng.choice([0.02, 0.3, 2.0])))
     low = -_random(rng) * width
     edges = [(low, low + width)] + [(c, c + width) for c in (_random(rng) * 6 for _ in range(rng.integers(0, 3)))]
 
-    def acceptable(at: Exact) -> bool:
+    def acceptable(at: ExactNumber) -> bool:
         return any((at - low) % turn < high - low if turn is not None else low <= at < high for low, high in edges)
 
     return acceptable
 
 
 def _replay(
-    move: Search, acceptable: Callable[[Exact], bool], uniforms: list[Exact]
-) -> tuple[list[Exact], list[tuple[Exact, Exact]]] | None:
+    move: Search, acceptable: Callable[[ExactNumber], bool], uniforms: list[ExactNumber]
+) -> tuple[list[ExactNumber], list[tuple[ExactNumber, ExactNumber]]] | None:
     """The positions a search tries and the brackets it draws them from, all measured from the current state."""
     place = uniforms[0]
-    here = Exact(0) + move.here(place)
-    theta, theta_min, theta_max = (Exact(0) + part for part in move.begin(here, place, uniforms[1]))
+    here = ExactNumber(0) + move.here(place)
+    theta, theta_min, theta_max = (ExactNumber(0) + part for part in move.begin(here, place, uniforms[1]))
     positions, brackets = [theta - here], [(theta_min - here, theta_max - here)]
     for u in uniforms[2:]:
         if acceptable(positions[-1]):
             return positions, brackets
         theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)
-        law(theta_min <= here <= theta_max, f"{move!r} shrinks its bracket away from the current state")
+        require(theta_min <= here <= theta_max, f"{move!r} shrinks its bracket away from the current state")
         theta = move.propose(theta_min, theta_max, u)
         positions.append(theta - here)
         brackets.append((theta_min - here, theta_max - here))
     return (positions, brackets) if acceptable(positions[-1]) else None
 
 
-def _same(a: Exact, b: Exact, turn: Exact | None) -> bool:
+def _same(a: ExactNumber, b: ExactNumber, turn: ExactNumber | None) -> bool:
     return a == b if turn is None else (a - b) % turn == 0
 
 
 def _solve_begin(
-    move: Search, position: Exact, bracket: tuple[Exact, Exact], turn: Exact | None, *, bracket_used: bool
-) -> tuple[Exact, Exact]:
+    move: Search,
+    position: ExactNumber,
+    bracket: tuple[ExactNumber, ExactNumber],
+    turn: ExactNumber | None,
+    *,
+    bracket_used: bool,
+) -> tuple[ExactNumber, ExactNumber]:
     """The two uniforms for which a search begins at `position`, with that bracket if it is ever used.
 
     `begin` is affine in its two uniforms for every bracket placed at random, so three evaluations say all about it.
     """
 
-    def begin(place: Exact, u: Exact) -> np.ndarray:
-        here = Exact(0) + move.here(place)
+    def begin(place: ExactNumber, u: ExactNumber) -> np.ndarray:
+        here = ExactNumber(0) + move.here(place)
         theta, theta_min, _ = move.begin(here, place, u)
         return np.array([theta - here, theta_min - here], dtype=object)
 
-    zero, one, half = Exact(0), Exact(1), Exact(1, 2)
+    zero, one, half = ExactNumber(0), ExactNumber(1), ExactNumber(1, 2)
     origin = begin(zero, zero)
     by_place, by_u = begin(one, zero) - origin, begin(zero, one) - origin
-    law(
+    require(
         bool((begin(half, half) == origin + (by_place + by_u) * half).all()),
         f"{move!r}: begin is not affine in its uniforms, so this check cannot judge it",
     )
@@ -169,7 +174,9 @@ def _solve_begin(
     raise AssertionError(f"{move!r} is not reversible: the way back cannot begin with the same bracket")
 
 
-def _solve(by_place: np.ndarray, by_u: np.ndarray, target: np.ndarray, *, both: bool) -> tuple[Exact, Exact] | None:
+def _solve(
+    by_place: np.ndarray, by_u: np.ndarray, target: np.ndarray, *, both: bool
+) -> tuple[ExactNumber, ExactNumber] | None:
     """(place, u) with place * by_place + u * by_u = target, in both components or only in the first; None if none."""
     determinant = by_place[0] * by_u[1] - by_place[1] * by_u[0]
     if determinant != 0:
@@ -180,4 +187,4 @@ def _solve(by_place: np.ndarray, by_u: np.ndarray, target: np.ndarray, *, both: 
     if by_u[0] == 0:
         return None
     u = target[0] / by_u[0]
-    return (Exact(0), u) if not both or u * by_u[1] == target[1] else None
+    return (ExactNumber(0), u) if not both or u * by_u[1] == target[1] else None

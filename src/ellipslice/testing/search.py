@@ -12,7 +12,7 @@ from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Move, Search, State
 from ellipslice.noise import FIRST, Uniforms, UpdateNoise, take
 from ellipslice.priors import Diagonal, Prior
-from ellipslice.testing.laws import law
+from ellipslice.testing.assertions import require
 
 
 def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator, prepared: Any = None) -> UpdateNoise:
@@ -49,11 +49,11 @@ def check_curve(move: Search, seed: int = 0) -> None:
             return a * w_a + b * w_b
 
         theta = here + 7 * turn
-        law(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not go through the current state")
+        require(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not go through the current state")
         new, quarter = at(theta), at(theta + math.pi / 2)
         kept = np.outer(new, new) + np.outer(quarter, quarter) - np.outer(f, f) - np.outer(nu, nu)
-        law(np.abs(kept).max() < 1e-13, f"{move!r}: the curve is not an ellipse that keeps the prior")
-        law(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve does not close")
+        require(np.abs(kept).max() < 1e-13, f"{move!r}: the curve is not an ellipse that keeps the prior")
+        require(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve does not close")
 
 
 def check_level(move: Search, seed: int = 0, updates: int = 400) -> None:
@@ -71,5 +71,5 @@ def check_level(move: Search, seed: int = 0, updates: int = 400) -> None:
         noise = noise_of_an_update(move, prior, rng)
         log_y = state.log_likelihood - noise.level[0]
         state, _ = move.step(noise, state, HostTarget(log_likelihood))
-        law(all(not value > log_y for value in values[:-1]), f"{move!r}: a point above the level was rejected")
-        law(values[-1] > log_y, f"{move!r}: a point below the level was accepted")
+        require(all(not value > log_y for value in values[:-1]), f"{move!r}: a point above the level was rejected")
+        require(values[-1] > log_y, f"{move!r}: a point below the level was accepted")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.priors import Dense
-from ellipslice.testing.laws import likely
+from ellipslice.testing.assertions import require_p_value
 
 NOISES = (math.inf, 1.0, 0.05)
 """Variances of the observations: the data say nothing, little or much."""
@@ -44,10 +44,10 @@ class KnownPosterior:
         end = np.linalg.solve(self._spread, (draws - self._mean).T).T
         for direction in np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]]):
             values = end @ direction
-            likely(float(stats.kstest(values, "norm").pvalue), f"{move!r} does not keep the posterior")
+            require_p_value(float(stats.kstest(values, "norm").pvalue), f"{move!r} does not keep the posterior")
             mean = 2 * float(stats.norm.sf(abs(values.mean()) * math.sqrt(count)))
-            likely(mean, f"{move!r} shifts the posterior's mean")
+            require_p_value(mean, f"{move!r} shifts the posterior's mean")
             tail = stats.chi2(count).cdf(float(values @ values))
-            likely(2 * min(tail, 1 - tail), f"{move!r} changes the posterior's variance")
+            require_p_value(2 * min(tail, 1 - tail), f"{move!r} changes the posterior's variance")
         radius = np.sum(end**2, axis=1)
-        likely(float(stats.kstest(radius, stats.chi2(2).cdf).pvalue), f"{move!r} does not keep the posterior")
+        require_p_value(float(stats.kstest(radius, stats.chi2(2).cdf).pvalue), f"{move!r} does not keep the posterior")
