@@ -94,7 +94,7 @@ def warn_if_not_deterministic(before: float, after: float, when: str, rounding: 
 
 def check_concave(engine: Engine, pairs: int = 24) -> None:
     """Raise if a log-likelihood was declared concave, but runs on the host or is not concave between prior draws."""
-    if engine.name == "host":
+    if not engine.traced:
         raise ValueError(
             "concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. Write it "
             "with jax.numpy, or leave concave out."
@@ -168,7 +168,7 @@ def _curvature_matches_prior(engine: Engine, size: int, seconds: float) -> bool:
         at_mean = at_mean or found
         if _is_exact(found, -directions @ z) or _is_similar(found, widths):
             return True
-    if engine.name == "host":
+    if not engine.traced:
         return False
     for scale in FAR_SCALES:
         found = probe(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
