@@ -247,7 +247,9 @@ class KernelChain:
 
     def _thread_sums(self, curve: _Curve, w_a: Any, w_b: Any) -> Any:
         """Return each thread's part of the log-likelihood at the point of the curve with these weights."""
-        settings, total, product = self.settings, None, None
+        settings = self.settings
+        total: Any = None
+        product: Any = None
         for i, (x, y) in enumerate(zip(curve.a, curve.b, strict=True)):
             data = [part[i] for part in self.data]
             part, factor = settings.program.parts(x * w_a + y * w_b, data, self.scalars, KERNEL)

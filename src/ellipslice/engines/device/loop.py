@@ -128,9 +128,10 @@ class _PackedChains(NamedTuple):
     reals: Any
 
     def unpack(self) -> _Chains:
-        update, tried, nans, *sums = self.integers
+        update, tried, nans, proposals, all_nans, stuck = self.integers
         log_likelihood, highest, *late = self.reals
-        return _Chains(self.f, log_likelihood, update, tried, nans, _Angle(*late), ChainTotals(*sums, highest))
+        totals = ChainTotals(proposals, all_nans, stuck, highest)
+        return _Chains(self.f, log_likelihood, update, tried, nans, _Angle(*late), totals)
 
 
 class _Carry(NamedTuple):
