@@ -135,8 +135,8 @@ def _whole_figure(result: dict[str, Any]) -> str:
     told = (
         f"`ellipslice paper --methods elliptical --precision {settings['precision']}`: {len(rows)} problems, "
         f"{rows[0]['runs']} runs of {settings['burn_in']:,} + {settings['iterations']:,} updates each, on "
-        f"{'; '.join(result['machines'])}. Compiling is counted; working out effective sizes is not. The authors' "
-        "MATLAB took about 61 hours."
+        f"{'; '.join(result['machines'])}. Compiling is counted; working out effective sample sizes is not. The "
+        "authors' MATLAB took about 61 hours."
     )
     lines = [
         f"## The elliptical part of the paper's Figure 6: {seconds:.0f} seconds",

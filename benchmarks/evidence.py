@@ -36,12 +36,12 @@ def main() -> None:
     rows = []
     for name in asked.problems.split(","):
         rows.append(row := measured(name, asked.particles, asked.seed))
-        off = "" if row["exact"] is None else f"{(row['log_z'] - row['exact']) / row['error']:+.1f}"
+        off = "" if row["exact"] is None else f"{(row['log_z'] - row['exact']) / row['standard_error']:+.1f}"
         exact = "" if row["exact"] is None else f"{row['exact']:.2f}"
         print(
-            f"{name:4} {exact:>7} {row['log_z']:8.2f} {row['error']:6.3f} {off:>11} {row['annealed_log_z']:8.2f}"
-            f" {row['annealed_error']:6.3f} {row['laplace']:9.2f} {row['ep']:9.2f} {row['steps']:6} {row['updates']:8}"
-            f" {row['seconds']:8.0f}",
+            f"{name:4} {exact:>7} {row['log_z']:8.2f} {row['standard_error']:6.3f} {off:>11} {row['ais_log_z']:8.2f}"
+            f" {row['ais_standard_error']:6.3f} {row['laplace']:9.2f} {row['ep']:9.2f} {row['steps']:6} "
+            f"{row['updates']:8} {row['seconds']:8.0f}",
             flush=True,
         )
         for warning in row["warnings"]:
@@ -67,17 +67,17 @@ def measured(name: str, particles: int, seed: int) -> dict[str, Any]:
         "exact": exact,
         "reference": result.reference,
         "log_z": result.log_z,
-        "error": result.error,
-        "annealed_log_z": result.annealed_log_z,
-        "annealed_error": result.annealed_error,
-        "annealed_effective": result.annealed_effective,
-        "agrees": result.agrees,
+        "standard_error": result.standard_error,
+        "ais_log_z": result.ais_log_z,
+        "ais_standard_error": result.ais_standard_error,
+        "ais_effective_sample_size": result.ais_effective_sample_size,
+        "estimates_agree": result.estimates_agree,
         "laplace": es.approximate_evidence(one.likelihood, prior, "laplace"),
         "ep": es.approximate_evidence(one.likelihood, prior, "ep"),
-        "steps": len(result.powers),
+        "steps": len(result.inverse_temperatures),
         "updates": int(result.updates.sum()),
         "worst_correlation": float(result.correlations.max()),
-        "ancestors": result.ancestors,
+        "surviving_fraction": result.surviving_fraction,
         "evaluations": result.evaluations,
         "seconds": math.ceil(result.seconds),
         "warnings": [str(warning.message) for warning in said],

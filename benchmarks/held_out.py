@@ -83,12 +83,12 @@ def classifier(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, 
 def latent_gp(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
     """`LatentGP` with the kernel that scikit-learn's classifier has here."""
     model = es.gp.LatentGP(
-        lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale, distance=EUCLID),
+        lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale, distance=EUCLID),
         es.likelihoods.Logistic,
-        parameters={"amplitude": dist.LogNormal(1.0, 1.0), "scale": dist.LogNormal(np.log(x.shape[1]) / 2, 1.0)},
+        parameters={"amplitude": dist.LogNormal(1.0, 1.0), "length_scale": dist.LogNormal(np.log(x.shape[1]) / 2, 1.0)},
     )
     fit = model.fit(x, y, seed=seed, **SHORT)
-    predicted = fit.predict(new, draws=200, together=False, seed=seed)
+    predicted = fit.predict(new, draws=200, joint=False, seed=seed)
     return of_labels(predicted.expected.mean(("chain", "draw")).values, seen)
 
 
@@ -106,17 +106,17 @@ def logarithms(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, 
 def poisson(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
     """`LatentGP` with counts as they are."""
     model = es.gp.LatentGP(
-        lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
+        lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale),
         es.likelihoods.Poisson,
         mean=lambda level: level,
         parameters={
             "amplitude": dist.LogNormal(0.0, 1.0),
-            "scale": dist.LogNormal(np.log(20.0), 1.0),
+            "length_scale": dist.LogNormal(np.log(20.0), 1.0),
             "level": dist.Normal(0.0, 2.0),
         },
     )
     fit = model.fit(x, y, seed=seed, **SHORT)
-    return {"log_score": float(fit.log_predictive(new, seen, seed=seed).mean())}
+    return {"log_score": float(fit.log_predictive_density(new, seen, seed=seed).mean())}
 
 
 CLASSES = {"GaussianProcessClassifier": laplace, "EllipticalGPClassifier": classifier, "LatentGP": latent_gp}

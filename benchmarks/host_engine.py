@@ -29,7 +29,7 @@ def regression(dimensions: int) -> tuple[es.Dense, np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.random((200, dimensions))
     prior = es.Dense(np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(-1)))
-    return prior, np.asarray(prior.draw(rng, 1))[0] + 0.3 * rng.standard_normal(200)
+    return prior, np.asarray(prior.draw_zero_mean(rng, 1))[0] + 0.3 * rng.standard_normal(200)
 
 
 def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) -> None:

@@ -32,7 +32,9 @@ def regression() -> tuple[es.Dense, es.likelihoods.Gaussian]:
     rng = np.random.default_rng(0)
     x = rng.random(200)
     prior = es.Dense(np.exp(-0.5 * (x[:, None] - x) ** 2))
-    return prior, es.likelihoods.Gaussian(np.asarray(prior.draw(rng, 1))[0] + 0.3 * rng.standard_normal(200), 0.3)
+    return prior, es.likelihoods.Gaussian(
+        np.asarray(prior.draw_zero_mean(rng, 1))[0] + 0.3 * rng.standard_normal(200), 0.3
+    )
 
 
 def leave_out(variant: str) -> None:

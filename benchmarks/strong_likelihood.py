@@ -5,8 +5,8 @@
 BlackJAX's rate is its updates per second, timed in turn with ours in one run, times the effective draws per update of
 plain elliptical slice sampling. That is measured by long plain chains of ours: both draw the same chain in law, and
 short runs of slow chains say little. BlackJAX runs in its default setting, and so do we, unless `--fast-cpu`. Ours is
-one chain of `sample(..., reference="auto")`, fitting counted, compiling not. Effective sizes are R-CODA's, of the
-log-likelihood and of the worst of some values of f.
+one chain of `sample(..., reference="auto")`, fitting counted, compiling not. Effective sample sizes are R-CODA's, of
+the log-likelihood and of the worst of some values of f.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import ellipslice as es
 from ellipslice.apps.bench.contestants import blackjax, own_function
 from ellipslice.apps.paper import problem
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 from ellipslice.machine import machine
 
 DRAWS = {"USPS": 100_000}
@@ -92,7 +92,7 @@ def measured(name: str, rounds: int, plain: int) -> dict[str, Any]:
         "updates_per_second": [statistics.median(theirs), statistics.median(ours)],
         "effective_per_update": [per_update, efficiency(tree)],
         "reference": tree.attrs["reference"],
-        "first_accepted": tree.attrs["reference_first_accepted"],
+        "first_proposal_acceptance_rate": tree.attrs["first_proposal_acceptance_rate"],
         "fit_seconds": fit_seconds,
     }
 
@@ -100,8 +100,8 @@ def measured(name: str, rounds: int, plain: int) -> dict[str, Any]:
 def efficiency(tree: Any) -> tuple[float, float]:
     """Effective draws per update, of the log-likelihood and of the worst value."""
     total, f = tree.sample_stats.total_log_likelihood.values, tree.posterior["f"].values
-    worst = min(float(effective_size(f[..., i])) for i in range(f.shape[-1]))
-    return float(effective_size(total)) / total.size, worst / total.size
+    worst = min(float(effective_sample_size(f[..., i])) for i in range(f.shape[-1]))
+    return float(effective_sample_size(total)) / total.size, worst / total.size
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class Timed:
         rng = np.random.default_rng(1)
         began = time.process_time()
         for _ in range(self.blocks):
-            np.asarray(self.prior.draw(rng, self.updates // self.blocks))
+            np.asarray(self.prior.draw_zero_mean(rng, self.updates // self.blocks))
         return time.process_time() - began
 
     def _time_updates(self) -> float:

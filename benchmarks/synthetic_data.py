@@ -3,7 +3,7 @@
     python benchmarks/synthetic_data.py --seeds 20 --out docs/paper/synthetic_data.json
 
 Elliptical slice sampling alone is run, on the ten sets of each seed. The seed used in `ellipslice.apps.paper` is the
-one whose ten effective sizes are closest to those printed in Figure 6: the sum of squared differences of their
+one whose ten effective sample sizes are closest to those printed in Figure 6: the sum of squared differences of their
 logarithms is the least. The other methods have no part in that choice, so how they compare on these sets is a finding.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import ellipslice as es
 from ellipslice.apps.paper.problems import synthetic
 from ellipslice.data import published_figure6
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 
 DIMENSIONS = range(1, 11)
 
@@ -61,7 +61,7 @@ def effective_samples(dimensions: int, seed: int, chains: int) -> float:
         keep=False,
         progress=False,
     )
-    return float(effective_size(tree["sample_stats"]["total_log_likelihood"])) / chains
+    return float(effective_sample_size(tree["sample_stats"]["total_log_likelihood"])) / chains
 
 
 if __name__ == "__main__":

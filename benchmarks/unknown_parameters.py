@@ -50,13 +50,13 @@ def ellipslice(bins: int) -> dict[str, np.ndarray]:
 
     x, y = data(bins)
     model = es.gp.LatentGP(
-        lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
+        lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale),
         es.likelihoods.Poisson,
         mean=float(np.log(191 / len(x))),
-        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "scale": dist.LogNormal(np.log(20.0), 1.0)},
+        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "length_scale": dist.LogNormal(np.log(20.0), 1.0)},
     )
     fit = model.fit(x, y, draws=DRAWS, warmup=WARMUP, chains=2, seed=int(os.environ["SEED"]), progress=False)
-    return {name: fit.tree["posterior"][name].values for name in ("amplitude", "scale")}
+    return {name: fit.tree["posterior"][name].values for name in ("amplitude", "length_scale")}
 
 
 def nuts(bins: int) -> dict[str, np.ndarray]:
@@ -74,16 +74,16 @@ def nuts(bins: int) -> dict[str, np.ndarray]:
 
     def model() -> None:
         amplitude = numpyro.sample("amplitude", dist.LogNormal(0.0, 1.0))
-        scale = numpyro.sample("scale", dist.LogNormal(np.log(20.0), 1.0))
+        length_scale = numpyro.sample("length_scale", dist.LogNormal(np.log(20.0), 1.0))
         z = numpyro.sample("z", dist.Normal(jnp.zeros(len(x)), 1.0))
-        covariance = kernels.ExpSquared(scale)(x, x) + JITTER * jnp.eye(len(x))
+        covariance = kernels.ExpSquared(length_scale)(x, x) + JITTER * jnp.eye(len(x))
         f = np.log(191 / len(x)) + amplitude * jnp.linalg.cholesky(covariance) @ z
         numpyro.sample("y", dist.Poisson(jnp.exp(f)), obs=y)
 
     chains = MCMC(NUTS(model), num_warmup=WARMUP, num_samples=DRAWS, num_chains=2, progress_bar=False)
     chains.run(jax.random.key(int(os.environ["SEED"])))
     drawn = chains.get_samples(group_by_chain=True)
-    return {name: np.asarray(drawn[name]) for name in ("amplitude", "scale")}
+    return {name: np.asarray(drawn[name]) for name in ("amplitude", "length_scale")}
 
 
 CONTESTANTS = {"ellipslice": ellipslice, "nuts": nuts}

@@ -49,7 +49,7 @@ print(es.diagnostics.check_convergence(fit.tree))
 
 side = np.linspace(-3.6, 3.6, 60)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-latents = fit.predict(grid, draws=400, together=False)
+latents = fit.predict(grid, draws=400, joint=False)
 values = np.stack([latents[name].values for name in classes], axis=-1)
 probability = np.asarray(jax.nn.softmax(values, axis=-1)).mean(axis=(0, 1)).reshape(60, 60, 3)
 

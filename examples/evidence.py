@@ -51,8 +51,8 @@ def main(scales: Sequence[float], particles: int, picture: str | None = None) ->
         approximate = es.approximate_evidence(likelihood, models[name, scale])
         less = math.exp(min(700.0, found[best].log_z - result.log_z))
         print(
-            f"{name:10} {'' if math.isnan(scale) else f'{scale:g}':>12} {result.log_z:9.3f} {result.error:7.3f}"
-            f" {approximate:9.3f} {result.agrees!s:>7}   1 : {less:.3g}"
+            f"{name:10} {'' if math.isnan(scale) else f'{scale:g}':>12} {result.log_z:9.3f} "
+            f"{result.standard_error:7.3f} {approximate:9.3f} {result.estimates_agree!s:>7}   1 : {less:.3g}"
         )
     if picture:
         draw(found, best, coal, Path(picture))
@@ -69,7 +69,7 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
         strict=True,
     ):
         own = {scale: result for (kind, scale), result in found.items() if kind == name}
-        errors = [2 * result.error for result in own.values()]
+        errors = [2 * result.standard_error for result in own.values()]
         values = [result.log_z for result in own.values()]
         left.errorbar(list(own), values, errors, marker="o", markersize=4, capsize=3, color=colour, label=label)
     constant = next(result.log_z for (kind, _), result in found.items() if kind == "constant")

@@ -59,7 +59,10 @@ def main(updates: int = 20_000, picture: str | None = None) -> None:
     print(
         f"the truth is between the 5% and 95% quantiles of f at {np.mean((low < truth) & (truth < high)):.0%} of places"
     )
-    print(f"effective size of r: {float(es.diagnostics.effective_size(levels)):,.0f} of {len(levels):,} draws")
+    print(
+        f"effective sample size of r: {float(es.diagnostics.effective_sample_size(levels)):,.0f} of {len(levels):,} "
+        "draws"
+    )
     if picture:
         draw(x, y, truth, (low, functions.mean(axis=0), high), levels, picture)
 

@@ -2,8 +2,8 @@
 Logistic regression with very many rows
 =======================================
 
-A logistic regression with a hundred thousand rows, or a million: `Linear` carries A f, so that proposals cost no
-product with A.
+A logistic regression with a hundred thousand rows, or a million: `LinearPredictor` carries A f, so that proposals cost
+no product with A.
 
 ::
 
@@ -38,7 +38,7 @@ def main(rows: int = 100_000, weights: int = 10, draws: int = 36, picture: str |
     start = truth + 3 / np.sqrt(rows) * rng.standard_normal(weights)
     matrix = jnp.asarray(A)
     ways = {
-        "carried": es.likelihoods.Linear(A, likelihood),
+        "carried": es.likelihoods.LinearPredictor(A, likelihood),
         "a product for each proposal": lambda f: likelihood(matrix.astype(f.dtype) @ f),
     }
     best: dict[tuple[str, int], float] = {}

@@ -56,7 +56,7 @@ class EllipticalSampler(InternalSampler):
         z, reached = ndtri(args.u), None
         for _ in range(args.kwargs["updates"]):
             z, _, info = es.step(z, rng.standard_normal(len(z)), above, rng=rng, log_likelihood_f=0.0)
-            reached = reached if info.stuck else history[-1]  # the last point tried is the one that was taken
+            reached = reached if info.search_failed else history[-1]  # the last point tried is the one that was taken
         if reached is None:
             raise RuntimeError("no update moved; is the log-likelihood flat at its top?")
         about = {"n_accept": args.kwargs["updates"], "n_reject": len(history) - args.kwargs["updates"]}
@@ -74,7 +74,7 @@ def problem(size: int) -> tuple[Any, Any, float]:
         return float(-0.5 * np.sum((y - f) ** 2) / 0.09 - 0.5 * size * np.log(2 * np.pi * 0.09))
 
     def prior_transform(u: np.ndarray) -> np.ndarray:
-        return prior.color(ndtri(u))
+        return prior.unwhiten(ndtri(u))
 
     total = prior.rows.T @ prior.rows + 0.09 * np.eye(size)
     log_z = -0.5 * (y @ np.linalg.solve(total, y) + np.linalg.slogdet(2 * np.pi * total)[1])

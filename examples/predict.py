@@ -43,18 +43,18 @@ def main() -> None:
         parameters={
             "amplitude": dist.LogNormal(0.0, 1.0),
             "reach": dist.LogNormal(0.0, 1.0),
-            "scale": dist.HalfNormal(1.0),  # of the noise: an argument of StudentT
-            "degrees": dist.Uniform(1.5, 30.0),
+            "noise_scale": dist.HalfNormal(1.0),  # of the noise: an argument of StudentT
+            "degrees_of_freedom": dist.Uniform(1.5, 30.0),
         },
     )
     fit = model.fit(x[~held_out], y[~held_out], draws=asked.draws, seed=1)
     predicted = fit.predict(x[held_out])
-    values = predicted.observed.values.reshape(-1, held_out.sum())
+    values = predicted.predictive.values.reshape(-1, held_out.sum())
     for inside in (0.5, 0.9):
         low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
         share = np.mean((low < y[held_out]) & (y[held_out] < high))
         print(f"{share:.0%} of {held_out.sum()} held-out observations are inside their {inside:.0%} intervals")
-    print(f"score (mean log predictive density): {fit.log_predictive(x[held_out], y[held_out]).mean():.2f}")
+    print(f"score (mean log predictive density): {fit.log_predictive_density(x[held_out], y[held_out]).mean():.2f}")
     draw(fit, x[held_out], y[held_out], asked.picture)
 
 

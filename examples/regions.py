@@ -47,7 +47,7 @@ print(f"{regions} regions, {cases.sum()} cases, {np.mean(cases == 0):.0%} of the
 # average. The counts are strong beside such a prior, and plain ellipses would move little: `reference="auto"` moves
 # around a Gaussian that is fitted to the posterior first. The draws are from the same posterior.
 
-prior = es.SparsePrecision.autoregression(graph, 0.98, precision=4.0)
+prior = es.SparsePrecision.car(graph, 0.98, precision=4.0)
 likelihood = es.likelihoods.Poisson(cases, offset=np.log(expected))
 tree = es.sample(likelihood, prior, reference="auto", draws=1_000, seed=1)
 print(es.diagnostics.check_convergence(tree))

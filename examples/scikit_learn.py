@@ -47,7 +47,9 @@ def curve(draws: int, picture: str | None) -> None:
     models = {
         "GaussianProcessRegressor": GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(), normalize_y=True),
         "EllipticalGPRegressor, gaussian": es.gp.EllipticalGPRegressor(draws=draws, random_state=1),
-        "EllipticalGPRegressor, student": es.gp.EllipticalGPRegressor(noise="student", draws=draws, random_state=1),
+        "EllipticalGPRegressor, student-t": es.gp.EllipticalGPRegressor(
+            likelihood="student-t", draws=draws, random_state=1
+        ),
     }
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
     print("error of a curve with outliers")

@@ -10,8 +10,8 @@ Many precise observations: plain elliptical slice sampling barely moves, around 
 
 A smooth function is observed at 200 places with heavy-tailed noise of scale 0.03, a thirtieth of the prior's deviation.
 The same posterior is sampled three ways: as it is, around a Gaussian found by expectation propagation
-(`reference="auto"`), and around one found by a pilot run, as for a black box. What is printed is the effective size of
-the log-likelihood and of the worst value of f, for each 1,000 updates.
+(`reference="auto"`), and around one found by a pilot run, as for a black box. What is printed is the effective sample
+size of the log-likelihood and of the worst value of f, for each 1,000 updates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import ellipslice as es
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 
 WAYS = {None: "plain", "auto": 'reference="auto"', "pilot": 'reference="pilot"'}
 
@@ -38,17 +38,17 @@ def main() -> None:
     x = np.sort(rng.random(200))
     prior = es.Dense(np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.1**2))
     y = prior.simulate(rng) + 0.03 * rng.standard_t(4, 200)
-    likelihood = es.likelihoods.StudentT(y, scale=0.03, degrees=4.0)
+    likelihood = es.likelihoods.StudentT(y, noise_scale=0.03, degrees_of_freedom=4.0)
 
     trees = {}
     print(f"{'':20} {'log-likelihood':>15} {'worst value':>12} {'evaluations':>12}   first proposals accepted")
     for way, name in WAYS.items():
         tree = trees[name] = es.sample(likelihood, prior, reference=way, draws=asked.draws, seed=1, progress=False)
         f, total = tree.posterior.f.values, tree.sample_stats.total_log_likelihood.values
-        worst = min(float(effective_size(f[..., i])) for i in range(0, 200, 10))
-        accepted = f"{tree.attrs['reference_first_accepted']:.0%}" if way else ""
+        worst = min(float(effective_sample_size(f[..., i])) for i in range(0, 200, 10))
+        accepted = f"{tree.attrs['first_proposal_acceptance_rate']:.0%}" if way else ""
         print(
-            f"{name:20} {1000 * effective_size(total) / total.size:15.1f} {1000 * worst / total.size:12.1f}"
+            f"{name:20} {1000 * effective_sample_size(total) / total.size:15.1f} {1000 * worst / total.size:12.1f}"
             f" {tree.attrs['evaluations'] / tree.attrs['updates']:12.2f}   {accepted}"
         )
     draw(x, y, trees, asked.picture)

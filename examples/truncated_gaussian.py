@@ -50,7 +50,7 @@ def main(draws: int = 2000, picture: str | None = None) -> None:
     A, b = scipy.sparse.vstack([falls, ends]), np.concatenate([np.zeros(PLACES - 1), [0.0, 1.0]])
 
     see = scipy.sparse.csr_array((np.ones(len(where)), (np.arange(len(where)), where)), shape=(len(where), PLACES))
-    likelihood = es.likelihoods.Linear(see, es.likelihoods.Gaussian(y, SIGMA))
+    likelihood = es.likelihoods.LinearPredictor(see, es.likelihoods.Gaussian(y, SIGMA))
     curves = {}
     for name, prior in {"free": gaussian, "rising": es.TruncatedGaussian(gaussian, A, b)}.items():
         tree = es.sample(likelihood, prior, draws=draws, warmup=500, thin=50, seed=1)

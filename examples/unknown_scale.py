@@ -35,21 +35,21 @@ def main() -> None:
 
     coal = es.data.coal_mining()
     process = es.gp.CoxProcess(
-        lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale),
+        lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale),
         window=(1851, 1963),
         cells=asked.cells,
-        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "scale": dist.LogNormal(np.log(20.0), 1.0)},
+        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "length_scale": dist.LogNormal(np.log(20.0), 1.0)},
     )
     fit = process.fit(coal.years, draws=asked.draws, seed=1)
 
-    for name in ("amplitude", "scale"):
+    for name in ("amplitude", "length_scale"):
         values = fit.tree["posterior"][name].values
         low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
         size = float(array_stats.ess(values, chain_axis=0, draw_axis=1))
         print(
             f"{name:9} {middle:5.2f}  (90% between {low:.2f} and {high:.2f}); {values.size:,} draws worth {size:,.0f}"
         )
-    said = ", ".join(f"{way} {rate:.2f}" for way, rate in fit.moves.items())
+    said = ", ".join(f"{way} {rate:.2f}" for way, rate in fit.parameter_moves.items())
     print(f"effective draws for the same work in pilot runs, of the best: {said}")
     draw(fit, asked.picture)
 
@@ -62,7 +62,7 @@ def draw(fit: es.gp.Fit, path: Path) -> None:
     fit.plot(left)
     left.set(xlabel="year", ylabel="explosions per year")
     posterior = fit.tree["posterior"]
-    right.loglog(posterior["scale"].values.ravel(), posterior["amplitude"].values.ravel(), ".", ms=2, alpha=0.4)
+    right.loglog(posterior["length_scale"].values.ravel(), posterior["amplitude"].values.ravel(), ".", ms=2, alpha=0.4)
     right.set(xlabel="length scale in years", ylabel="amplitude", title="what is known about the parameters")
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)

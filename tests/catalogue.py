@@ -22,17 +22,17 @@ from ellipslice.moves import (
     AuxiliaryEllipse,
     ConstrainedSlice,
     ControlVariables,
+    CoordinateGibbs,
     CoordinateSlice,
     Cycle,
     EllipticalSlice,
-    Gibbs,
     Hamiltonian,
     LineSlice,
     Local,
     Move,
     NealMetropolis,
     RandomWalk,
-    Recentred,
+    ReferenceSlice,
 )
 from ellipslice.priors import (
     Dense,
@@ -241,12 +241,12 @@ _STRUCTURED: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
         matern_52(np.abs(CLOSE[:, None] - CLOSE), 1.3),
     ),
     "Markov, walk": (
-        lambda mean: Markov(Markov.walk(0.5, start=2.0, origin=-1.0), MOMENTS, mean),
+        lambda mean: Markov(Markov.random_walk(0.5, start=2.0, origin=-1.0), MOMENTS, mean),
         4.0 + 0.25 * (EARLIER + 1.0),
     ),
-    "Markov, walk from 0": (lambda mean: Markov(Markov.walk(3.0), MOMENTS + 0.5, mean), 9.0 * (EARLIER + 0.5)),
+    "Markov, walk from 0": (lambda mean: Markov(Markov.random_walk(3.0), MOMENTS + 0.5, mean), 9.0 * (EARLIER + 0.5)),
     "Markov, sum": (
-        lambda mean: Markov(quasisep.Matern32(scale=0.8, sigma=1.5) + 0.3 * Markov.walk(), MOMENTS, mean),
+        lambda mean: Markov(quasisep.Matern32(scale=0.8, sigma=1.5) + 0.3 * Markov.random_walk(), MOMENTS, mean),
         MATERN_32 + 0.3 * EARLIER,
     ),
     "Markov, product": (
@@ -285,15 +285,15 @@ _STRUCTURED: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
         constrained(differences(6, 1), TWO_CONSTRAINTS),
     ),
     "SparsePrecision, autoregression": (
-        lambda mean: SparsePrecision.autoregression(GRAPH, 0.9, precision=2.0, mean=mean),
+        lambda mean: SparsePrecision.car(GRAPH, 0.9, precision=2.0, mean=mean),
         np.linalg.inv(2.0 * (np.diag(GRAPH.sum(axis=0)) - 0.9 * GRAPH)),
     ),
     "SparsePrecision, intrinsic": (
-        lambda mean: SparsePrecision.autoregression(csr_array(GRAPH), mean=mean),
+        lambda mean: SparsePrecision.car(csr_array(GRAPH), mean=mean),
         constrained(laplacian(GRAPH), np.ones((1, 5))),
     ),
     "SparsePrecision, islands": (
-        lambda mean: SparsePrecision.autoregression(ISLANDS, mean=mean),
+        lambda mean: SparsePrecision.car(ISLANDS, mean=mean),
         constrained(laplacian(ISLANDS), np.kron(np.eye(2), np.ones((1, 3)))),
     ),
     "SparsePrecision, Matérn": (
@@ -366,28 +366,32 @@ MOVES: dict[str, Callable[[], Move]] = {
     "LineSlice, wide": lambda: LineSlice(width=3.0),
     "CoordinateSlice": CoordinateSlice,
     "CoordinateSlice, narrow": lambda: CoordinateSlice(width=0.8),
-    "Gibbs": Gibbs,
+    "CoordinateGibbs": CoordinateGibbs,
     "ControlVariables": lambda: ControlVariables.at_values([1]),
     "ControlVariables, two": lambda: ControlVariables.at_values([1, 0]),
     "Cycle with ControlVariables": lambda: Cycle(ControlVariables.at_values([0]), NealMetropolis(0.5)),
     "Hamiltonian": lambda: Hamiltonian(0.2, 6),
     "Hamiltonian, NUTS": lambda: Hamiltonian(0.2),
-    "Hamiltonian, variances": lambda: Hamiltonian(0.2, 6, variances=[1.5, 0.7]),
+    "Hamiltonian, inverse masses": lambda: Hamiltonian(0.2, 6, inverse_mass_diagonal=[1.5, 0.7]),
     "Cycle with Hamiltonian": lambda: Cycle(Hamiltonian(0.2, 6), EllipticalSlice()),
     "Cycle of a walk and lines": lambda: Cycle(RandomWalk(1.2), LineSlice(), EllipticalSlice()),
-    "Recentred": lambda: Recentred(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=3),
-    "Recentred, a Gaussian": lambda: Recentred(
-        WhiteGaussian(np.array([0.4, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])), plain=4
+    "ReferenceSlice": lambda: ReferenceSlice(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain_every=3),
+    "ReferenceSlice, a Gaussian": lambda: ReferenceSlice(
+        WhiteGaussian(np.array([0.4, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])), plain_every=4
     ),
-    "Recentred, independent": lambda: Recentred(
-        Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=5, independent=True
+    "ReferenceSlice, independent": lambda: ReferenceSlice(
+        Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain_every=5, independence=True
     ),
-    "Recentred, too narrow": lambda: Recentred(Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), plain=2),
-    "Cycle with Recentred": lambda: Cycle(
-        Recentred(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain=3), EllipticalSlice()
+    "ReferenceSlice, too narrow": lambda: ReferenceSlice(
+        Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), plain_every=2
+    ),
+    "Cycle with ReferenceSlice": lambda: Cycle(
+        ReferenceSlice(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain_every=3), EllipticalSlice()
     ),
     "Local": lambda: Local([[1], [0]]),
-    "Local, Recentred inside": lambda: Local([[0], [1]], Recentred(Sites(np.array([2.5]), np.array([3.0])), plain=3)),
+    "Local, ReferenceSlice inside": lambda: Local(
+        [[0], [1]], ReferenceSlice(Sites(np.array([2.5]), np.array([3.0])), plain_every=3)
+    ),
     "Local, along lines": lambda: Local([[0], [1]], LineSlice()),
     "Local, a Cycle inside": lambda: Local([[0], [1]], Cycle(EllipticalSlice(), AuxiliaryEllipse())),
     "Cycle with Local": lambda: Cycle(EllipticalSlice(), Local([[1]], partial=True), AuxiliaryEllipse()),

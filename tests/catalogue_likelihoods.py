@@ -31,8 +31,8 @@ REALS_2D, SIGNS_2D, COUNTS_2D = REALS.reshape(2, 3), SIGNS.reshape(3, 2), COUNTS
 SLOPE = np.linspace(-0.5, 1.0, 6)
 
 CATALOGUE: dict[str, Callable[..., Likelihood]] = {
-    "Gaussian": lambda y=REALS: Gaussian(y, sigma=0.7),
-    "Gaussian, sigma per row": lambda y=REALS_2D: Gaussian(y, sigma=[[0.3], [2.0]]),
+    "Gaussian": lambda y=REALS: Gaussian(y, noise_scale=0.7),
+    "Gaussian, noise scale per row": lambda y=REALS_2D: Gaussian(y, noise_scale=[[0.3], [2.0]]),
     "Logistic": lambda y=SIGNS: Logistic(y),
     "Logistic, two axes": lambda y=SIGNS_2D: Logistic(y),
     "Probit": lambda y=SIGNS: Probit(y),
@@ -44,7 +44,9 @@ CATALOGUE: dict[str, Callable[..., Likelihood]] = {
     "NegativeBinomial": lambda y=COUNTS: NegativeBinomial(y, dispersion=2.5),
     "NegativeBinomial, all per count": lambda y=COUNTS: NegativeBinomial(y, np.exp(3 * SLOPE), offset=SLOPE),
     "StudentT": lambda y=REALS: StudentT(y),
-    "StudentT, all per value": lambda y=REALS: StudentT(y, scale=np.exp(SLOPE), degrees=10 + 4 * SLOPE),
+    "StudentT, all per value": lambda y=REALS: StudentT(
+        y, noise_scale=np.exp(SLOPE), degrees_of_freedom=10 + 4 * SLOPE
+    ),
 }
 
 
@@ -69,12 +71,12 @@ def _negative_binomial(item: Any, f: Any) -> Any:
 
 
 DISTRIBUTION: dict[type, Callable[[Any, Any], Any]] = {
-    Gaussian: lambda item, f: stats.norm(f, item.sigma),
+    Gaussian: lambda item, f: stats.norm(f, item.noise_scale),
     Logistic: lambda item, f: Labels(1 / (1 + np.exp(-f))),
     Probit: lambda item, f: Labels(0.5 * special.erfc(-f / np.sqrt(2))),
     Poisson: lambda item, f: stats.poisson(np.exp(f + item.offset)),
     Binomial: lambda item, f: stats.binom(item.trials.astype(int), special.expit(f)),
     NegativeBinomial: _negative_binomial,
-    StudentT: lambda item, f: stats.t(item.degrees, f, item.scale),
+    StudentT: lambda item, f: stats.t(item.degrees_of_freedom, f, item.noise_scale),
 }
 """The distribution of y given f, from code that is not ours."""

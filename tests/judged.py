@@ -35,7 +35,7 @@ def check_ratio(move: Move, log_q: Callable[[np.ndarray, np.ndarray], float], se
     prepared = move.prepare(PRIOR)
     target = HostTarget(log_likelihood, prepared)
     for _ in range(updates):
-        f = np.asarray(PRIOR.draw(rng, 1))[0]
+        f = np.asarray(PRIOR.draw_zero_mean(rng, 1))[0]
         state, noise = State(f, log_likelihood(f)), noise_of_an_update(move, PRIOR, rng, prepared)
         new = move.step(noise._replace(level=[1e9]), state, target)[0].f  # a level so low that all is accepted
         require(not np.array_equal(new, f), f"{move!r} proposes nothing")

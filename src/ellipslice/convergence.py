@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ellipslice.approximations.sites import LIMIT as MAX_REFERENCE_SIZE
-from ellipslice.moves import Recentred
+from ellipslice.moves import ReferenceSlice
 from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable, varying
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
     """Return what can make a run mix faster: only what `sample` accepts for it, and what it does not use already."""
     move, prior = str(attrs.get("move", "")), str(attrs.get("prior", ""))
     longer = "Run many more updates, and store only every k-th of them with thin=k."
-    if "reference" in attrs or f"{Recentred.__name__}(" in move:
+    if "reference" in attrs or f"{ReferenceSlice.__name__}(" in move:
         return f"The reference Gaussian approximates the posterior poorly. {longer}"
     rejected = "parameter_moves" in attrs or "TruncatedGaussian(" in prior or "FromDraws(" in prior
     if rejected or elements > MAX_REFERENCE_SIZE:  # `sample` rejects reference= for these
@@ -250,8 +250,8 @@ def _warnings(
     if attrs["nan_evaluations"]:
         message = f"{attrs['nan_evaluations']:,} evaluations of the log-likelihood returned NaN and were rejected."
         yield ConvergenceProblem("nan_evaluations", message)
-    if attrs["stuck_updates"]:
-        message = f"{attrs['stuck_updates']:,} updates found no acceptable point and kept the state."
+    if attrs["failed_searches"]:
+        message = f"{attrs['failed_searches']:,} updates found no acceptable point and kept the state."
         yield ConvergenceProblem("failed_searches", message)
 
 

@@ -18,12 +18,12 @@ __all__ = [
     "ConvergenceReport",
     "Efficiency",
     "check_convergence",
-    "effective_size",
+    "effective_sample_size",
     "efficiency",
 ]
 
 
-def effective_size(trace: Any) -> Any:
+def effective_sample_size(trace: Any) -> Any:
     """How many independent draws a trace is worth, exactly as R's package coda computes it (`effectiveSize`).
 
     The paper's measure, for comparing with its numbers and with others that quote coda. To judge a run prefer
@@ -49,10 +49,10 @@ def effective_size(trace: Any) -> Any:
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(1)
-    >>> float(effective_size(rng.standard_normal(1000)))
+    >>> float(effective_sample_size(rng.standard_normal(1000)))
     1000.0
     >>> slow = np.convolve(rng.standard_normal(1100), 0.9 ** np.arange(100))[100:1100]
-    >>> 20 < float(effective_size(slow)) < 120
+    >>> 20 < float(effective_sample_size(slow)) < 120
     True
     """
     values = np.asarray(trace)
@@ -63,17 +63,17 @@ def effective_size(trace: Any) -> Any:
         )
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("trace holds values that are not finite, of which there is no effective size.")
+        raise ValueError("trace holds values that are not finite, of which there is no effective sample size.")
     if values.ndim == 1:
-        return _effective_size(values)
+        return _effective_sample_size(values)
     if values.shape[1] < 2:
         raise ValueError(f"trace has shape {values.shape}; at least 2 draws are needed, along the second axis.")
     chains = values.reshape(*values.shape[:2], -1)
-    sizes = [sum(_effective_size(chain[:, i]) for chain in chains) for i in range(chains.shape[2])]
+    sizes = [sum(_effective_sample_size(chain[:, i]) for chain in chains) for i in range(chains.shape[2])]
     return np.array(sizes).reshape(values.shape[2:])[()]
 
 
-def _effective_size(x: np.ndarray) -> float:
+def _effective_sample_size(x: np.ndarray) -> float:
     n = len(x)
     if n < 2:
         raise ValueError("trace has 1 draw; at least 2 are needed.")
@@ -105,15 +105,15 @@ def _spectrum_at_0(covariances: np.ndarray, n: int) -> float:
 class Efficiency(NamedTuple):
     """What a run is worth, and what it cost."""
 
-    effective_size: float
-    """Of the trace, by `effective_size`: the paper's measure."""
-    bulk: float
-    """ArviZ's effective size for the middle of the distribution (Vehtari et al. 2021)."""
-    tail: float
+    effective_sample_size: float
+    """Of the trace, by `effective_sample_size`: the paper's measure."""
+    bulk_ess: float
+    """ArviZ's bulk effective sample size (Vehtari et al. 2021)."""
+    tail_ess: float
     """The same for its tails."""
-    evaluations: float
+    evaluations_per_effective_sample: float
     """Evaluations of the likelihood for each effective draw, by the paper's measure; warm-up included."""
-    seconds: float
+    seconds_per_effective_sample: float
     """Seconds for each effective draw, likewise: from the call of `sample` to its return, compiling included."""
 
 
@@ -133,7 +133,7 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
     >>> import ellipslice as es
     >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=2000, seed=1)
     >>> found = es.diagnostics.efficiency(tree)
-    >>> 10 < found.evaluations < 50
+    >>> 10 < found.evaluations_per_effective_sample < 50
     True
     """
     from arviz_stats import ess  # pyright: ignore[reportPrivateImportUsage]
@@ -143,7 +143,7 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
         given = getattr(values, "dims", type(values).__name__)
         raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Index it to one number.")
     values = values.astype(np.float64)
-    size = float(effective_size(values))
+    size = float(effective_sample_size(values))
     with np.errstate(all="ignore"):  # of a trace that never changes
         bulk, tail = (float(ess(values, method=method)) for method in ("bulk", "tail"))
     cost = [tree.attrs[name] / size if size else math.inf for name in ("evaluations", "sampling_time")]

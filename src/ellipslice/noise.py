@@ -80,7 +80,7 @@ class NoiseSpec(NamedTuple):
         """Return the specification of a move that takes one draw from the prior for each search."""
 
         def draw(rng: np.random.Generator, updates: int) -> np.ndarray:
-            return np.asarray(prior.draw(rng, updates * searches)).reshape(updates, searches, -1)
+            return np.asarray(prior.draw_zero_mean(rng, updates * searches)).reshape(updates, searches, -1)
 
         return cls(draw, searches, searches * size, of_prior)
 
@@ -130,7 +130,7 @@ class Uniforms:
 class Draws(Protocol):
     """What this module needs of a prior."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> Any: ...
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> Any: ...
 
 
 def generator(seed: int, *path: int) -> np.random.Generator:

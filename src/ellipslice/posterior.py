@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ellipslice.likelihoods import Likelihood, Linear
-from ellipslice.likelihoods.linear import times
+from ellipslice.likelihoods import Likelihood, LinearPredictor
+from ellipslice.likelihoods.linear_predictor import times
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -104,7 +104,7 @@ class CentredLikelihood:
 
 @pytree
 class PredictorLikelihood(CentredLikelihood):
-    """The same for `likelihoods.Linear`: of x = [f, A f] the likelihood reads the predictor, and users see f."""
+    """The same for `LinearPredictor`: of x = [f, A f] the likelihood reads the predictor, and users see f."""
 
     shift: Any
     """A times the mean, shape (rows,); or None."""
@@ -114,8 +114,8 @@ class PredictorLikelihood(CentredLikelihood):
     columns: HostOnly
     """Matrices with the parts of f that they multiply: products are made on the host, before the run."""
 
-    def __init__(self, linear: Linear, prior: Prior, *, batches_only: bool = False):
-        super().__init__(linear.g, prior, batches_only=batches_only)
+    def __init__(self, linear: LinearPredictor, prior: Prior, *, batches_only: bool = False):
+        super().__init__(linear.likelihood, prior, batches_only=batches_only)
         set_fields(self, columns=HostOnly(linear.columns(prior.layout)))
         set_fields(self, shift=None if prior.mean is None else self.product(prior.mean), size=prior.size)
 
@@ -149,11 +149,11 @@ class Posterior:
     ----------
     prior : Prior
     log_likelihood : CentredLikelihood
-        Takes zero-mean flat vectors, as `prior.draw` makes them.
-        (Those of a `Linear` likelihood have the predictor beside the latents, and `prior` draws it.)
+        Takes zero-mean flat vectors, as `prior.draw_zero_mean` makes them.
+        (Those of a `LinearPredictor` likelihood have the predictor beside the latents, and `prior` draws it.)
     vectorized : bool
         Whether `log_likelihood.batch` may be called: said by the user, or by the likelihood's own `vectorized`.
-    concave : bool
+    log_concave : bool
         Whether the log-likelihood is a concave function: said by the user, or by the likelihood's own `log_concave`.
     """
 
@@ -163,7 +163,7 @@ class Posterior:
         log_likelihood: Callable[..., Any],
         *,
         vectorized: bool | None = None,
-        concave: bool | None = None,
+        log_concave: bool | None = None,
     ):
         if isinstance(log_likelihood, Prior):
             raise TypeError("the prior was given first. The order is sample(log_likelihood, prior).")
@@ -175,7 +175,7 @@ class Posterior:
             raise TypeError(
                 f"prior must be one of ellipslice's priors, but it is a {type(prior).__name__}. For a covariance "
                 "matrix use Dense(covariance); for several latents Stack({name: prior, ...}); for your own sampler "
-                "FromDraws(routine, size)."
+                "FromDraws(sampler, size)."
             )
         if isinstance(log_likelihood, type) and issubclass(log_likelihood, Likelihood):
             name = log_likelihood.__name__
@@ -193,13 +193,13 @@ class Posterior:
                 f"{log_likelihood!r} takes one latent, but the prior has {', '.join(names)}. Say how they enter, such "
                 f"as lambda {', '.join(names)}: likelihood({' + '.join(names)})."
             )
-        linear = isinstance(log_likelihood, Linear)
+        linear = isinstance(log_likelihood, LinearPredictor)
         if not linear:
             check_signature("log_likelihood", log_likelihood, prior)
-        takes_batches = bool(getattr(log_likelihood.g if linear else log_likelihood, "vectorized", False))
+        takes_batches = bool(getattr(log_likelihood.likelihood if linear else log_likelihood, "vectorized", False))
         self.prior = prior
         known = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
-        self.concave = known if concave is None else bool(concave)
+        self.log_concave = known if log_concave is None else bool(log_concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         batches_only = self.vectorized and not takes_batches
         if linear:
@@ -210,7 +210,7 @@ class Posterior:
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Centred flat points to look at the log-likelihood from, or to start at: draws from the prior."""
-        return np.asarray(self.prior.draw(rng, count))
+        return np.asarray(self.prior.draw_zero_mean(rng, count))
 
     def probe_points(self, f: np.ndarray) -> None:
         """Take note of a centred flat point where the user starts: one near which `points` can be, if draws cannot."""

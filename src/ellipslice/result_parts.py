@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
-NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "stuck_updates")
+NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "failed_searches")
 """Attributes that `check_convergence` reads."""
 
 

@@ -88,17 +88,17 @@ class TruncatedPosterior(Posterior):
         log_likelihood: Callable[..., Any] | None,
         *,
         vectorized: bool | None = None,
-        concave: bool | None = None,
+        log_concave: bool | None = None,
     ):
         function = no_data if log_likelihood is None else log_likelihood
-        super().__init__(truncated.prior, function, vectorized=vectorized, concave=concave)
+        super().__init__(truncated.prior, function, vectorized=vectorized, log_concave=log_concave)
         self.log_likelihood = TruncatedLikelihood(self.log_likelihood, self.prior.size, truncated)
         self._truncated, self._first = truncated, self.prior.size
         self.prior = self._with_products = AugmentedPrior(self.prior, truncated)
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Points that keep the constraints: from one inside, a few updates on."""
-        noise = self._with_products.draw(rng, count * STEPS).reshape(count, STEPS, -1)
+        noise = self._with_products.draw_zero_mean(rng, count * STEPS).reshape(count, STEPS, -1)
         places, bounds = rng.random((count, STEPS)), self._with_products.bounds
         points = np.tile(self._inside, (count, 1))
         for i, (draws, uniforms) in enumerate(zip(noise, places, strict=True)):

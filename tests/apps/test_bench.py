@@ -273,7 +273,7 @@ def test_the_problems_are_the_paper_s(name):
     one = problem(name)
     assert len(one.inputs) == {"USPS": 767, "Mine": 811}.get(name, 200)
     assert one.covariance.diagonal() == pytest.approx(np.exp(7.0) if name == "USPS" else 1.0)
-    f = np.asarray(Dense(one.covariance).draw(np.random.default_rng(0), 1))[0]
+    f = np.asarray(Dense(one.covariance).draw_zero_mean(np.random.default_rng(0), 1))[0]
     assert own_function(one)(np)(f) == pytest.approx(float(one.likelihood(f)), rel=1e-12)
 
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 N = 12
 SHORT = ("--draws", 30, "--warmup", 10, "--chains", 2, "--seed", 5)
-KNOWN = ("--lengthscale", 2.0, "--amplitude", 1.0)
+KNOWN = ("--length-scale", 2.0, "--amplitude", 1.0)
 
 
 def ellipslice(*arguments, code=0):
@@ -80,13 +80,13 @@ def run(table, tmp_path_factory):
 @pytest.mark.long
 def test_a_fit_writes_a_folder(run, table):
     names = {path.name for path in run.iterdir()}
-    assert names == {"settings.json", "data.csv", "draws.zarr", "predictions.csv", "picture.png"}
+    assert names == {"settings.json", "data.csv", "draws.zarr", "predictions.csv", "plot.png"}
     predicted = pd.read_csv(run / "predictions.csv")
     np.testing.assert_allclose(predicted.time, pd.read_csv(table).time, rtol=1e-7)
     assert (predicted.expected_q05 < predicted.expected_mean).all()
     assert (predicted.expected_mean < predicted.expected_q95).all()
     assert (predicted.latent_q05 < predicted.latent_median).all()
-    assert (run / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert (run / "plot.png").read_bytes().startswith(b"\x89PNG")
     settings = json.loads((run / "settings.json").read_text())
     assert settings["command"].startswith("ellipslice")
     assert settings["asked"]["seed"] == 5
@@ -100,21 +100,21 @@ def test_the_draws_are_those_of_the_model(run):
 
     data = pd.read_csv(run / "data.csv")
     model = es.gp.LatentGP(
-        lambda amplitude, lengthscale: amplitude**2 * kernels.Matern52(lengthscale),
+        lambda amplitude, length_scale: amplitude**2 * kernels.Matern52(length_scale),
         es.likelihoods.Poisson,
         mean=float(np.log(data["count"].mean())),
-        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "lengthscale": dist.LogNormal(np.log(2.0), 1.0)},
+        parameters={"amplitude": dist.LogNormal(0.0, 1.0), "length_scale": dist.LogNormal(np.log(2.0), 1.0)},
     )
     options = {"draws": 30, "warmup": 10, "chains": 2, "seed": 5, "progress": False}
     fit = model.fit(data["time"].to_numpy(), data["count"].to_numpy(), **options)
     found = open_folder(run).fit()
     np.testing.assert_allclose(found.tree.posterior.f, fit.tree.posterior.f, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(found.tree.posterior.lengthscale, fit.tree.posterior.lengthscale, rtol=1e-6)
+    np.testing.assert_allclose(found.tree.posterior.length_scale, fit.tree.posterior.length_scale, rtol=1e-6)
 
 
 def test_a_summary_for_the_eye_and_for_scripts(run):
     text = ellipslice("summary", run).stdout
-    for word in ("table.csv, 12 rows", "amplitude", "lengthscale", "log-likelihood", "R-hat", "2 chains of 30 draws"):
+    for word in ("table.csv, 12 rows", "amplitude", "length_scale", "log-likelihood", "R-hat", "2 chains of 30 draws"):
         assert word in text
     found = json.loads(ellipslice("summary", run, "--json").stdout)
     draws = open_folder(run).fit().tree.posterior.amplitude.values
@@ -122,7 +122,7 @@ def test_a_summary_for_the_eye_and_for_scripts(run):
     assert found["parameters"]["amplitude"]["q95"] == pytest.approx(np.quantile(draws, 0.95))
     assert found["draws"] == 30
     assert found["chains"] == 2
-    assert found["good"] is False  # of 30 draws
+    assert found["converged"] is False  # of 30 draws
     assert "chains" in " ".join(found["convergence_report"])
 
 
@@ -130,7 +130,7 @@ def test_a_summary_for_the_eye_and_for_scripts(run):
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("b.pdf", b"%PDF"), ("c.svg", b"<?xml")])
 def test_plot(run, tmp_path, name, begins):
     out = tmp_path / "made" / name
-    assert ellipslice("plot", run, "--what", "latent", "--out", out).stdout == f"wrote {out}\n"
+    assert ellipslice("plot", run, "--variable", "latent", "--out", out).stdout == f"wrote {out}\n"
     assert out.read_bytes().startswith(begins)
 
 
@@ -142,7 +142,14 @@ def test_the_report_is_one_page_with_everything(run, tmp_path):
     assert not re.search(r"https?://|<script|<link|url\(|src=\"(?!data:image/png;base64,)", text)
     assert text.count("data:image/png;base64,") == 2
     settings = json.loads((run / "settings.json").read_text())
-    for word in (settings["data"]["sha256"], "lengthscale", "R-hat", "effective size", "jax", "median: amplitude 1"):
+    for word in (
+        settings["data"]["sha256"],
+        "length_scale",
+        "R-hat",
+        "effective sample size",
+        "jax",
+        "median: amplitude 1",
+    ):
         assert word in text
 
 
@@ -174,7 +181,7 @@ def test_known_parameters(table, tmp_path):
     given = ("--likelihood", "logistic", "--y", "label", *KNOWN, *SHORT, "--out", out)
     found = json.loads(ellipslice("fit", table, "--x", "time", *given, "--json").stdout)
     assert found["parameters"] == {}
-    assert found["known"]["lengthscale"] == 2.0
+    assert found["known"]["length_scale"] == 2.0
     predicted, data = pd.read_csv(out / "predictions.csv"), pd.read_csv(table)
     assert abs(predicted.expected_mean.mean() - data.label.mean()) < data.label.std() + 0.1  # in the units promised
 
@@ -183,7 +190,7 @@ def test_known_parameters(table, tmp_path):
 def test_every_kernel_of_two_inputs(kernel, table):
     """By hand: the distance, each axis by its own length scale."""
     asked = Asked(
-        ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, lengthscale=(0.5, 3.0), noise=1.0, draws=1,
+        ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, length_scale=(0.5, 3.0), noise_scale=1.0, draws=1,
     )  # fmt: skip
     data = pd.read_csv(table)
     from ellipslice.apps.fits.model import Data
@@ -208,7 +215,7 @@ def test_every_kernel_of_two_inputs(kernel, table):
         ("gaussian", "value", lambda d: d.value.mean()),
         ("student-t", "value", lambda d: d.value.median()),
         ("poisson", "count", lambda d: np.log(d["count"].mean())),
-        ("bernoulli", "label", lambda d: special.logit(6.5 / 13)),
+        ("logistic", "label", lambda d: special.logit(6.5 / 13)),
         ("probit", "label", lambda d: stats.norm.ppf(6.5 / 13)),
     ],
 )
@@ -218,29 +225,44 @@ def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
     data = pd.read_csv(table)
     problem = Problem(Asked(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy()))
     assert problem.mean == pytest.approx(mean(data))
-    assert problem.medians["lengthscale"] == pytest.approx(2.0)
+    assert problem.medians["length_scale"] == pytest.approx(2.0)
     gaussian = likelihood in ("gaussian", "student-t")
     assert problem.medians["amplitude"] == pytest.approx(data.value.std(ddof=0) if gaussian else 1.0)
-    assert ("noise" in problem.medians) == gaussian
+    assert ("noise_scale" in problem.medians) == gaussian
 
 
 @pytest.mark.long
 def test_two_inputs_have_maps_and_parquet_is_read(table, tmp_path):
     pd.read_csv(table).to_parquet(tmp_path / "table.parquet")
     out = tmp_path / "run"
-    given = ("--x", "lon", "--x", "lat", "--y", "value", *KNOWN, "--noise", 0.5, *SHORT, "--out", out)
+    given = ("--x", "lon", "--x", "lat", "--y", "value", *KNOWN, "--noise-scale", 0.5, *SHORT, "--out", out)
     ellipslice("fit", tmp_path / "table.parquet", *given, "--quiet")
-    assert (out / "picture.png").exists()
-    assert json.loads(ellipslice("summary", out, "--json").stdout)["known"]["lengthscale"] == [2.0, 2.0]
+    assert (out / "plot.png").exists()
+    assert json.loads(ellipslice("summary", out, "--json").stdout)["known"]["length_scale"] == [2.0, 2.0]
     ellipslice("report", out)
 
 
 @pytest.mark.long
 def test_three_inputs_have_no_picture(table, tmp_path):
     out = tmp_path / "run"
-    given = ("--x", "lon", "--x", "lat", "--x", "time", "--y", "value", *KNOWN, "--noise", 0.5, *SHORT, "--out", out)
+    given = (
+        "--x",
+        "lon",
+        "--x",
+        "lat",
+        "--x",
+        "time",
+        "--y",
+        "value",
+        *KNOWN,
+        "--noise-scale",
+        0.5,
+        *SHORT,
+        "--out",
+        out,
+    )
     ellipslice("fit", table, *given)
-    assert not (out / "picture.png").exists()
+    assert not (out / "plot.png").exists()
     assert "a picture has one or two" in ellipslice("plot", out, code=2).stderr
     ellipslice("report", out)
 
@@ -250,16 +272,16 @@ def test_dates(table, tmp_path):
     out = tmp_path / "run"
     later = tmp_path / "later.csv"
     later.write_text("day\n2024-03-01\n2024-05-01T12:00:00\n")
-    given = ("--x", "day", "--y", "value", "--lengthscale", 20, "--amplitude", 1, "--noise", 0.3, *SHORT)
-    ellipslice("fit", table, *given, "--at", later, "--out", out)
+    given = ("--x", "day", "--y", "value", "--length-scale", 20, "--amplitude", 1, "--noise-scale", 0.3, *SHORT)
+    ellipslice("fit", table, *given, "--predict-at", later, "--out", out)
     assert pd.read_csv(out / "data.csv").day.tolist() == [7.0 * i for i in range(N)]
     assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-01T00:00:00", "2024-05-01T12:00:00"]
     assert "counted in days from 2024-02-01" in _report(out)
     later.write_text("day\n2024-03-02\n")
-    ellipslice("resume", out, "--at", later, "--quiet")
+    ellipslice("resume", out, "--predict-at", later, "--quiet")
     assert pd.read_csv(out / "predictions.csv").day.tolist() == ["2024-03-02T00:00:00"]
     later.write_text("day\n17.5\n")
-    assert "must hold dates" in ellipslice("resume", out, "--at", later, code=2).stderr
+    assert "must hold dates" in ellipslice("resume", out, "--predict-at", later, code=2).stderr
 
 
 @pytest.mark.long
@@ -267,7 +289,7 @@ def test_events(tmp_path):
     coal = es.data.coal_mining()
     pd.DataFrame({"date": [str(date) for date in coal.dates]}).to_csv(tmp_path / "coal.csv", index=False)
     out = tmp_path / "run"
-    given = ("--events", "date", "--cells", 20, "--lengthscale", 10_000, "--amplitude", 1, *SHORT, "--out", out)
+    given = ("--events", "date", "--cells", 20, "--length-scale", 10_000, "--amplitude", 1, *SHORT, "--out", out)
     ellipslice("fit", tmp_path / "coal.csv", *given)
     predicted = pd.read_csv(out / "predictions.csv")
     days = coal.dates[-1].astype(int) - coal.dates[0].astype(int)
@@ -297,10 +319,10 @@ def test_more_draws_are_those_of_a_longer_run(table, tmp_path):
 @pytest.mark.long
 def test_goals(table, tmp_path):
     given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, "--chains", 2, "--seed", 5)
-    goals = ("--effective-size", 150, "--draws", 5000, "--json")
+    goals = ("--effective-sample-size", 150, "--draws", 5000, "--json")
     found = json.loads(ellipslice("fit", table, *given, *goals, "--out", tmp_path / "run").stdout)
     assert found["stopped_by"] == "goals"
-    more = json.loads(ellipslice("resume", tmp_path / "run", "--effective-size", 400, "--json").stdout)
+    more = json.loads(ellipslice("resume", tmp_path / "run", "--effective-sample-size", 400, "--json").stdout)
     assert more["draws"] > found["draws"]
 
 
@@ -449,8 +471,8 @@ def asked(**options):
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52"])
 def test_a_long_series_with_known_parameters_is_taken(kernel):
     """And its kernel is the one that is asked for."""
-    problem = Problem(asked(kernel=kernel, amplitude=2.0, lengthscale=(3.0,)), long_data())
-    few = Problem(asked(kernel=kernel, amplitude=2.0, lengthscale=(3.0,)), long_data(10))
+    problem = Problem(asked(kernel=kernel, amplitude=2.0, length_scale=(3.0,)), long_data())
+    few = Problem(asked(kernel=kernel, amplitude=2.0, length_scale=(3.0,)), long_data(10))
     x = np.array([0.0, 1.0, 5.0])
     np.testing.assert_allclose(problem._kernel(x, x), few._kernel(x, x), rtol=1e-6)
 
@@ -458,11 +480,11 @@ def test_a_long_series_with_known_parameters_is_taken(kernel):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "5,100 rows, and at most 5,000 .* here --amplitude and --lengthscale too"),
-        ({"amplitude": 1.0}, "here --lengthscale too"),
-        ({"amplitude": 1.0, "lengthscale": (1.0,), "likelihood": "gaussian"}, "here --noise too"),
+        ({}, "5,100 rows, and at most 5,000 .* here --amplitude and --length-scale too"),
+        ({"amplitude": 1.0}, "here --length-scale too"),
+        ({"amplitude": 1.0, "length_scale": (1.0,), "likelihood": "gaussian"}, "here --noise-scale too"),
         (
-            {"amplitude": 1.0, "lengthscale": (1.0,), "kernel": "squared-exponential"},
+            {"amplitude": 1.0, "length_scale": (1.0,), "kernel": "squared-exponential"},
             "one input and the kernel matern12",
         ),
     ],
@@ -474,7 +496,7 @@ def test_a_long_series_that_cannot_be(options, words):
 
 def test_a_large_grid_is_taken_and_other_places_are_not():
     side = np.stack(np.meshgrid(np.arange(72.0), np.arange(72.0)), -1).reshape(-1, 2)
-    settings = Asked(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, lengthscale=(3.0,))
+    settings = Asked(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     Problem(settings, Data(side, np.ones(len(side))))
     with pytest.raises(ValueError, match="complete regular grid"):
         Problem(settings, Data(side + 0.01 * np.arange(len(side))[:, None], np.ones(len(side))))
@@ -488,7 +510,7 @@ def test_a_long_series_from_a_table(tmp_path):
     short = ("--draws", 3, "--warmup", 1, "--chains", 2, "--seed", 5)
     ellipslice("fit", table, "-x", "t", "-y", "c", "--likelihood", "Poisson", *KNOWN, *short, "--out", tmp_path / "run")
     assert len(pd.read_csv(tmp_path / "run" / "predictions.csv")) == 5100
-    assert (tmp_path / "run" / "picture.png").exists()
+    assert (tmp_path / "run" / "plot.png").exists()
 
 
 def test_the_command_line_as_a_module(tmp_path):

@@ -18,7 +18,7 @@ pytest.importorskip("zarr")
 mpl.use("Agg")
 
 SHORT = ("--draws", 4, "--warmup", 1, "--chains", 2, "--seed", 5)
-KNOWN = ("--lengthscale", 2.0, "--amplitude", 1.0, "--noise", 0.5)
+KNOWN = ("--length-scale", 2.0, "--amplitude", 1.0, "--noise-scale", 0.5)
 
 
 def ellipslice(*arguments, code=0):
@@ -48,7 +48,7 @@ def no_draws(monkeypatch):
     monkeypatch.setattr(Problem, "resume", begun)
 
 
-# What the table of --at holds, what the data's input is, and the message.
+# What the table of --predict-at holds, what the data's input is, and the message.
 WRONG_AT = {
     "another name": ("u\n5\n", "t", "has no column 't'"),
     "text": ("t\n5\nsoon\n", "t", "holds 'soon' in row 2; expected numbers."),
@@ -68,7 +68,9 @@ def test_a_mistake_in_the_table_of_at_costs_no_time(name, table, tmp_path, no_dr
     content, x, says = WRONG_AT[name]
     at = table.parent / "at.csv"
     at.write_text(content)
-    found = ellipslice("fit", table, "--x", x, "--y", "y", *SHORT, "--at", at, "--out", tmp_path / "run", code=2).stderr
+    found = ellipslice(
+        "fit", table, "--x", x, "--y", "y", *SHORT, "--predict-at", at, "--out", tmp_path / "run", code=2
+    ).stderr
     assert re.search(says, " ".join(found.split())), found
     assert not (tmp_path / "run").exists()
 
@@ -77,7 +79,7 @@ def test_a_mistake_in_the_table_of_at_costs_no_time(name, table, tmp_path, no_dr
 def test_drop_missing_is_for_the_table_of_at_and_resume_checks_it_first(table, tmp_path, monkeypatch):
     out, at = tmp_path / "run", table.parent / "at.csv"
     at.write_text("t\n5\nNA\n7\n")
-    given = ("--x", "t", "--y", "y", *KNOWN, *SHORT, "--drop-missing", "--at", at, "--out", out)
+    given = ("--x", "t", "--y", "y", *KNOWN, *SHORT, "--drop-missing", "--predict-at", at, "--out", out)
     ellipslice("fit", table, *given)
     assert pd.read_csv(out / "predictions.csv")["t"].tolist() == [5.0, 7.0]
 
@@ -88,8 +90,8 @@ def test_drop_missing_is_for_the_table_of_at_and_resume_checks_it_first(table, t
         patched.setattr(Problem, "resume", begun)
         for content, says in (("u\n5\n", "no column 't'"), ("t\nNA\n5\n", "--drop-missing")):
             at.write_text(content)
-            assert says in ellipslice("resume", out, "--draws", 8, "--at", at, code=2).stderr
-    ellipslice("resume", out, "--at", at, "--drop-missing", "--quiet")
+            assert says in ellipslice("resume", out, "--draws", 8, "--predict-at", at, code=2).stderr
+    ellipslice("resume", out, "--predict-at", at, "--drop-missing", "--quiet")
     assert pd.read_csv(out / "predictions.csv")["t"].tolist() == [5.0]
 
 
@@ -106,11 +108,11 @@ def test_a_column_beyond_double_precision_is_to_be_rescaled(column, factor, tabl
     else:
         assert f"the column '{column}' has values up to" in said
         assert "Rescale the column" in said
-    assert "sigma" not in said
+    assert "noise_scale" not in said
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("option", ["--amplitude", "--lengthscale", "--noise"])
+@pytest.mark.parametrize("option", ["--amplitude", "--length-scale", "--noise-scale"])
 def test_a_parameter_beyond_double_precision_is_refused(option, table, tmp_path, no_draws):
     given = ("fit", table, "--x", "t", "--y", "y", "--out", tmp_path / "run", option, "1e-170")
     assert f"{option} is 1e-170, whose square" in " ".join(ellipslice(*given, code=2).stderr.split())
@@ -142,7 +144,7 @@ def test_yes_and_no_are_spoken_of_only_for_what_was_seen(content, given, says, t
 @pytest.mark.long
 def test_one_event_in_a_known_window_is_data(table, tmp_path):
     table.write_text("when\n3.5\n")
-    given = ("fit", table, "--events", "when", "--cells", 4, "--lengthscale", 2.0, "--amplitude", 1.0, *SHORT)
+    given = ("fit", table, "--events", "when", "--cells", 4, "--length-scale", 2.0, "--amplitude", 1.0, *SHORT)
     said = ellipslice(*given, "--out", tmp_path / "run", code=2).stderr
     assert "at least 2 are needed, or --window LOW,HIGH" in " ".join(said.split())
     assert not (tmp_path / "run").exists()
@@ -154,8 +156,10 @@ def test_one_event_in_a_known_window_is_data(table, tmp_path):
 
 def test_other_inputs_than_those_of_very_many_data_are_refused_first():
     data = Data(np.arange(5100.0)[:, None], np.ones(5100))
-    asked = Asked(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, lengthscale=(3.0,))
+    asked = Asked(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     problem = Problem(asked, data)
     problem.check_predicts_at(data.inputs[::7])
-    with pytest.raises(ValueError, match=r"--at has inputs that are not among the data's.*5,100.*at most 5,000"):
+    with pytest.raises(
+        ValueError, match=r"--predict-at has inputs that are not among the data's.*5,100.*at most 5,000"
+    ):
         problem.check_predicts_at(np.array([[1.0], [1.5]]))

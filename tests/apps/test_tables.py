@@ -129,8 +129,8 @@ def test_names_are_found_however_they_are_written(given, name):
         ({"kernel": "rbf"}, "Did you mean 'squared-exponential'"),
         ({"kernel": "matern"}, "Did you mean 'matern"),
         ({"rhat": 0.9}, "--rhat must be finite and above 1"),
-        ({"effective_size": -5.0}, "--effective-size must be finite and above 0"),
-        ({"seconds": float("nan")}, "--seconds must be finite and above 0"),
+        ({"effective_sample_size": -5.0}, "--effective-sample-size must be finite and above 0"),
+        ({"max_seconds": float("nan")}, "--max-seconds must be finite and above 0"),
     ],
 )
 def test_mistakes_in_what_is_asked(options, words):

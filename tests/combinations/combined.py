@@ -37,10 +37,10 @@ OPTIONS: dict[str, list[Any]] = {
     "keep": ["all", "none", "a dict", "an array", "booleans"],
     "reference": ["none", "auto", "laplace", "ep", "pilot", "given"],
     "store": ["none", "store", "resume"],
-    "until": ["none", "effective size", "R-hat", "draws"],
+    "until": ["none", "effective sample size", "R-hat", "draws"],
     "executor": ["none", "threads", "a function"],
     "look_ahead": ["none", "1", "4"],
-    "concave": ["unknown", "yes", "no"],
+    "log_concave": ["unknown", "yes", "no"],
     "chains": ["two", "one", "5 and 3"],
     "initial": ["prior draws", "one point", "one for each"],
     "thin": ["1", "3"],
@@ -90,9 +90,9 @@ def kept_booleans(*latents: Any, **named: Any) -> Any:
 def until_of(row: Row) -> Any:
     return {
         "none": None,
-        "effective size": es.Until(effective_size=3, draws=400),
-        "R-hat": es.Until(rhat=4.0, draws=400),
-        "draws": es.Until(draws=FEW),
+        "effective sample size": es.Until(effective_sample_size=3, max_draws=400),
+        "R-hat": es.Until(rhat=4.0, max_draws=400),
+        "draws": es.Until(max_draws=FEW),
     }[row["until"]]
 
 
@@ -159,7 +159,7 @@ def settings(row: Row, numbers: list[int]) -> dict[str, Any]:
         "precision": row["precision"],
         "reference": reference_of(row, case),
         "vectorized": likelihood.vectorized,
-        "concave": {"unknown": None, "yes": True, "no": False}[row["concave"]],
+        "log_concave": {"unknown": None, "yes": True, "no": False}[row["log_concave"]],
         "initial": initial_of(row, case, numbers),
         "warmup": WARMUP,
         "seed": 1 + sum(map(ord, row["prior"] + row["likelihood"] + row["move"])),
@@ -179,7 +179,7 @@ def run(row: Row, folder: Path, executor: Any = None) -> Any:
         thin=int(row["thin"]),
         keep=keep_of(row),
         look_ahead=look_ahead_of(row),
-        until=es.Until(draws=10) if row["store"] == "resume" and until else until,
+        until=es.Until(max_draws=10) if row["store"] == "resume" and until else until,
         draws=10 if row["store"] == "resume" and not until else draws,
         executor=executor,
         store=path,
@@ -362,7 +362,7 @@ def check_same_draws(row: Row, tree: Any, plain: Any) -> None:
     every, length = slice(thin - 1, None, thin), tree.attrs["draws"]
     there = list(plain["sample_stats"]["chain"].values)
     chains = [there.index(number) for number in NUMBERS[row["chains"]]]
-    for name in (TOTAL, "stuck", "angle"):
+    for name in (TOTAL, "search_failed", "angle"):
         expected = plain["sample_stats"][name].values[chains, every][:, :length]
         found = tree["sample_stats"][name].values[:, : expected.shape[1]]
         np.testing.assert_array_equal(found, expected, err_msg=f"{name} is not that of the plain run")

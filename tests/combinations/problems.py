@@ -179,7 +179,7 @@ class Cauchy(Likelihood):
     def __init__(self, y: Any):
         set_fields(self, y=np.asarray(y, dtype=np.float64))
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return -xp.log1p((self.y - f) ** 2) - np.log(np.pi)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
@@ -198,7 +198,7 @@ class LikelihoodCase:
     own_class: bool = False
     """Whether it is an instance of `Likelihood`, which takes one latent vector."""
     concave: bool = True
-    """Whether it is log-concave, so that concave=True is right."""
+    """Whether it is log-concave, so that log_concave=True is right."""
 
 
 def of_class(make: Callable[[Any], Any], y: np.ndarray, distribution: Any, concave: bool = True) -> LikelihoodCase:
@@ -251,8 +251,8 @@ LIKELIHOODS: dict[str, LikelihoodCase] = {
         concave=False,
     ),
     "own class": of_class(Cauchy, REALS, lambda f: stats.cauchy.logpdf(REALS, f), concave=False),
-    "Linear": LikelihoodCase(
-        lambda prior: es.likelihoods.Linear(MATRIX, es.likelihoods.Poisson(COUNTS[1:])),
+    "LinearPredictor": LikelihoodCase(
+        lambda prior: es.likelihoods.LinearPredictor(MATRIX, es.likelihoods.Poisson(COUNTS[1:])),
         lambda f: stats.poisson.logpmf(COUNTS[1:], np.exp(f @ MATRIX.T)).sum(-1),
     ),
     "numpy scalar": of_function(numpy_scalar, np),
@@ -278,12 +278,12 @@ MOVES: dict[str, Callable[[], Any]] = {
     "RandomWalk": lambda: es.moves.RandomWalk(0.9),
     "LineSlice": es.moves.LineSlice,
     "CoordinateSlice": es.moves.CoordinateSlice,
-    "Gibbs": es.moves.Gibbs,
+    "CoordinateGibbs": es.moves.CoordinateGibbs,
     "ControlVariables": lambda: es.moves.ControlVariables(kernel, X, [0.2, 1.2]),
     "ControlVariables at values": lambda: es.moves.ControlVariables.at_values([0, 2]),
     "Hamiltonian": lambda: es.moves.Hamiltonian(0.5, 3),
     "NUTS": lambda: es.moves.Hamiltonian(0.5),
-    "Recentred": lambda: es.moves.Recentred(Sites(0.5 * COUNTS, np.full(SIZE, 0.5)), plain=3),
+    "ReferenceSlice": lambda: es.moves.ReferenceSlice(Sites(0.5 * COUNTS, np.full(SIZE, 0.5)), plain_every=3),
     "Local": lambda: es.moves.Local([[0, 1], [2, 3]]),
     "Local along lines": lambda: es.moves.Local.contiguous(2, move=es.moves.LineSlice()),
     "Local at random": lambda: es.moves.Local.random(2, partitions=2),

@@ -10,7 +10,7 @@ from combinations.pairs import Refusal
 from combinations.problems import LIKELIHOODS
 
 BLOCKS = {
-    *("CoordinateSlice", "Gibbs", "Local", "Local along lines", "Local at random", "Local by k-means"),
+    *("CoordinateSlice", "CoordinateGibbs", "Local", "Local along lines", "Local at random", "Local by k-means"),
     "Cycle with Local",
 }
 """Moves that need the conditional distribution of a block."""
@@ -71,7 +71,8 @@ REFUSALS = [
     Refusal("a block given the rest", lambda move, prior: move in BLOCKS and prior in DRAWS_ONLY),
     Refusal("determined by the rest", lambda move, prior: move in BLOCKS and prior == "LowRank"),
     Refusal(
-        "determined by the rest", lambda move, prior: move in ("CoordinateSlice", "Gibbs") and prior == "random walk"
+        "determined by the rest",
+        lambda move, prior: move in ("CoordinateSlice", "CoordinateGibbs") and prior == "random walk",
     ),
     Refusal(
         "would never change 1 combination",
@@ -84,13 +85,15 @@ REFUSALS = [
         "covariance is not the kernel's",
         lambda move, prior: move == "ControlVariables" and prior not in (*KERNEL, "FromDraws"),
     ),
-    Refusal("known only through its draws", lambda move, prior: move == "Recentred" and prior == "FromDraws"),
+    Refusal("known only through its draws", lambda move, prior: move == "ReferenceSlice" and prior == "FromDraws"),
     # Moves and likelihoods.
     Refusal(
-        "Linear",
-        lambda move, likelihood: likelihood == "Linear" and move in BLOCKS | LINES | HAMILTONIAN,
+        "LinearPredictor",
+        lambda move, likelihood: likelihood == "LinearPredictor" and move in BLOCKS | LINES | HAMILTONIAN,
     ),
-    Refusal("reference for 4 values", lambda move, likelihood: move == "Recentred" and likelihood == "Linear"),
+    Refusal(
+        "reference for 4 values", lambda move, likelihood: move == "ReferenceSlice" and likelihood == "LinearPredictor"
+    ),
     Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
     Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN and engine == "host"),
     # References.
@@ -111,7 +114,7 @@ REFUSALS = [
     Refusal(  # which are parts of one vector
         "a sum over the values of f.*slice",
         lambda reference, prior, likelihood: (
-            reference in ("laplace", "ep") and prior == "Stack" and likelihood != "Linear"
+            reference in ("laplace", "ep") and prior == "Stack" and likelihood != "LinearPredictor"
         ),
     ),
     # Look-ahead.
@@ -128,15 +131,17 @@ REFUSALS = [
         ),
     ),
     # A log-likelihood that is said to be concave.
-    Refusal("has no gradients", lambda concave, engine: concave == "yes" and engine == "host"),
-    Refusal("has no gradients", lambda concave, likelihood: concave == "yes" and not traced(likelihood)),
-    Refusal("not concave", lambda concave, likelihood: concave == "yes" and not LIKELIHOODS[likelihood].concave),
+    Refusal("has no gradients", lambda log_concave, engine: log_concave == "yes" and engine == "host"),
+    Refusal("has no gradients", lambda log_concave, likelihood: log_concave == "yes" and not traced(likelihood)),
+    Refusal(
+        "not concave", lambda log_concave, likelihood: log_concave == "yes" and not LIKELIHOODS[likelihood].concave
+    ),
     # What is kept, and how much.
     Refusal("compares chains, but there is one", lambda until, chains: until == "R-hat" and chains == "one"),
     Refusal(
         "nothing to measure it on",
         lambda until, keep, likelihood: (
-            until in ("effective size", "R-hat") and keep == "none" and likelihood == "none"
+            until in ("effective sample size", "R-hat") and keep == "none" and likelihood == "none"
         ),
     ),
     Refusal("dims names '.*keep=False", lambda dims, keep: dims != "none" and keep == "none"),

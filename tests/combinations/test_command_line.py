@@ -39,10 +39,10 @@ DRAWS, WARMUP, MORE = 150, 30, 20
 FEW = 40
 """Draws where parameters are unknown: their mean is compared with nothing, and to predict from each takes a while."""
 
-AMPLITUDE, LENGTHSCALE, NOISE, DISPERSION, MEAN = 0.8, 2.0, 0.6, 4.0, 0.3
+AMPLITUDE, LENGTH_SCALE, NOISE, DISPERSION, MEAN = 0.8, 2.0, 0.6, 4.0, 0.3
 WINDOW, CELLS = (-1.0, 7.0), 3
 CONTINUOUS, COUNTED = ("gaussian", "student-t"), ("poisson", "negative-binomial")
-LIKELIHOODS = (*CONTINUOUS, *COUNTED, "bernoulli", "probit", "binomial")
+LIKELIHOODS = (*CONTINUOUS, *COUNTED, "logistic", "probit", "binomial")
 
 # The first value of each is the default.
 OPTIONS: dict[str, list[str]] = {
@@ -55,7 +55,7 @@ OPTIONS: dict[str, list[str]] = {
     "area": ["none", "window", "cells"],  # events have cells in any case, to be few
     "file": ["csv", "semicolons", "parquet", "missing dropped", "missing"],
     "at": ["none", "other inputs"],
-    "goals": ["draws", "effective size", "rhat", "seconds"],
+    "goals": ["draws", "effective sample size", "rhat", "seconds"],
     "chains": ["2", "1"],
     "output": ["text", "json", "quiet"],
     "then": ["look", "resume", "resume at"],
@@ -68,7 +68,7 @@ def are_events(inputs: str) -> bool:
 
 REFUSALS = [
     Refusal(
-        "--noise is for gaussian and student-t; it means nothing for",
+        "--noise-scale is for gaussian and student-t; it means nothing for",
         lambda likelihood, given, inputs: given == "noise" and (likelihood not in CONTINUOUS or are_events(inputs)),
     ),
     Refusal(
@@ -153,7 +153,7 @@ INPUTS = {
     "events": ["time"],
     "events of two": ["east", "north"],
 }
-TARGETS = {"bernoulli": "label", "probit": "label", "binomial": "hit"} | dict.fromkeys(CONTINUOUS, "value")
+TARGETS = {"logistic": "label", "probit": "label", "binomial": "hit"} | dict.fromkeys(CONTINUOUS, "value")
 
 
 def write(frame: pd.DataFrame, path: Any, file: str) -> Any:
@@ -174,18 +174,21 @@ def command(row: dict[str, str], folder: Any, *, known: bool = True) -> list[str
     arguments = ["fit", write(frame, folder / "data.csv", row["file"]), "--seed", 7, "--chains", row["chains"]]
     arguments += ["--warmup", WARMUP, "--draws", DRAWS if known else FEW]
     arguments += ["--kernel", row["kernel"], "--likelihood", row["likelihood"]]
-    arguments += ["--amplitude", AMPLITUDE, "--lengthscale", LENGTHSCALE] if known else []
+    arguments += ["--amplitude", AMPLITUDE, "--length-scale", LENGTH_SCALE] if known else []
     for column in columns:
         arguments += ["--events" if are_events(row["inputs"]) else "--x", column]
     if not are_events(row["inputs"]):
         arguments += ["--y", TARGETS.get(row["likelihood"], "count")]
     arguments += {"none": [], "exposure": ["--exposure", "hours"], "trials": ["--trials", "tried"]}[row["column"]]
-    arguments += {"none": [], "noise": ["--noise", NOISE], "dispersion": ["--dispersion", DISPERSION]}[row["given"]]
+    arguments += {"none": [], "noise": ["--noise-scale", NOISE], "dispersion": ["--dispersion", DISPERSION]}[
+        row["given"]
+    ]
     arguments += ["--mean", MEAN] if row["mean"] == "given" else []
     arguments += ["--window", "{},{}".format(*WINDOW)] if row["area"] == "window" else []
     arguments += ["--cells", CELLS] if row["area"] == "cells" or are_events(row["inputs"]) else []
     arguments += {
-        "draws": [], "effective size": ["--effective-size", 30], "rhat": ["--rhat", 1.5], "seconds": ["--seconds", 30],
+        "draws": [], "effective sample size": ["--effective-sample-size", 30], "rhat": ["--rhat", 1.5],
+        "seconds": ["--max-seconds", 30],
     }[row["goals"]]  # fmt: skip
     arguments += at(row, folder) if row["at"] != "none" else []
     arguments += reading(row)
@@ -195,7 +198,7 @@ def command(row: dict[str, str], folder: Any, *, known: bool = True) -> list[str
 
 def at(row: dict[str, str], folder: Any) -> list[Any]:
     """Return the option with a table of four other inputs, in the same form as the data."""
-    return ["--at", write(the_table().iloc[[0, 2, 3, 5]], folder / "at.csv", row["file"])]
+    return ["--predict-at", write(the_table().iloc[[0, 2, 3, 5]], folder / "at.csv", row["file"])]
 
 
 def reading(row: dict[str, str]) -> list[str]:
@@ -226,7 +229,7 @@ def posterior_mean(row: dict[str, str], out: Any, count: int = 20_000) -> tuple[
         centres = np.meshgrid(*[(edge[1:] + edge[:-1]) / 2 for edge in edges], indexing="ij")
         points = np.stack([centre.ravel() for centre in centres], axis=1)
     mean = MEAN if row["mean"] == "given" else folder.problem.mean
-    r = np.linalg.norm(points[:, None] - points, axis=-1) / LENGTHSCALE
+    r = np.linalg.norm(points[:, None] - points, axis=-1) / LENGTH_SCALE
     shape = {
         "matern12": np.exp(-r), "matern32": (1 + 3**0.5 * r) * np.exp(-(3**0.5) * r),
         "matern52": (1 + 5**0.5 * r + 5 * r**2 / 3) * np.exp(-(5**0.5) * r), "squared-exponential": np.exp(-(r**2) / 2),
@@ -267,7 +270,7 @@ def log_likelihood(row: dict[str, str], f: np.ndarray, y: np.ndarray, frame: pd.
             return stats.nbinom(DISPERSION, DISPERSION / (DISPERSION + rate)).logpmf(y)
         case "probit":
             return stats.norm.logcdf(np.where(y > 0, f, -f))
-        case "bernoulli":
+        case "logistic":
             return special.log_expit(np.where(y > 0, f, -f))
         case _:
             return stats.binom(frame["tried"].to_numpy(), special.expit(f)).logpmf(y)
@@ -314,7 +317,7 @@ def check_row(row: dict[str, str], folder: Any, *, known: bool = True) -> None:
     assert np.isfinite(f).all()
     assert told is None or (told["draws"], told["chains"]) == (f.shape[1], f.shape[0])
     check_written(row, out, size, row["at"] != "none")
-    assert (out / "picture.png").read_bytes()[:4] == b"\x89PNG"
+    assert (out / "plot.png").read_bytes()[:4] == b"\x89PNG"
     if known:
         expected, error = posterior_mean(row, out)
         compare(f, expected, f"posterior mean of {row}", error)
@@ -322,7 +325,7 @@ def check_row(row: dict[str, str], folder: Any, *, known: bool = True) -> None:
             check_units(row, out)
     if row["then"] == "look":
         assert json.loads(ellipslice("summary", out, "--json").stdout)["draws"] == f.shape[1]
-        ellipslice("plot", out, "--what", "latent", "--out", folder / "latent.svg")
+        ellipslice("plot", out, "--variable", "latent", "--out", folder / "latent.svg")
         ellipslice("report", out, "--quiet")
         assert "<html" in (out / "report.html").read_text()[:200].lower()
         if row["goals"] != "seconds":
@@ -356,7 +359,7 @@ def test_a_combination_runs_and_is_right(tmp_path):
 def test_every_value_is_in_a_row():
     seen = {(option, value) for row in ROWS for option, value in row.items()}
     assert {(option, value) for option in OPTIONS for value in OPTIONS[option]} - seen == {("file", "missing")}
-    assert set(settings.LIKELIHOODS) == {*LIKELIHOODS, "logistic"}  # which is bernoulli by its other name
+    assert set(settings.LIKELIHOODS) == {*LIKELIHOODS, "bernoulli"}  # which is logistic by its other name
 
 
 @pytest.mark.long
@@ -371,7 +374,7 @@ def test_parameters_that_are_not_given_are_found(row, tmp_path):
     check_row(row, tmp_path, known=False)
     parameters = json.loads(ellipslice("summary", tmp_path / "run", "--json").stdout)["parameters"]
     own = {"negative-binomial": {"dispersion"}} | {likelihood: {"noise"} for likelihood in CONTINUOUS}
-    scales = {f"lengthscale[{x}]" for x in INPUTS[row["inputs"]]} if row["inputs"] == "two" else {"lengthscale"}
+    scales = {f"length_scale[{x}]" for x in INPUTS[row["inputs"]]} if row["inputs"] == "two" else {"length_scale"}
     assert set(parameters) == {"amplitude"} | scales | own.get(row["likelihood"], set())
     assert all(one["mean"] > 0 for one in parameters.values())
 
@@ -386,13 +389,13 @@ def test_parameters_that_are_not_given_are_found(row, tmp_path):
         (["--x", "time", "--y", "time"], "the column 'time' is named twice"),
         (["--x", "time", "--y", "count", "--likelihood", "possion"], "Did you mean 'poisson'"),
         (["--x", "time", "--y", "count", "--kernel", "rbf"], "Did you mean 'squared-exponential'"),
-        (["--x", "time", "--y", "count", "--lengthscale", "1", "--lengthscale", "2"], "2 times for 1 inputs"),
+        (["--x", "time", "--y", "count", "--length-scale", "1", "--length-scale", "2"], "2 times for 1 inputs"),
         (["--events", "time", "--window", "2,1"], "LOW < HIGH"),
         (["--events", "time", "--window", "2"], "two numbers"),
         (["--events", "time", "--window", "1,2"], "outside the window"),
         (["--x", "time", "--y", "value", "--likelihood", "poisson"], "is not a count"),
         (["--x", "time", "--y", "count", "--draws", "0"], "--draws must be at least 1"),
-        (["--x", "time", "--y", "count", "--seconds", "0"], "--seconds must be finite and above 0"),
+        (["--x", "time", "--y", "count", "--max-seconds", "0"], "--max-seconds must be finite and above 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -23,11 +23,11 @@ KERNELS = {
 OPTIONS = {
     "kernel": list(KERNELS),
     "parameters": ["fitting", "given"],
-    "noise": ["gaussian", "student", "poisson", "logistic", "probit"],
+    "likelihood": ["gaussian", "student-t", "poisson", "logistic", "probit"],
     "noise_scale": [None, 0.3],
     "normalize_y": [True, False],
     "axes": [1, 2],
-    "places": [2, 3],
+    "ensemble_size": [2, 3],
     "chains": [1, 2],
 }
 REFUSALS = [
@@ -37,7 +37,7 @@ REFUSALS = [
     ),
     Refusal(
         "noise_scale must be positive, and left out for counts",
-        lambda noise, noise_scale: noise == "poisson" and bool(noise_scale),
+        lambda likelihood, noise_scale: likelihood == "poisson" and bool(noise_scale),
     ),
 ]
 
@@ -46,13 +46,13 @@ def fitted(row):
     priors = (
         {"scale": dist.LogNormal(0.0, 0.5)} if "given" in row["parameters"] or row["kernel"] == "function" else None
     )
-    options = {"draws": 4, "warmup": 2, "rounds": 1, "random_state": 1, "kernel": KERNELS[row["kernel"]]}
-    options |= {"parameters": priors, "places": row["places"], "chains": row["chains"]}
+    options = {"draws": 4, "warmup": 2, "ensemble_refreshes": 1, "random_state": 1, "kernel": KERNELS[row["kernel"]]}
+    options |= {"parameters": priors, "ensemble_size": row["ensemble_size"], "chains": row["chains"]}
     inputs = np.stack([X, X[::-1]], 1)[:, : row["axes"]]
-    if row["noise"] in ("logistic", "probit"):
-        return EllipticalGPClassifier(link=row["noise"], **options).fit(inputs, [0, 1, 0, 1, 1, 0]), inputs
+    if row["likelihood"] in ("logistic", "probit"):
+        return EllipticalGPClassifier(link=row["likelihood"], **options).fit(inputs, [0, 1, 0, 1, 1, 0]), inputs
     model = EllipticalGPRegressor(
-        noise=row["noise"], noise_scale=row["noise_scale"], normalize_y=row["normalize_y"], **options
+        likelihood=row["likelihood"], noise_scale=row["noise_scale"], normalize_y=row["normalize_y"], **options
     )
     return model.fit(inputs, np.array([1.0, 0.0, 2.0, 1.0, 0.0, 3.0])), inputs
 
@@ -79,8 +79,8 @@ def test_runs(row):
     assert found.dtype == np.float64
     assert np.isfinite(found).all()
     np.testing.assert_array_equal(model.predict(inputs), again.predict(inputs))
-    expected = {"default": {"amplitude", "scale"}, "function": {"scale"}}.get(row["kernel"], set())
-    if row["noise"] in ("gaussian", "student") and row["noise_scale"] is None:
+    expected = {"default": {"amplitude", "length_scale"}, "function": {"scale"}}.get(row["kernel"], set())
+    if row["likelihood"] in ("gaussian", "student-t") and row["noise_scale"] is None:
         expected = expected | {"noise_scale"}
     assert set(model.parameters_) == expected
     assert all(values.shape == (row["chains"], 4) for values in model.parameters_.values())

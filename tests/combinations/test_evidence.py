@@ -68,14 +68,14 @@ OPTIONS: dict[str, list[Any]] = {
     "engine": [None, "batched", "host"],
     "executor": [False, True],
     "check": [True, False],
-    "updates": [None, 3],
-    "islands": [10, 4],
-    "overlap": [0.8, 0.5],
+    "updates_per_temperature": [None, 3],
+    "replicates": [10, 4],
+    "target_effective_fraction": [0.8, 0.5],
     "particles": [200, 205],
 }
 FITTED = ("laplace", "ep")
 REFUSALS = [
-    Refusal("islands cannot share 205 particles equally", lambda particles: particles == 205),
+    Refusal("replicates cannot share 205 particles equally", lambda particles: particles == 205),
     Refusal("a TruncatedGaussian has a constant of its own", lambda prior: prior == "truncated"),
     Refusal(
         'engine="batched" was asked for, but JAX cannot trace',
@@ -120,7 +120,17 @@ def run(row):
 
     elif row["likelihood"] == "Gaussian":
         function = es.likelihoods.Gaussian(Y, NOISE) if row["prior"] != "Stack" else named
-    options = {option: row[option] for option in ("reference", "engine", "check", "updates", "islands", "overlap")}
+    options = {
+        option: row[option]
+        for option in (
+            "reference",
+            "engine",
+            "check",
+            "updates_per_temperature",
+            "replicates",
+            "target_effective_fraction",
+        )
+    }
     return es.evidence(
         function,
         PRIORS[row["prior"]](),
@@ -140,23 +150,25 @@ def exact(row):
 def check_row(row):
     result = run(row)
     # The error bar comes from as few as 4 replicates: Student's t with 3 degrees of freedom is beyond 22 once in 10^4.
-    limit = stats.t(row["islands"] - 1).ppf(1 - 1e-4)
-    assert abs(result.log_z - exact(row)) <= limit * result.error + 1e-9
-    assert result.islands.shape == (row["islands"],)
+    limit = stats.t(row["replicates"] - 1).ppf(1 - 1e-4)
+    assert abs(result.log_z - exact(row)) <= limit * result.standard_error + 1e-9
+    assert result.replicate_log_z.shape == (row["replicates"],)
     assert (
-        (result.agrees is None and np.isnan(result.annealed_log_z)) if not row["check"] else result.agrees is not False
+        (result.estimates_agree is None and np.isnan(result.ais_log_z))
+        if not row["check"]
+        else result.estimates_agree is not False
     )
     draws = result.draws["g"] if row["prior"] == "Stack" else result.draws
     assert draws.shape == (200, 2)
     assert draws.dtype == np.float64
     assert np.isfinite(draws).all()
-    if row["updates"] is not None:
+    if row["updates_per_temperature"] is not None:
         assert (result.updates == 3).all()
     if row["reference"] != "auto":
         assert result.reference == (row["reference"] or "prior")
     again = run(row)
-    assert (again.log_z, again.error) == (result.log_z, result.error)
-    np.testing.assert_array_equal(again.islands, result.islands)
+    assert (again.log_z, again.standard_error) == (result.log_z, result.standard_error)
+    np.testing.assert_array_equal(again.replicate_log_z, result.replicate_log_z)
 
 
 def is_long(row):
@@ -164,7 +176,7 @@ def is_long(row):
     return row["likelihood"] != "numpy" and not (row["likelihood"] == "batch" and row["engine"] == "host")
 
 
-@pytest.mark.long_cases("reference=ep, check=False, updates=3, islands=4")
+@pytest.mark.long_cases("reference=ep, check=False, updates_per_temperature=3, replicates=4")
 @pytest.mark.parametrize(
     "row",
     [

@@ -172,7 +172,7 @@ def in_blackjax(row, updates=2000):
         given = {"cov": covariance, "mean": mean} if row["prior"] == "traced" else blackjax_prior(row)
         algorithm = elliptical_slice(log_likelihood, **given)
         states, info = run_inference_algorithm(key, algorithm, updates, initial_state=state)[1]
-        return jax.vmap(as_vector)(states.position), info.stuck
+        return jax.vmap(as_vector)(states.position), info.search_failed
 
     compiled = jax.jit(jax.vmap(run, (0, None)) if row["chains"] == "vmap" else run)
     arguments = (keys if row["chains"] == "vmap" else keys[0]), jnp.asarray(CORRELATED)
@@ -206,7 +206,7 @@ NUMPYRO: dict[str, list[Any]] = {
     "sites": ["all", "named", "wrong", "string"],
     "chains": ["together", "sequential", "vectorized"],
     "thinning": [1, 2],
-    "updates": [1, 2, 0],
+    "updates_per_draw": [1, 2, 0],
     "precision": ["single", "double"],
 }
 WITH_NUTS = ("Gibbs", "HMCGibbs")
@@ -219,7 +219,10 @@ NUMPYRO_REFUSALS = [
     Refusal(r"but the model has offset besides \(its prior is a Uniform\)", lambda beside: beside == "no kernel"),
     Refusal("nowhere: no such latent site. The model's are ", lambda sites: sites == "wrong"),
     Refusal(r"sites must be a list of names: sites=\['f'\]", lambda sites: sites == "string"),
-    Refusal("updates must be a whole number, at least 1, but it is 0", lambda updates: updates == 0),
+    Refusal(
+        "updates_per_draw must be a whole number, at least 1, but it is 0",
+        lambda updates_per_draw: updates_per_draw == 0,
+    ),
     Refusal(
         "Gibbs only supports a single random key",  # by NumPyro; its message names chain_method=jax.vmap
         lambda beside, chains: beside == "Gibbs" and chains == "vectorized",
@@ -290,7 +293,7 @@ def in_numpyro(row, draws=1000):
     model, own = numpyro_model(row)
     y = jnp.asarray(Y)
     sites: Any = {"all": None, "named": own, "wrong": ["nowhere"], "string": "f"}[row["sites"]]
-    kernel: Any = EllipticalSlice(model, sites, updates=row["updates"])
+    kernel: Any = EllipticalSlice(model, sites, updates_per_draw=row["updates_per_draw"])
     if row["beside"] == "Gibbs":
         kernel = Gibbs([(kernel, gaussian_sites), (NUTS(model), None)])
     if row["beside"] == "HMCGibbs":
@@ -336,7 +339,7 @@ PYMC: dict[str, list[Any]] = {
     "beside": ["nothing", "NUTS"],
     "chains": [1, 2],
     "dims": [False, True],
-    "updates": [1, 2, 0],
+    "updates_per_draw": [1, 2, 0],
     "blocked": [True, False],
 }
 ALIKE = ("chol", "tau")
@@ -355,14 +358,17 @@ PYMC_REFUSALS = [
     ),
     Refusal("y is no free variable of the model. Those with a normal prior: ", lambda chosen: chosen == "observed"),
     Refusal("nowhere is no free variable of the model", lambda chosen: chosen == "missing"),
-    Refusal("updates must be a whole number, at least 1, but it is 0", lambda updates: updates == 0),
+    Refusal(
+        "updates_per_draw must be a whole number, at least 1, but it is 0",
+        lambda updates_per_draw: updates_per_draw == 0,
+    ),
 ]
 PYMC_NOT_TRIED = [
     Refusal(".", lambda prior, chosen: prior in ALIKE and chosen != "given"),
     Refusal(".", lambda prior, beside: prior in ALIKE and beside != "nothing"),
     Refusal(".", lambda prior, chains: prior in ALIKE and chains != 1),
     Refusal(".", lambda prior, dims: prior in ALIKE and dims),
-    Refusal(".", lambda prior, updates: prior in ALIKE and updates != 1),
+    Refusal(".", lambda prior, updates_per_draw: prior in ALIKE and updates_per_draw != 1),
     Refusal(".", lambda prior, blocked: prior in ALIKE and not blocked),
     # A row with NUTS takes longest.
     Refusal(".", lambda prior, beside: beside == "NUTS" and prior not in ("cov", "two")),
@@ -409,7 +415,7 @@ def in_pymc(row):
             pm.Normal("y_offset", offset, SIGMA, observed=OFFSET)
         y = pm.Normal("y", variables[-1] + offset, SIGMA, observed=Y)
         given = {"given": variables, "all": None, "observed": [y], "missing": ["nowhere"]}[row["chosen"]]
-        step = Step(given, updates=row["updates"], blocked=row["blocked"])
+        step = Step(given, updates_per_draw=row["updates_per_draw"], blocked=row["blocked"])
 
         def sample(draws):
             return pm.sample(
@@ -428,7 +434,7 @@ def in_pymc(row):
         f = trace.posterior["f"]
         if row["beside"] == "nothing":
             np.testing.assert_array_equal(sample(5).posterior["f"], f[:, :5])
-    assert (trace.sample_stats["evaluations"] >= row["updates"]).all()
+    assert (trace.sample_stats["evaluations"] >= row["updates_per_draw"]).all()
     return f
 
 

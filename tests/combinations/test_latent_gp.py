@@ -47,10 +47,13 @@ OPTIONS = {
     "chains": [2, 1],
     "thin": [1, 2],
     "store": [False, True],
-    "ways": [None, "white"],
+    "parameter_moves": [None, "whitened"],
 }
 REFUSALS = [
-    Refusal("ways says how to move unknown parameters of the kernel, but there are none", lambda ways: bool(ways)),
+    Refusal(
+        "parameter_moves says how to move unknown parameters of the kernel, but there are none",
+        lambda parameter_moves: bool(parameter_moves),
+    ),
     Refusal(
         r"takes one latent function, but the model has g, h",
         lambda kernel, likelihood: kernel == "two" and likelihood != "two",
@@ -83,7 +86,7 @@ def fitted(row, path, draws=4):
         LIKELIHOODS[row["likelihood"]],
         mean=0.5 if row["mean"] == "number" else lambda X: 0.1 * X.reshape(N, -1)[:, 0],
     )
-    options = {key: row[key] for key in ("engine", "reference", "chains", "thin", "ways")}
+    options = {key: row[key] for key in ("engine", "reference", "chains", "thin", "parameter_moves")}
     return model.fit(
         INPUTS[row["inputs"]], Y, draws=draws, warmup=draws // 2, seed=1, progress=False, store=path, **options
     )
@@ -160,10 +163,10 @@ PRIORS = {"reach": dist.LogNormal(0.0, 0.5)}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ways", [None, "white", "sites", "surrogate", "fixed"])
+@pytest.mark.parametrize("ways", [None, "whitened", "sites", "surrogate", "fixed_latent"])
 def test_each_way_with_a_store(ways, tmp_path):
     model = LatentGP(lambda reach: kernels.Matern52(reach), L.Poisson, parameters=PRIORS)
-    options = {"draws": 4, "warmup": 2, "chains": 1, "seed": 1, "progress": False, "ways": ways}
+    options = {"draws": 4, "warmup": 2, "chains": 1, "seed": 1, "progress": False, "parameter_moves": ways}
     stored = model.fit(X, Y, store=tmp_path / "run.zarr", **options).tree.posterior
     plain = model.fit(X, Y, **options).tree.posterior
     for one in ("reach", "f"):
@@ -175,7 +178,7 @@ def test_what_unknown_parameters_refuse():
     model = LatentGP(lambda reach: kernels.Matern52(reach), L.Poisson, parameters=PRIORS)
     for options, message in (
         ({"reference": "ep"}, "reference is for models without unknown parameters"),
-        ({"ways": "blue"}, "ways must be some of"),
+        ({"parameter_moves": "blue"}, "parameter_moves must be some of"),
         ({"latent_updates": 0}, "latent_updates must be a whole number"),
         ({"timeout": 3.0}, "timeout"),
     ):

@@ -32,7 +32,7 @@ EXTRA = [
         {"move": "Local by k-means", "engine": "compiled", "likelihood": "StudentT", "prior": "Kronecker"},
         {"executor": "processes", "likelihood": "python float", "store": "resume"},
         {"executor": "processes", "likelihood": "numpy batch", "look_ahead": "4", "chains": "one"},
-        {"executor": "processes", "likelihood": "Poisson", "engine": "compiled", "until": "effective size"},
+        {"executor": "processes", "likelihood": "Poisson", "engine": "compiled", "until": "effective sample size"},
     )
 ]
 """Values that are too slow for a table: NUTS takes long to compile, and processes take long to start."""

@@ -56,7 +56,7 @@ def test_public_names_are_seen():
         f"ellipslice.diagnostics.{name}"
         for name in (
             *("check_convergence", "ConvergenceReport", "ConvergenceProblem"),
-            *("effective_size", "efficiency", "Efficiency"),
+            *("effective_sample_size", "efficiency", "Efficiency"),
         )
     }
 

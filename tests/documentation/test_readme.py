@@ -92,8 +92,8 @@ def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     fitted, misspelt, again, summary = (CliRunner().invoke(app, line.split()) for line in commands)
     assert "The run has converged." in fitted.output
     assert fitted.exit_code == summary.exit_code == 0
-    assert (tmp_path / "run" / "picture.png").is_file()
+    assert (tmp_path / "run" / "plot.png").is_file()
     assert misspelt.exit_code == again.exit_code == 2
     assert "Did you mean 'year'?" in misspelt.output
     assert "run holds a fit already" in again.output
-    assert '"good": true' in summary.stdout
+    assert '"converged": true' in summary.stdout

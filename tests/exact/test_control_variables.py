@@ -61,7 +61,7 @@ def check_prior_is_kept(move, prior, prepared=None):
     """With no data every proposal is taken, and f' is a linear map of f and the noise: its covariance must be Sigma."""
     prepared = move.prepare(prior) if prepared is None else prepared
     size, count = prior.size, len(prepared.deviations)
-    factor = np.asarray(prior.color(np.eye(prior.noise_size)))
+    factor = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
     target = HostTarget(lambda f: 0.0, prepared)
     nothing = ControlDraws(np.zeros((count, size)), np.zeros(count), np.zeros(count))
 
@@ -114,14 +114,19 @@ def test_a_proposal_is_taken_with_the_ratio_of_likelihoods(seed):
     prepared = move.prepare(PRIOR)
     target = HostTarget(log_likelihood, prepared)
     for _ in range(100):
-        f = PRIOR.draw(rng, 1)[0]
+        f = PRIOR.draw_zero_mean(rng, 1)[0]
         state, noise = State(f, log_likelihood(f)), noise_of_an_update(move, PRIOR, rng, prepared)
         new = move.step(noise._replace(level=[1e9]), state, target)[0]
         ratio = new.log_likelihood - state.log_likelihood
         for level, taken in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
             end, info = move.step(noise._replace(level=[level]), state, target)
             np.testing.assert_array_equal(end.f, new.f if taken else f)
-            assert (info.evaluations, info.nans, info.stuck, info.angle) == (1, 0, False, float(taken))
+            assert (info.evaluations, info.nan_evaluations, info.search_failed, info.angle) == (
+                1,
+                0,
+                False,
+                float(taken),
+            )
 
 
 def test_proposals_go_one_control_variable_at_a_time():
@@ -134,7 +139,7 @@ def test_proposals_go_one_control_variable_at_a_time():
         seen.append(f)
         return 0.0 if len(seen) % 2 else -np.inf  # every second one is refused
 
-    start = State(prior.draw(rng, 1)[0], 0.0)
+    start = State(prior.draw_zero_mean(rng, 1)[0], 0.0)
     state, _, accepted = sweep(noise, start, HostTarget(values, prepared))
     np.testing.assert_array_equal(accepted, [True, False, True, False, True])
     np.testing.assert_array_equal(state.f, seen[-1])
@@ -245,7 +250,7 @@ def test_inputs_grow_until_little_is_left_or_there_are_no_more():
     few = ControlInputs(smooth, TIMES, np.random.default_rng(0))
     assert len(few.points) == 3
     few.grow_until(1e-3)
-    assert few.left < 1e-3
+    assert few.residual_variance < 1e-3
     assert not few.exhausted
     white = ControlInputs(lambda x, y: jnp.exp(-((1e3 * (x[:, None] - y)) ** 2)), TIMES, np.random.default_rng(0), 4)
     white.grow_until(1e-9)
@@ -255,7 +260,7 @@ def test_inputs_grow_until_little_is_left_or_there_are_no_more():
 
 
 def test_chosen_inputs_spread_over_the_data():
-    move = ControlVariables.chosen(smooth, TIMES, share=0.01)
+    move = ControlVariables.chosen(smooth, TIMES, residual_variance=0.01)
     assert (np.diff(move.controls) > 0.1).all()
     assert repr(move) == f"ControlVariables({len(move.controls)} inputs in 1 dimension)"
 
@@ -268,15 +273,15 @@ def test_adaptation_ends_when_every_control_variable_moves():
     prior, log_likelihood = es.Dense(SMOOTH, mean=0.5), Gaussian(np.sin(5 * TIMES), 0.5)
     tuned = es.tune_controls(smooth, TIMES, log_likelihood, prior, seed=1)
     count = len(tuned.move.controls)
-    assert tuned.acceptance.shape == (count,)
-    assert tuned.acceptance.min() > 0.2 / count
-    assert tuned.left < 0.1
+    assert tuned.acceptance_rate.shape == (count,)
+    assert tuned.acceptance_rate.min() > 0.2 / count
+    assert tuned.residual_variance < 0.1
     again = es.tune_controls(smooth, TIMES, log_likelihood, prior, seed=1)
     assert again.move == tuned.move
     np.testing.assert_array_equal(again.initial, tuned.initial)
     tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=300, seed=2, progress=False)
     # The run accepts as the last round said, to five standard errors of its 200 sweeps.
-    assert tree.sample_stats["angle"].mean() == pytest.approx(tuned.acceptance.mean(), abs=5 * np.sqrt(0.25 / 200))
+    assert tree.sample_stats["angle"].mean() == pytest.approx(tuned.acceptance_rate.mean(), abs=5 * np.sqrt(0.25 / 200))
 
 
 @pytest.mark.long
@@ -301,7 +306,7 @@ def test_compiled_code_adapts_as_the_host_does():
     assert len(ours.move.controls) % 8 != 0
     assert ours.move.controls.tolist() == theirs.move.controls.tolist()
     assert ours.rounds == theirs.rounds
-    np.testing.assert_array_equal(ours.acceptance, theirs.acceptance)
+    np.testing.assert_array_equal(ours.acceptance_rate, theirs.acceptance_rate)
     np.testing.assert_allclose(ours.initial, theirs.initial, atol=1e-9)
 
 
@@ -317,11 +322,12 @@ def test_an_adaptation_that_does_not_end_well_says_so(rounds, share, says):
         prior = es.Dense(white(TIMES, TIMES))
     sharp = Gaussian(np.full(12, 3.0), 1e-4)
     with pytest.warns(UserWarning, match=says):
-        es.tune_controls(white, TIMES, sharp, prior, seed=1, rounds=rounds, share=share)
+        es.tune_controls(white, TIMES, sharp, prior, seed=1, rounds=rounds, residual_variance=share)
 
 
 @pytest.mark.parametrize(
-    ("options", "says"), [({"share": 1.5}, "share"), ({"increment": 0}, "increment"), ({"rounds": 0.5}, "rounds")]
+    ("options", "says"),
+    [({"residual_variance": 1.5}, "residual_variance"), ({"increment": 0}, "increment"), ({"rounds": 0.5}, "rounds")],
 )
 def test_settings_that_make_no_adaptation_are_refused(options, says):
     with pytest.raises(ValueError, match=says):

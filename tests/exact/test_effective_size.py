@@ -1,4 +1,4 @@
-"""`effective_size` against R's coda: no tolerance but rounding."""
+"""`effective_sample_size` against R's coda: no tolerance but rounding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.diagnostics import effective_size, efficiency
+from ellipslice.diagnostics import effective_sample_size, efficiency
 
 GOLDEN = {
     case["name"]: case for case in json.loads((Path(__file__).parents[1] / "golden/coda.json").read_text())["cases"]
@@ -19,7 +19,7 @@ GOLDEN = {
 @pytest.mark.parametrize("name", GOLDEN)
 def test_coda_agrees(name):
     case = GOLDEN[name]
-    assert effective_size(case["x"]) == pytest.approx(case["effective_size"], rel=1e-10, abs=0)
+    assert effective_sample_size(case["x"]) == pytest.approx(case["effective_sample_size"], rel=1e-10, abs=0)
 
 
 def test_the_golden_values_tell_orders_apart():
@@ -35,34 +35,34 @@ def test_an_autoregression_is_worth_what_theory_says():
         x[t] = 0.9 * x[t - 1] + noise[t]
     # The coefficient is known to sqrt((1 - a^2) / n), and d log(size) / da = -2 / (1 - a^2).
     error = 2 / np.sqrt((1 - 0.9**2) * n)
-    assert np.log(effective_size(x) / (n / 19)) == pytest.approx(0, abs=6 * error)
+    assert np.log(effective_sample_size(x) / (n / 19)) == pytest.approx(0, abs=6 * error)
 
 
 def test_chains_are_summed_and_columns_kept_apart():
     rng = np.random.default_rng(0)
     draws = rng.standard_normal((3, 200, 2, 4)).cumsum(axis=1)
-    sizes = effective_size(draws)
+    sizes = effective_sample_size(draws)
     assert sizes.shape == (2, 4)
-    assert sizes[1, 2] == sum(effective_size(chain) for chain in draws[:, :, 1, 2])
-    assert effective_size(draws[:, :, 1, 2]) == sizes[1, 2]
+    assert sizes[1, 2] == sum(effective_sample_size(chain) for chain in draws[:, :, 1, 2])
+    assert effective_sample_size(draws[:, :, 1, 2]) == sizes[1, 2]
 
 
 def test_short_traces_have_one_too():
     rng = np.random.default_rng(0)
     for draws in range(3, 20):
         for _ in range(30):
-            assert 0 <= effective_size(rng.standard_normal(draws)) < np.inf
+            assert 0 <= effective_sample_size(rng.standard_normal(draws)) < np.inf
 
 
 def test_scale_and_shift_do_not_matter():
     x = np.asarray(GOLDEN["white_500"]["x"]).cumsum()
-    assert effective_size(x) == pytest.approx(effective_size(1e3 * x - 7), rel=1e-10)
+    assert effective_sample_size(x) == pytest.approx(effective_sample_size(1e3 * x - 7), rel=1e-10)
 
 
 @pytest.mark.parametrize("value", [0.0, 3e8, -1e-3])
 def test_what_never_changes_is_worth_nothing(value):
-    assert effective_size(np.full(500, value)) == 0
-    assert effective_size([1.0, 2.0]) == 0
+    assert effective_sample_size(np.full(500, value)) == 0
+    assert effective_sample_size([1.0, 2.0]) == 0
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,21 @@ def test_what_never_changes_is_worth_nothing(value):
 )
 def test_what_has_no_effective_size_is_refused(trace, says):
     with pytest.raises(ValueError, match=says):
-        effective_size(trace)
+        effective_sample_size(trace)
 
 
 def test_efficiency_divides_by_the_measure_it_names():
     tree = es.sample(lambda f: -(f**2).sum(), es.Diagonal(np.ones(3)), draws=500, seed=1, progress=False)
     found = efficiency(tree)
     log_l = tree.sample_stats["total_log_likelihood"]
-    assert found.effective_size == sum(effective_size(chain) for chain in log_l.values)
-    assert found.evaluations == tree.attrs["evaluations"] / found.effective_size
-    assert found.seconds == tree.attrs["sampling_time"] / found.effective_size
-    assert found.bulk == pytest.approx(found.effective_size, rel=0.4)
-    assert 0 < found.tail < 2 * log_l.size
-    assert efficiency(tree, tree.posterior.f[..., 1]).effective_size == effective_size(tree.posterior.f[..., 1])
+    assert found.effective_sample_size == sum(effective_sample_size(chain) for chain in log_l.values)
+    assert found.evaluations_per_effective_sample == tree.attrs["evaluations"] / found.effective_sample_size
+    assert found.seconds_per_effective_sample == tree.attrs["sampling_time"] / found.effective_sample_size
+    assert found.bulk_ess == pytest.approx(found.effective_sample_size, rel=0.4)
+    assert 0 < found.tail_ess < 2 * log_l.size
+    assert efficiency(tree, tree.posterior.f[..., 1]).effective_sample_size == effective_sample_size(
+        tree.posterior.f[..., 1]
+    )
     with pytest.raises(ValueError, match=r"chain, draw.*f_dim_0"):
         efficiency(tree, tree.posterior.f)
     with pytest.raises(ValueError, match="list"):
@@ -117,8 +119,8 @@ def wrong_size(x, *, divisor=0, most=None, correction=True, penalty=2):
 
 
 def agrees(**planted):
-    cases = [case for case in GOLDEN.values() if case["effective_size"] > 0]
-    return all(wrong_size(c["x"], **planted) == pytest.approx(c["effective_size"], rel=1e-6) for c in cases)
+    cases = [case for case in GOLDEN.values() if case["effective_sample_size"] > 0]
+    return all(wrong_size(c["x"], **planted) == pytest.approx(c["effective_sample_size"], rel=1e-6) for c in cases)
 
 
 def test_the_golden_values_catch_mistakes():

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 
 import ellipslice as es
 from ellipslice.apps.paper.problems import synthetic
-from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, Probit, StudentT
+from ellipslice.likelihoods import Gaussian, LinearPredictor, Logistic, Poisson, Probit, StudentT
 from ellipslice.marginal.annealing import Schedule, next_power, systematic
 from ellipslice.marginal.result import agreement, mean_of, weighted_mean
 
@@ -119,7 +119,7 @@ def test_expectation_propagation_is_exact_for_independent_values(likelihood):
 
 def test_laplace_is_the_height_and_the_curvature_at_the_mode():
     """Of a heavy-tailed likelihood, that bends up at an outlier: mode by brute force, Hessian by differences."""
-    prior, likelihood = es.Diagonal([1.0]), StudentT([6.0], scale=0.7, degrees=3.0)
+    prior, likelihood = es.Diagonal([1.0]), StudentT([6.0], noise_scale=0.7, degrees_of_freedom=3.0)
 
     def height(f):
         return float(likelihood(np.array([f]))) + norm.logpdf(f)
@@ -147,7 +147,7 @@ def test_constants_of_a_users_function_count():
 def test_a_predictor_of_few_weights():
     A, y = RNG.standard_normal((6, 2)), RNG.standard_normal(6)
     exact = multivariate_normal(cov=A @ np.diag([1.0, 2.0]) @ A.T + 0.25 * np.eye(6)).logpdf(y)
-    likelihood, prior = Linear(A, Gaussian(y, 0.5)), es.Diagonal([1.0, 2.0])
+    likelihood, prior = LinearPredictor(A, Gaussian(y, 0.5)), es.Diagonal([1.0, 2.0])
     assert es.approximate_evidence(likelihood, prior) == pytest.approx(exact, abs=1e-9)
 
 

@@ -165,7 +165,7 @@ def test_effective_size_is_the_papers_measure(length, memory):
     value = 0.0
     for k in range(length):
         trace[k] = value = memory * value + rng.standard_normal()
-    expected = es.diagnostics.effective_size(trace)
+    expected = es.diagnostics.effective_sample_size(trace)
     np.testing.assert_allclose(float(node("effectiveSize(data)", trace.tolist())), expected, rtol=1e-8)
 
 

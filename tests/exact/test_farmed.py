@@ -22,7 +22,16 @@ OPTIONS = {"draws": 60, "warmup": 7, "chains": 3, "seed": 4, "progress": False}
 def same(one, two):
     for group in ("posterior", "sample_stats"):
         assert one[group].to_dataset().drop_attrs().identical(two[group].to_dataset().drop_attrs()), group
-    told = ("draws", "updates", "evaluations", "proposals", "nan_evaluations", "stuck_updates", "engine", "stopped_by")
+    told = (
+        "draws",
+        "updates",
+        "evaluations",
+        "proposals",
+        "nan_evaluations",
+        "failed_searches",
+        "engine",
+        "stopped_by",
+    )
     assert [one.attrs[name] for name in told] == [two.attrs[name] for name in told]
 
 
@@ -57,12 +66,12 @@ RUNS = {
     ),
     "truncated": (bowl, es.TruncatedGaussian.box(PRIOR, lower=-1.0), {}),
     "carried": (
-        es.likelihoods.Linear(np.ones((3, 8)), es.likelihoods.Gaussian(np.ones(3), 0.5)),
+        es.likelihoods.LinearPredictor(np.ones((3, 8)), es.likelihoods.Gaussian(np.ones(3), 0.5)),
         PRIOR,
         {"engine": "host"},
     ),
     "reference": (bowl, PRIOR, {"reference": "pilot", "draws": 30}),
-    "goals": (bowl, PRIOR, {"until": es.Until(effective_size=60, draws=2000), "draws": None}),
+    "goals": (bowl, PRIOR, {"until": es.Until(effective_sample_size=60, max_draws=2000), "draws": None}),
     "nan": (negative, PRIOR, {"engine": "host", "initial": np.full(8, 0.1)}),
 }
 
@@ -128,9 +137,9 @@ def test_a_search_without_end_is_given_up_by_workers_too():
 
     with ThreadPoolExecutor(2) as pool:
         tree = es.sample(dies, PRIOR, executor=pool, look_ahead=7, **options)
-    assert tree.sample_stats.stuck.to_numpy().tolist() == [[False, True, True]]
+    assert tree.sample_stats.search_failed.to_numpy().tolist() == [[False, True, True]]
     assert tree.sample_stats.evaluations.to_numpy()[0, 1:].tolist() == [1000, 1000]
-    assert tree.sample_stats.nans.to_numpy()[0, 1:].tolist() == [1000, 1000]
+    assert tree.sample_stats.nan_evaluations.to_numpy()[0, 1:].tolist() == [1000, 1000]
 
 
 def test_one_slow_chain_uses_many_workers_unasked(monkeypatch):
@@ -201,7 +210,7 @@ def test_every_prior_can_be_sent(name):
     """And draws the same there."""
     prior = PRIORS[name]()
     sent = pickle.loads(pickle.dumps(prior))
-    draws = [np.asarray(one.draw(np.random.default_rng(0), 5)) for one in (prior, sent)]
+    draws = [np.asarray(one.draw_zero_mean(np.random.default_rng(0), 5)) for one in (prior, sent)]
     np.testing.assert_array_equal(*draws)
 
 
@@ -214,22 +223,28 @@ def test_nothing_stays_behind():
 # --- what is built on chains ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
+@pytest.mark.filterwarnings(
+    "ignore:particles move little", "ignore:the replicates differ", "ignore:annealed importance"
+)
 def test_evidence_by_workers_is_the_same_to_the_bit():
-    options = {"particles": 40, "islands": 4, "updates": 2, "seed": 3}
+    options = {"particles": 40, "replicates": 4, "updates_per_temperature": 2, "seed": 3}
     alone, workers = es.evidence(bowl, PRIOR, **options), Pickled()
     made = es.evidence(bowl, PRIOR, executor=workers, **options)
-    assert (made.log_z, made.error, made.annealed_log_z) == (alone.log_z, alone.error, alone.annealed_log_z)
+    assert (made.log_z, made.standard_error, made.ais_log_z) == (alone.log_z, alone.standard_error, alone.ais_log_z)
     np.testing.assert_array_equal(made.draws, alone.draws)
     assert made.evaluations == alone.evaluations
     assert workers.sent > 20
 
 
-@pytest.mark.filterwarnings("ignore:particles move little", "ignore:the islands differ", "ignore:annealed importance")
+@pytest.mark.filterwarnings(
+    "ignore:particles move little", "ignore:the replicates differ", "ignore:annealed importance"
+)
 def test_evidence_sends_points_in_pieces():
     """One task for each point would cost more than a quick evaluation."""
     workers = Pickled()
-    made = es.evidence(bowl, PRIOR, executor=workers, particles=400, islands=4, updates=1, check=False, seed=3)
+    made = es.evidence(
+        bowl, PRIOR, executor=workers, particles=400, replicates=4, updates_per_temperature=1, check=False, seed=3
+    )
     assert workers.sent < made.evaluations / 4
 
 

@@ -88,7 +88,7 @@ def test_accepts_at_once(u):
     np.testing.assert_array_equal(points, on_circle(theta))
     np.testing.assert_array_equal(new.f, [cos(theta), sin(theta)])
     assert new.log_likelihood == HIT
-    assert info == Info(evaluations=1, nans=0, stuck=False, angle=theta)
+    assert info == Info(evaluations=1, nan_evaluations=0, search_failed=False, angle=theta)
     assert move.brackets == [(theta - TURN, theta)]  # step 3
     assert asked == [0, 1]
 
@@ -170,7 +170,7 @@ def test_nan_and_minus_infinity_are_rejected_and_nan_is_counted(width, shrinking
     move = EllipticalSlice(width, shrinking)
     new, info, _, _ = run(move, [0.3] * 9, [nan, -inf, nan, float("-nan"), -inf, MISS, HIT])
     assert new.log_likelihood == HIT
-    assert (info.evaluations, info.nans, info.stuck) == (7, 3, False)
+    assert (info.evaluations, info.nan_evaluations, info.search_failed) == (7, 3, False)
 
 
 def test_a_nan_shrinks_the_bracket_as_any_rejection_does():
@@ -180,7 +180,7 @@ def test_a_nan_shrinks_the_bracket_as_any_rejection_does():
     _, second, same, _ = run(two, uniforms, [MISS, -inf, MISS, HIT])
     np.testing.assert_array_equal(points, same)
     assert one.brackets == two.brackets
-    assert first == second._replace(nans=3)
+    assert first == second._replace(nan_evaluations=3)
 
 
 def test_an_angle_of_exactly_zero_is_the_current_state():
@@ -218,7 +218,7 @@ def test_the_last_evaluation_allowed_may_succeed():
     likelihood = Likelihood(*[-inf] * (MAX_EVALUATIONS - 1), HIT)
     new, info = search(EllipticalSlice(), NU, 1.0, lambda number: 0.4, State(F, 0.0), likelihood)
     assert new.log_likelihood == HIT
-    assert (info.evaluations, info.stuck) == (MAX_EVALUATIONS, False)
+    assert (info.evaluations, info.search_failed) == (MAX_EVALUATIONS, False)
 
 
 def test_the_old_state_and_the_draw_are_left_alone():

@@ -24,7 +24,9 @@ COUNTS = GENERATOR.poisson(2.0, SIZE)
 LIKELIHOODS = {
     "traced": lambda f: -jnp.sum((f - 0.5) ** 2),
     "planes": es.likelihoods.Poisson(COUNTS),
-    "carried": es.likelihoods.Linear(GENERATOR.standard_normal((5, SIZE)), es.likelihoods.Gaussian(np.ones(5), 0.5)),
+    "carried": es.likelihoods.LinearPredictor(
+        GENERATOR.standard_normal((5, SIZE)), es.likelihoods.Gaussian(np.ones(5), 0.5)
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostEngine, HostTarget
 from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian
-from ellipslice.moves import CoordinateSlice, Gibbs, State, one_at_a_time
+from ellipslice.moves import CoordinateGibbs, CoordinateSlice, State, one_at_a_time
 from ellipslice.moves.line import PriorOnLine
 from ellipslice.moves.one_at_a_time import CoordinateMove, ParabolaAlongAxis
 from ellipslice.noise import block_length, draw_block
@@ -62,7 +62,7 @@ def test_gibbs_draws_from_the_exact_conditionals(engine, rows, seed):
     posterior = Posterior(prior, Gaussian(Y, SIGMA) if rows is None else summed)
     precision = np.linalg.inv(ROUGH) + matrix.T / SIGMA**2 @ matrix
     mean = np.linalg.solve(precision, matrix.T @ (Y / SIGMA**2))
-    move, start, updates = Gibbs(), np.zeros(12), 20
+    move, start, updates = CoordinateGibbs(), np.zeros(12), 20
     noise = draw_block(move.noise_spec(prior, move.prepare(prior)), seed, 0, 0, block_length(12))
     got, evaluations = run(engine, posterior, move, seed, start, updates)
     for f, expected in zip(
@@ -93,7 +93,7 @@ def test_gibbs_is_valid_where_the_parabola_does_not_fit(seed):
         for level, moves in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
             end, info = move.step(noise._replace(level=[level]), State(f, odd(f)), target)
             assert end.f[0] == pytest.approx(new if moves else f[0], abs=1e-12)
-            assert (info.evaluations, info.nans, info.stuck) == (4, 0, False)
+            assert (info.evaluations, info.nan_evaluations, info.search_failed) == (4, 0, False)
         accepted += ratio > 0
     assert 30 < accepted < 270
 
@@ -192,7 +192,7 @@ def test_a_marginal_deviation_instead_of_the_conditional_is_caught(monkeypatch):
 # --- what cannot be -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("move", [CoordinateSlice(), Gibbs()], ids=repr)
+@pytest.mark.parametrize("move", [CoordinateSlice(), CoordinateGibbs()], ids=repr)
 def test_values_that_the_others_determine_are_refused(move):
     with pytest.raises(ValueError, match=r"determined by the rest.*EllipticalSlice"):
         es.sample(lambda f: -jnp.sum(f**2), es.Dense(SINGULAR), move=move)
@@ -216,7 +216,7 @@ def test_zero_and_nan_beside_the_value_do_not_hold_gibbs():
             tree = es.sample(
                 lambda f, beyond=beyond: jnp.where(f[0] > 0.5, beyond, 0.0),
                 prior,
-                move=Gibbs(),
+                move=CoordinateGibbs(),
                 initial=[0.2],
                 draws=1000,
                 warmup=0,

@@ -18,12 +18,12 @@ from ellipslice.approximations.fit import read_terms
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.approximations.laplace import laplace
 from ellipslice.approximations.sites import SitesReference, as_rows
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.jax_settings import on_cpu
-from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson, StudentT
-from ellipslice.moves import Recentred, State
+from ellipslice.likelihoods import Gaussian, LinearPredictor, Logistic, Poisson, StudentT
+from ellipslice.moves import ReferenceSlice, State
 from ellipslice.noise import UpdateNoise, block_length, draw_block
 from ellipslice.posterior import Posterior
 
@@ -57,7 +57,7 @@ def test_a_reference_is_the_gaussian_it_says(reference):
 @pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
 def test_a_reference_for_another_prior_is_refused(reference):
     with pytest.raises(ValueError, match=r"reference for 4 (values|standard normals), but the prior has 3\."):
-        es.sample(Poisson(COUNTS[:3]), es.Dense(SIGMA[:3, :3]), move=Recentred(reference), progress=False)
+        es.sample(Poisson(COUNTS[:3]), es.Dense(SIGMA[:3, :3]), move=ReferenceSlice(reference), progress=False)
 
 
 @pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
@@ -73,7 +73,7 @@ def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
 
 def test_every_so_many_updates_are_the_prior_s_own():
     """Their draws have the prior's covariance, and such an update is that of EllipticalSlice to the last bit."""
-    move = Recentred(SITES, plain=4)
+    move = ReferenceSlice(SITES, plain_every=4)
     prepared = move.prepare(PRIOR)
     spec = move.noise_spec(PRIOR, prepared)
     nu, kind = spec.draw(np.random.default_rng(0), 200_000)
@@ -95,7 +95,7 @@ def test_every_so_many_updates_are_the_prior_s_own():
 
 
 def test_independent_updates_take_a_draw_of_the_reference_or_stay():
-    move = Recentred(SITES, plain=5, independent=True)
+    move = ReferenceSlice(SITES, plain_every=5, independence=True)
     prepared, likelihood = move.prepare(PRIOR), Poisson(COUNTS)
     noise = draw_block(move.noise_spec(PRIOR, prepared), 0, 0, 0, 200)
     assert noise.drawn.kind[:10].tolist() == [2, 2, 1, 2, 0, 2, 2, 1, 2, 0]
@@ -120,7 +120,8 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
     runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
     fitted = fit_reference("ep", runner, lambda count: [], 0)
     found = np.mean([accepted(fitted.reference.relative_to(PRIOR), runner, seed) for seed in range(20)])
-    tree = es.sample(Poisson(COUNTS), PRIOR, move=Recentred(fitted.reference, independent=True), draws=20_000, chains=1,
+    move = ReferenceSlice(fitted.reference, independence=True)
+    tree = es.sample(Poisson(COUNTS), PRIOR, move=move, draws=20_000, chains=1,
                      seed=3, progress=False)  # fmt: skip
     alone = np.isin(np.arange(20_000 + 500) % block_length(5) % 10, [0, 1, 2, 3, 5, 6, 7, 8])[500:]
     assert found == pytest.approx((tree.sample_stats.proposals.values[0][alone] == 1).mean(), abs=0.02)
@@ -147,7 +148,7 @@ def test_a_gaussian_posterior_is_its_own_reference(way):
     assert (proposals[around] == 1).mean() > 0.999  # rounding decides where the level is that of the state
     assert proposals[~around].mean() > 2
     assert tree.attrs["reference"] == way
-    assert tree.attrs["reference_first_accepted"] == pytest.approx((proposals == 1).mean())
+    assert tree.attrs["first_proposal_acceptance_rate"] == pytest.approx((proposals == 1).mean())
     covariance = np.linalg.inv(np.linalg.inv(SIGMA) + np.eye(4) / sigma**2)
     mean = 1.5 + covariance @ (y - 1.5) / sigma**2
     f = tree.posterior["f"].to_numpy()[0]
@@ -168,7 +169,7 @@ def test_laplace_is_at_the_mode():
 
 @pytest.mark.parametrize(
     "likelihood",
-    [Poisson(COUNTS), Logistic([1.0, -1.0, 1.0, 1.0]), StudentT(COUNTS, scale=0.7, degrees=4.0)],
+    [Poisson(COUNTS), Logistic([1.0, -1.0, 1.0, 1.0]), StudentT(COUNTS, noise_scale=0.7, degrees_of_freedom=4.0)],
     ids=["Poisson", "Logistic", "StudentT"],
 )
 def test_propagation_is_exact_where_values_are_independent(likelihood):
@@ -176,14 +177,14 @@ def test_propagation_is_exact_where_values_are_independent(likelihood):
     deviations = np.array([0.5, 1.0, 2.0, 1.5])
     prior = es.Diagonal(deviations**2)
     with on_cpu():
-        sites = propagate(as_rows(prior), likelihood.terms, laplace(as_rows(prior), likelihood))
+        sites = propagate(as_rows(prior), likelihood.pointwise, laplace(as_rows(prior), likelihood))
     relative = SitesReference(sites.linear, sites.precision).relative_to(prior)
     variances = (relative.rows**2).sum(axis=0)
 
     def density(value, i):
         f = np.zeros(4)
         f[i] = value
-        return np.exp(likelihood.terms(f)[i] - 0.5 * (value / deviations[i]) ** 2)
+        return np.exp(likelihood.pointwise(f)[i] - 0.5 * (value / deviations[i]) ** 2)
 
     for i, deviation in enumerate(deviations):
         limits = (-9 * deviation, 9 * deviation)
@@ -212,7 +213,7 @@ def test_any_reference_gives_the_same_posterior(kind, way):
     likelihoods = {
         "ready-made": Poisson(COUNTS),
         "own": lambda f: jnp.sum(COUNTS * f - jnp.exp(f)),
-        "linear": Linear(LINES, Logistic(LABELS)),
+        "linear": LinearPredictor(LINES, Logistic(LABELS)),
         "numpy": lambda f: float(np.sum(COUNTS * f - np.exp(f))),
     }
     options = {"chains": 2, "warmup": 200, "progress": False}
@@ -225,7 +226,7 @@ def test_any_reference_gives_the_same_posterior(kind, way):
     for power in (1, 2):
         for i in range(4):
             both = [one.posterior["f"].to_numpy()[..., i] ** power for one in (tree, plain)]
-            error = np.sqrt(sum(values.var() / max(20.0, float(effective_size(values))) for values in both))
+            error = np.sqrt(sum(values.var() / max(20.0, float(effective_sample_size(values))) for values in both))
             assert both[0].mean() == pytest.approx(both[1].mean(), abs=6 * error)
 
 
@@ -271,8 +272,8 @@ def test_a_reference_off_the_prior_s_span_is_refused():
 
 @pytest.mark.parametrize("plain", [1, 0, 2.5, True])
 def test_plain_updates_are_counted_in_whole_numbers(plain):
-    with pytest.raises(ValueError, match="plain must be a whole number, at least 2"):
-        Recentred(SITES, plain=plain)
+    with pytest.raises(ValueError, match="plain_every must be a whole number, at least 2"):
+        ReferenceSlice(SITES, plain_every=plain)
 
 
 @pytest.mark.long
@@ -321,7 +322,7 @@ def test_the_terms_of_a_function_of_batches(function):
 
 
 def test_the_terms_of_a_linear_predictor_of_batches():
-    linear = Linear(np.ones((5, 3)), BATCHED["last axis"])
+    linear = LinearPredictor(np.ones((5, 3)), BATCHED["last axis"])
     with on_cpu():
         found = read_terms(Posterior(es.Diagonal(np.ones(3)), linear, vectorized=True))
         assert not isinstance(found, str)
@@ -352,13 +353,13 @@ def test_other_ways_to_ask_a_prior_for_its_covariance():
         es.sample(Poisson(FIVE), DRAWS_ONLY, reference=es.Diagonal(np.ones(5)), draws=2, engine="host")
     with pytest.raises(TypeError, match=r"reference needs a covariance, but FromDraws.*Say reference=.auto."):
         es.sample(Poisson(FIVE), es.Diagonal(np.ones(5)), reference=DRAWS_ONLY, draws=2, engine="host")
-    with pytest.raises(TypeError, match=r'way="ep" needs a covariance, but FromDraws.*es.evidence'):
+    with pytest.raises(TypeError, match=r'method="ep" needs a covariance, but FromDraws.*es.evidence'):
         es.approximate_evidence(Poisson(FIVE), DRAWS_ONLY)
     with pytest.raises(TypeError, match=r'reference="laplace" needs a covariance, but FromDraws.*reference=None'):
-        es.evidence(Poisson(FIVE), DRAWS_ONLY, reference="laplace", particles=16, islands=4)
+        es.evidence(Poisson(FIVE), DRAWS_ONLY, reference="laplace", particles=16, replicates=4)
 
 
 def test_the_evidence_looks_for_a_reference_only_where_there_can_be_one():
     """`reference="auto"`, the default, ended in an error for priors that are known through their draws."""
-    found = es.evidence(Poisson(FIVE), DRAWS_ONLY, particles=16, islands=4, check=False, seed=1)
+    found = es.evidence(Poisson(FIVE), DRAWS_ONLY, particles=16, replicates=4, check=False, seed=1)
     assert found.reference == "prior"

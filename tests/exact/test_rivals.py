@@ -53,10 +53,10 @@ def test_proposals_are_equations_3_and_15():
     target = HostTarget(lambda f: 0.0)
     ended, info = NealMetropolis(0.6).step(noise(nu[None]), State(f, 0.0), target)
     np.testing.assert_array_equal(ended.f, 0.8 * f + 0.6 * nu)
-    assert (info.evaluations, info.nans, info.stuck, info.angle) == (1, 0, False, math.asin(0.6))
+    assert (info.evaluations, info.nan_evaluations, info.search_failed, info.angle) == (1, 0, False, math.asin(0.6))
     ended, info = RandomWalk(0.6).step(noise(LineDraws(nu, 0 * nu)), State(f, 0.0), target)
     np.testing.assert_array_equal(ended.f, f + 0.6 * nu)
-    assert (info.evaluations, info.nans, info.stuck, info.angle) == (1, 0, False, 0.6)
+    assert (info.evaluations, info.nan_evaluations, info.search_failed, info.angle) == (1, 0, False, 0.6)
 
 
 # The dense formula has no digits for times so close, and a sparse factor inside a product cannot be compiled.
@@ -79,7 +79,7 @@ DENSITIES = [name for name in WITHOUT_MEAN if name not in UNFIT | WITHOUT_DENSIT
 
 
 def test_all_that_have_a_density_are_looked_at():
-    assert {name for name in WITHOUT_MEAN if "log_density" not in PRIORS[name]().abilities} == WITHOUT_DENSITY
+    assert {name for name in WITHOUT_MEAN if "log_density" not in PRIORS[name]().capabilities} == WITHOUT_DENSITY
 
 
 @pytest.mark.short_cases(
@@ -88,7 +88,7 @@ def test_all_that_have_a_density_are_looked_at():
 @pytest.mark.parametrize("name", DENSITIES)
 def test_the_prior_along_a_line_is_that_of_its_covariance(name):
     prior, rng = PRIORS[name](), np.random.default_rng(0)
-    f = np.asarray(prior.draw(rng, 1))[0]
+    f = np.asarray(prior.draw_zero_mean(rng, 1))[0]
     draws = noise_of_an_update(LineSlice(), prior, rng).drawn
     nu, on_line = draws.nu, prior_on_line(f, draws)
     deviation = np.sqrt(COVARIANCES[name].diagonal())

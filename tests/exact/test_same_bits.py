@@ -27,7 +27,7 @@ from ellipslice.priors import Dense, Diagonal, LowRank, Stack
 from ellipslice.pytree import pytree
 from engine_rows import begin, columns, finish
 
-FIELDS = ("f", "total_log_likelihood", "evaluations", "nans", "stuck", "angle")
+FIELDS = ("f", "total_log_likelihood", "evaluations", "nan_evaluations", "search_failed", "angle")
 
 # --- problems -------------------------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ def sample(name, engine, **options):
     """`es.sample`, vectorised; every field of every chain as one dict of arrays (chain, draw, ...)."""
     prior, log_likelihood = PROBLEMS[name]
     # Tangent planes change how many evaluations are made, and nothing else: see the test of their own.
-    options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, "concave": False, **options}
+    options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, "log_concave": False, **options}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*gave NaN")
         tree = es.sample(log_likelihood, prior, engine=engine, progress=False, **options)
@@ -279,10 +279,10 @@ def test_tangent_planes_change_no_bit(name, move):
     """They only spare evaluations."""
     make, prior = CONCAVE[name]
     options = {"move": MOVES[move](), "draws": 600, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
-    plain, planes = (es.sample(make(), prior, engine="compiled", concave=on, **options) for on in (False, True))
+    plain, planes = (es.sample(make(), prior, engine="compiled", log_concave=on, **options) for on in (False, True))
     for key in plain.posterior.data_vars:
         np.testing.assert_array_equal(plain.posterior[key], planes.posterior[key])
-    for key in ("total_log_likelihood", "proposals", "angle", "stuck"):
+    for key in ("total_log_likelihood", "proposals", "angle", "search_failed"):
         np.testing.assert_array_equal(plain.sample_stats[key], planes.sample_stats[key], err_msg=key)
     assert (plain.sample_stats["evaluations"] == plain.sample_stats["proposals"]).all()
     spared = planes.attrs["evaluations"] / planes.attrs["proposals"]
@@ -293,12 +293,12 @@ def test_tangent_planes_change_no_bit(name, move):
 
 @pytree
 class Planes(Poisson):
-    bend_rate = None
+    curvature_rate_bound = None
 
 
 @pytree
 class Misjudged(Poisson):
-    bend_rate = 0.0
+    curvature_rate_bound = 0.0
 
 
 @pytest.mark.long
@@ -314,18 +314,18 @@ def test_a_bowl_spares_more_than_planes():
 @pytest.mark.long
 def test_a_class_that_promises_too_much():
     make, prior = CONCAVE["Poisson"]
-    with pytest.raises(ValueError, match="above a bound that follows from its class's bend_rate, 0"):
+    with pytest.raises(ValueError, match="above a bound that follows from its class's curvature_rate_bound, 0"):
         es.sample(Misjudged(make().y), prior, draws=2000, chains=1, seed=2, progress=False)
 
 
 def test_what_is_declared_concave_and_is_not():
     """Seen before the run where it is plain, and during it where it shows only there."""
-    options = {"draws": 2000, "chains": 1, "seed": 1, "progress": False, "concave": True}
-    with pytest.raises(ValueError, match=r"not concave.*Leave concave out"):
+    options = {"draws": 2000, "chains": 1, "seed": 1, "progress": False, "log_concave": True}
+    with pytest.raises(ValueError, match=r"not concave.*Leave log_concave out"):
         es.sample(lambda f: jnp.sum(f**2) / 4, Diagonal(np.ones(3)), **options)
     with pytest.raises(ValueError, match="not concave: a value was above a tangent plane"):
         es.sample(lambda f: -jnp.sum(f**2) + 3 * jnp.exp(-50 * jnp.sum((f - 1) ** 2)), Diagonal(np.ones(2)), **options)
-    with pytest.raises(ValueError, match=r"concave=True.*host engine.*jax\.numpy"):
+    with pytest.raises(ValueError, match=r"log_concave=True.*host engine.*jax\.numpy"):
         es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), Diagonal(np.ones(3)), **options)
 
 
@@ -354,7 +354,7 @@ def run(
         for module, turn in ((host, host.TURN_SECONDS), (chain, chain.TURN_SECONDS)):
             monkeypatch.setattr(module, "time", Clock(tick * turn))
     prior, log_likelihood = PROBLEMS[name]
-    posterior = Posterior(prior, log_likelihood, vectorized=vectorized, concave=False)
+    posterior = Posterior(prior, log_likelihood, vectorized=vectorized, log_concave=False)
     start = np.full(prior.size, 0.1)
     with jax.enable_x64(True):
         states = [State(start, float(posterior.log_likelihood(start))) for _ in chains]
@@ -415,7 +415,7 @@ def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatc
 @pytest.mark.long_cases("tangent planes")
 @pytest.mark.parametrize(
     "options",
-    [{}, {"concave": True}, {"move": MOVES["Cycle of two"]()}],
+    [{}, {"log_concave": True}, {"move": MOVES["Cycle of two"]()}],
     ids=["search", "tangent planes", "Cycle"],
 )
 def test_a_long_state_is_updated_one_by_one_to_the_same_bits(options, monkeypatch):
@@ -459,7 +459,7 @@ def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_
         made = columns(finish(under_way))
         under_way.close()
     assert made["evaluations"].tolist() == [1000] * 3
-    assert made["stuck"].tolist() == [True] * 3
+    assert made["search_failed"].tolist() == [True] * 3
 
 
 # --- against the noise ----------------------------------------------------------------------------------------------
@@ -523,9 +523,9 @@ def test_both_engines_give_the_same_chain(name):
     make, prior_name, *more = BOTH_ENGINES[name]
     move = more[0] if more else "EllipticalSlice"
     prior, log_likelihood = PRIORS[prior_name](), make()
-    scale = np.sqrt(np.concatenate([np.asarray(prior.draw(np.random.default_rng(0), 200)).var(axis=0)]))
-    posterior = Posterior(prior, log_likelihood, vectorized=False, concave=False)
-    start = np.asarray(prior.draw(np.random.default_rng(4), 1))[0]
+    scale = np.sqrt(np.concatenate([np.asarray(prior.draw_zero_mean(np.random.default_rng(0), 200)).var(axis=0)]))
+    posterior = Posterior(prior, log_likelihood, vectorized=False, log_concave=False)
+    start = np.asarray(prior.draw_zero_mean(np.random.default_rng(4), 1))[0]
     state = State(start, float(posterior.log_likelihood(start)))
     chains = []
     for engine in (HostEngine, CompiledEngine):
@@ -534,7 +534,7 @@ def test_both_engines_give_the_same_chain(name):
             chains.append(columns(finish(under_way)))
             under_way.close()
     ours, theirs = chains
-    for key in ("evaluations", "nans", "stuck"):
+    for key in ("evaluations", "nan_evaluations", "search_failed"):
         np.testing.assert_array_equal(ours[key], theirs[key], err_msg=key)
     assert np.abs((ours["f"] - theirs["f"]) / np.where(scale > 0, scale, 1)).max() < 1e-9
     np.testing.assert_allclose(ours["total_log_likelihood"], theirs["total_log_likelihood"], rtol=1e-8, atol=1e-9)

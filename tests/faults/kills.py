@@ -71,7 +71,7 @@ RUNS = {
         {"draws": 300, "warmup": 100, "engine": "host", "executor": threads},
         {"executor": threads},
     ),
-    "goals": (traced, {"until": es.Until(effective_size=1000, rhat=1.02), "warmup": 2000}, {}),
+    "goals": (traced, {"until": es.Until(effective_sample_size=1000, rhat=1.02), "warmup": 2000}, {}),
     "together": (traced, {"draws": 3000, "warmup": 1000, "engine": "batched", "chains": 16}, {}),
 }
 

@@ -79,7 +79,7 @@ def place(tmp_path_factory):
     columns |= {"date": [f"2024-01-{i + 1:02}" for i in range(N)]}
     pd.DataFrame(columns).to_csv(folder / "data.csv", index=False)
     pd.DataFrame({"t": np.arange(6000.0), "y": np.arange(6000) % 7}).to_csv(folder / "long.csv", index=False)
-    known = ("--lengthscale", 1, "--amplitude", 1, "--draws", 8, "--warmup", 2, "--chains", 2, "--seed", 1)
+    known = ("--length-scale", 1, "--amplitude", 1, "--draws", 8, "--warmup", 2, "--chains", 2, "--seed", 1)
     given_ = ("--x", "t", "--y", "count", "--likelihood", "poisson", *known)
     assert run("fit", folder / "data.csv", *given_, "--out", folder / "run", "--quiet").exit_code == 0
     (folder / "empty").mkdir()
@@ -109,8 +109,8 @@ FIT = [
     ("fit data.csv --x t --y same", "nothing to fit"),
     ("fit data.csv --x t --y value --likelihood poisson", "is not a count"),
     ("fit data.csv --x t --y value --likelihood negative-binomial", "is not a count"),
-    ("fit data.csv --x t --y value --likelihood bernoulli", "labels"),
-    ("fit data.csv --x t --y two --likelihood bernoulli", "labels"),
+    ("fit data.csv --x t --y value --likelihood logistic", "labels"),
+    ("fit data.csv --x t --y two --likelihood logistic", "labels"),
     ("fit data.csv --x t --y two --likelihood probit", "labels"),
     ("fit data.csv --x t --y two --likelihood logistic", "labels"),
     ("fit data.csv --x t --y count --likelihood binomial", "--trials"),
@@ -123,16 +123,16 @@ FIT = [
     ("fit data.csv --x t --y value --decimal ;", "--decimal & a point or a comma"),
     ("fit data.csv --x t --y value --kernel rbf", "--kernel & squared-exponential & 'rbf'"),
     ("fit data.csv --x t --out made --y value --kernel", "--kernel"),
-    ("fit data.csv --x t --y value --lengthscale 0", "--lengthscale & positive"),
-    ("fit data.csv --x t --y value --lengthscale -1", "--lengthscale & positive"),
-    ("fit data.csv --x t --y value --lengthscale nan", "--lengthscale & positive"),
-    ("fit data.csv --x t --y value --lengthscale inf", "--lengthscale & positive"),
-    ("fit data.csv --x t --y value --lengthscale long", "--lengthscale"),
-    ("fit data.csv --x t --y value --lengthscale 1 --lengthscale 2", "2 times for 1 inputs"),
+    ("fit data.csv --x t --y value --length-scale 0", "--length-scale & positive"),
+    ("fit data.csv --x t --y value --length-scale -1", "--length-scale & positive"),
+    ("fit data.csv --x t --y value --length-scale nan", "--length-scale & positive"),
+    ("fit data.csv --x t --y value --length-scale inf", "--length-scale & positive"),
+    ("fit data.csv --x t --y value --length-scale long", "--length-scale"),
+    ("fit data.csv --x t --y value --length-scale 1 --length-scale 2", "2 times for 1 inputs"),
     ("fit data.csv --x t --y value --amplitude 0", "--amplitude & positive"),
-    ("fit data.csv --x t --y value --noise -0.1", "--noise & positive"),
+    ("fit data.csv --x t --y value --noise-scale -0.1", "--noise-scale & positive"),
     ("fit data.csv --x t --y value --mean nan", "--mean & finite"),
-    ("fit data.csv --x t --y count --likelihood poisson --noise 1", "--noise & means nothing for poisson"),
+    ("fit data.csv --x t --y count --likelihood poisson --noise-scale 1", "--noise-scale & means nothing for poisson"),
     ("fit data.csv --x t --y count --likelihood poisson --dispersion 1", "--dispersion & negative-binomial"),
     ("fit data.csv --x t --y count --likelihood poisson --trials tried", "--trials & binomial"),
     ("fit data.csv --x t --y value --exposure tried", "--exposure & poisson"),
@@ -148,12 +148,12 @@ FIT = [
     ("fit data.csv --x t --y value --seed -1", "--seed & at least 0"),
     ("fit data.csv --x t --y value --rhat 0.9", "--rhat & above 1"),
     ("fit data.csv --x t --y value --rhat 1.01 --chains 1", "--rhat & --chains 2"),
-    ("fit data.csv --x t --y value --effective-size 0", "--effective-size & above 0"),
-    ("fit data.csv --x t --y value --effective-size nan", "--effective-size & finite"),
-    ("fit data.csv --x t --y value --seconds -3", "seconds & above 0"),
+    ("fit data.csv --x t --y value --effective-sample-size 0", "--effective-sample-size & above 0"),
+    ("fit data.csv --x t --y value --effective-sample-size nan", "--effective-sample-size & finite"),
+    ("fit data.csv --x t --y value --max-seconds -3", "--max-seconds & above 0"),
     ("fit data.csv --x t --y value --window 0,1", "--window & --events"),
     ("fit data.csv --x t --y value --cells 5", "--cells & --events"),
-    ("fit data.csv --x t --y value --at nowhere.csv", "no file & nowhere.csv"),
+    ("fit data.csv --x t --y value --predict-at nowhere.csv", "no file & nowhere.csv"),
     ("fit data.csv --x t --y value --delimiter ;", "no column 't' & --delimiter"),
     ("fit data.csv --x t --y value --delimiter ;;", "--delimiter & one character"),
     ("fit data.csv --x t --y value --out other", "not an empty folder"),
@@ -180,7 +180,7 @@ FIT = [
     ("fit data.csv --events t --cells 0", "--cells & at least 1"),
     ("fit data.csv --events t --cells few", "--cells"),
     ("fit data.csv --events t --cells 6000", "6,000 cells & 5,000"),
-    ("fit long.csv --x t --y y", "6,000 rows & 5,000 & --amplitude and --lengthscale and --noise"),
+    ("fit long.csv --x t --y y", "6,000 rows & 5,000 & --amplitude and --length-scale and --noise-scale"),
     ("fit data.csv --events same", "same value in every row"),
 ]
 
@@ -194,7 +194,7 @@ OTHERS = [
     ("resume run --draws 0", "draws & at least 1"),
     ("resume run --draws ten", "--draws"),
     ("resume run --rhat 1", "rhat & above 1"),
-    ("resume run --effective-size -1", "effective_size"),
+    ("resume run --effective-sample-size -1", "effective_sample_size"),
     ("resume run run", "run"),
     ("summary", "missing argument"),
     ("summary nowhere", "no folder nowhere"),
@@ -203,7 +203,7 @@ OTHERS = [
     ("summary run --verbose", "--verbose"),
     ("plot", "missing argument"),
     ("plot nowhere", "no folder nowhere"),
-    ("plot run --what everything", "'everything' & expected"),
+    ("plot run --variable everything", "'everything' & expected"),
     ("plot run --out picture.doc", ".png, .pdf or .svg"),
     ("plot run --out data.csv/a.png", "data.csv"),
     ("plot run --out /proc/a.png", "/proc"),
@@ -231,8 +231,29 @@ def test_a_mistaken_command_line(line, words, place, monkeypatch):
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
 
 
-OPTIONS = ("--x", "--y", "--events", "--likelihood", "--kernel", "--lengthscale", "--amplitude", "--noise", "--mean")
-OPTIONS += ("--draws", "--chains", "--seed", "--rhat", "--seconds", "--window", "--cells", "--trials", "--at", "--zzz")
+OPTIONS = (
+    "--x",
+    "--y",
+    "--events",
+    "--likelihood",
+    "--kernel",
+    "--length-scale",
+    "--amplitude",
+    "--noise-scale",
+    "--mean",
+)
+OPTIONS += (
+    "--draws",
+    "--chains",
+    "--seed",
+    "--rhat",
+    "--max-seconds",
+    "--window",
+    "--cells",
+    "--trials",
+    "--predict-at",
+    "--zzz",
+)
 VALUES = st.one_of(
     st.sampled_from(["", "-", "t", "nan", "-1", "0", "1e400", "٣", "../..", "\x1b[31m", "a,b", "--x", "$(ls)"]),
     st.text(string.printable, max_size=8),
@@ -356,7 +377,7 @@ SETTINGS = {
     "a number": (b"3", "not what"),
     "nothing in it": (b"{}", "not what"),
     "another format": (b'{"format": 99}', "format version 99"),
-    "only a format": (b'{"format": 1}', "damaged"),
+    "only a format": (b'{"format": 2}', "damaged"),
     "deep": (b"[" * 100_000, "not JSON"),
     "not text": (bytes(range(128, 256)), "not JSON"),
 }
@@ -503,7 +524,19 @@ JUNK = st.one_of(
     st.floats(allow_nan=True),
     st.text(max_size=4),
 )
-SAMPLE = ("move", "warmup", "chains", "seed", "initial", "thin", "keep", "engine", "precision", "vectorized", "concave")
+SAMPLE = (
+    "move",
+    "warmup",
+    "chains",
+    "seed",
+    "initial",
+    "thin",
+    "keep",
+    "engine",
+    "precision",
+    "vectorized",
+    "log_concave",
+)
 SAMPLE += ("look_ahead", "reference", "until", "dims", "coords", "draws")
 
 
@@ -532,7 +565,7 @@ def test_anything_for_what_is_needed(which, value):
         "Diagonal": lambda: es.Diagonal(value),
         "LowRank": lambda: es.LowRank(value),
         "store": lambda: es.sample(log_likelihood, prior, store=value, **options) if value is not None else None,
-        "Until": lambda: es.Until(effective_size=value),
+        "Until": lambda: es.Until(effective_sample_size=value),
         "resume": lambda: es.resume("/nowhere/run.zarr" if callable(value) else value, log_likelihood),
     }
     check_answer(calls[which], (which, value))

@@ -14,7 +14,9 @@ from ellipslice.engines.host.search import group_size
 
 PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round
 ONE, TWO = (noise.NoiseSpec.from_prior(PRIOR, 3, searches) for searches in (1, 2))
-THREE_DRAWS = noise.NoiseSpec(lambda rng, updates: PRIOR.draw(rng, 3 * updates).reshape(updates, 3, 3), searches=2)
+THREE_DRAWS = noise.NoiseSpec(
+    lambda rng, updates: PRIOR.draw_zero_mean(rng, 3 * updates).reshape(updates, 3, 3), searches=2
+)
 ASKED = {
     "first block": {"spec": ONE, "seed": 5, "chain": 0, "block": 0, "length": 8},
     "another block": {"spec": ONE, "seed": 5, "chain": 3, "block": 7, "length": 8},

@@ -46,7 +46,7 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
     "box": (es.TruncatedGaussian.box(es.Dense(COVARIANCE), lower=-0.5), Partial(quadratic, COUNTS / 3)),
     "linear predictor": (
         es.Dense(COVARIANCE, mean=0.3),
-        es.likelihoods.Linear(DESIGN, Partial(quadratic, np.array([1.0, -0.4]))),
+        es.likelihoods.LinearPredictor(DESIGN, Partial(quadratic, np.array([1.0, -0.4]))),
     ),
     "named latents": (es.Stack({"f": es.Dense(COVARIANCE[:4, :4], 0.3), "b": es.Diagonal(4.0)}), Partial(named)),
 }
@@ -74,7 +74,7 @@ ENGINES: dict[str, dict[str, Any]] = {
 
 OPTIONS = {"draws": 64, "warmup": 0, "chains": 2, "seed": 20, "progress": False}
 
-SHORT = ("EllipticalSlice", "Cycle of two", "NealMetropolis", "Recentred")
+SHORT = ("EllipticalSlice", "Cycle of two", "NealMetropolis", "ReferenceSlice")
 """Moves that the normal test run compares on the compiled engine as well; `make long` has all of them."""
 
 
@@ -110,7 +110,7 @@ GP = es.gp.LatentGP(
     mean=0.2,
     parameters={"length_scale": dist.LogNormal(0.0, 0.5), "dispersion": dist.LogNormal(1.0, 0.5)},
 )
-SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 3, "rounds": 2, "random_state": 0}
+SMALL = {"draws": 20, "warmup": 5, "chains": 1, "ensemble_size": 3, "ensemble_refreshes": 2, "random_state": 0}
 GP_OPTIONS = {"draws": 20, "warmup": 5, "chains": 2, "seed": 3, "progress": False}
 
 
@@ -158,8 +158,8 @@ STATISTICS = {
     "log_likelihood": ("total_log_likelihood", "log_likelihood"),
     "proposals": ("proposals",),
     "evaluations": ("evaluations",),
-    "nans": ("nan_evaluations", "nans"),
-    "stuck": ("search_failed", "stuck"),
+    "nans": ("nan_evaluations",),
+    "stuck": ("search_failed",),
     "angle": ("angle",),
     "factorisations": ("factorisations",),
 }

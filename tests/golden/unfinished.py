@@ -31,7 +31,7 @@ RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "thinned": (on_the_host, DENSE, {"thin": 3, "chains": [4, 1]}),
     "local_random": (on_the_host, DENSE, {"move": es.moves.Local.random(2, partitions=3)}),
     "control_variables": (on_the_host, DENSE, {"move": es.moves.ControlVariables.at_values([1, 3])}),
-    "recentred": (traced, DENSE, {"reference": "laplace"}),
+    "reference_slice": (traced, DENSE, {"reference": "laplace"}),
     "unknown_hyperparameters": (None, None, {}),
 }
 

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ellipslice as es
 
-SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 2, "rounds": 1, "random_state": 0}
+SMALL = {"draws": 20, "warmup": 5, "chains": 1, "ensemble_size": 2, "ensemble_refreshes": 1, "random_state": 0}
 
 
 @pytest.mark.long
@@ -25,7 +25,7 @@ SMALL = {"draws": 20, "warmup": 5, "chains": 1, "places": 2, "rounds": 1, "rando
     [
         es.gp.EllipticalGPClassifier(**SMALL),
         es.gp.EllipticalGPRegressor(**SMALL),
-        es.gp.EllipticalGPRegressor(noise="student", **SMALL),
+        es.gp.EllipticalGPRegressor(likelihood="student-t", **SMALL),
     ]
 )
 def test_scikit_learn_s_own_checks(estimator, check):
@@ -100,14 +100,14 @@ def test_what_is_wrong_is_said_before_any_work():
         es.gp.EllipticalGPClassifier("rbf").fit(X, y)
     with pytest.raises(ValueError, match="one class only, in; expected two or more"):
         es.gp.EllipticalGPClassifier().fit(X, np.full(20, "in"))
-    with pytest.raises(ValueError, match="noise must be 'gaussian', 'student' or 'poisson', but it is 'cauchy'"):
-        es.gp.EllipticalGPRegressor(noise="cauchy").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="likelihood must be 'gaussian', 'student-t' or 'poisson', but it is 'cauchy'"):
+        es.gp.EllipticalGPRegressor(likelihood="cauchy").fit(X, X[:, 0])
     with pytest.raises(ValueError, match="noise_scale must be positive"):
         es.gp.EllipticalGPRegressor(noise_scale=-1.0).fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("kernel", [lambda scale, noise_scale: noise_scale * RBF(scale), lambda p: RBF(p["scale"])])
-@pytest.mark.parametrize("noise", [{}, {"noise_scale": 0.1}, {"noise": "poisson"}])
+@pytest.mark.parametrize("noise", [{}, {"noise_scale": 0.1}, {"likelihood": "poisson"}])
 def test_a_kernels_hyperparameter_is_not_the_noise_scale(kernel, noise):
     """Of the two of one name, the kernel was given that of the noise, and its own prior was left aside."""
     dist = pytest.importorskip("numpyro.distributions")

@@ -135,7 +135,7 @@ def test_a_known_kernel_gives_the_draws_of_sample():
     covariance = np.exp(-0.5 * (X[:, None] - X) ** 2)
     tree = es.sample(Poisson(Y), es.Dense(covariance, 0.5), **SHORT)
     np.testing.assert_allclose(fit.tree.posterior.f, tree.posterior.f, rtol=1e-6, atol=1e-6)
-    assert fit.tree.attrs["structure"] == "f: dense, 12 values"
+    assert fit.tree.attrs["prior_structure"] == "f: dense, 12 values"
     np.testing.assert_array_equal(fit.tree.posterior.point, X)
 
 
@@ -148,9 +148,9 @@ def test_unknown_parameters_are_named_in_the_result(unknown_fit):
     assert posterior.amplitude.shape == (2, 40)
     assert (posterior.dispersion > 0).all()
     assert {"factorisations", "evaluations", "total_log_likelihood"} <= set(fit.tree.sample_stats.data_vars)
-    assert sum(fit.moves.values()) >= 1.0
-    assert max(fit.moves.values()) == 1.0
-    assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.moves
+    assert sum(fit.parameter_moves.values()) >= 1.0
+    assert max(fit.parameter_moves.values()) == 1.0
+    assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.parameter_moves
     assert (
         repr(fit) == "Fit(LatentGP(f; unknown parameters: amplitude (kernel), scale (kernel), dispersion (likelihood), "
         "level (mean)), 12 points, 2 chains of 40 draws)"
@@ -166,7 +166,7 @@ def test_the_same_seed_gives_the_same_draws(unknown_fit):
 
 def test_a_fit_may_have_a_goal():
     model = LatentGP(kernels.ExpSquared(1.0), lambda y: Gaussian(y, 0.5))
-    fit = model.fit(X, np.sin(X), chains=2, seed=1, until=es.Until(effective_size=50), progress=False)
+    fit = model.fit(X, np.sin(X), chains=2, seed=1, until=es.Until(effective_sample_size=50), progress=False)
     assert fit.tree.attrs["stopped_by"] == "goals"
 
 
@@ -175,8 +175,8 @@ def test_parameters_may_be_arrays_and_come_in_a_mapping():
     inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
     model = LatentGP(
         lambda p: kernels.ExpSquared(1.0, distance=EUCLID) if p is None else _scaled(p["scales"]),
-        lambda y, p: Gaussian(y, p["sigma"]),
-        parameters={"scales": dist.LogNormal(jnp.zeros(2), 1.0), "sigma": dist.HalfNormal(1.0)},
+        lambda y, p: Gaussian(y, p["noise_scale"]),
+        parameters={"scales": dist.LogNormal(jnp.zeros(2), 1.0), "noise_scale": dist.HalfNormal(1.0)},
     )
     fit = model.fit(inputs, Y - 2.0, **SHORT)
     assert fit.tree.posterior.scales.shape == (2, 40, 2)
@@ -213,7 +213,7 @@ def test_several_latent_functions():
     unknown = LatentGP(both, likelihood, parameters={"scale": dist.LogNormal(0.0, 0.5)})
     fit = unknown.fit(X, Y / 2.0, **SHORT)
     assert set(fit.tree.posterior.data_vars) == {"mean", "log_noise", "scale"}
-    assert set(fit.moves) == {"white", "sites", "surrogate"}
+    assert set(fit.parameter_moves) == {"whitened", "sites", "surrogate"}
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_points_by_themselves_have_the_same_means_and_spreads():
     model = LatentGP(kernels.Matern32(1.0), Poisson, mean=0.5)
     fit = model.fit(X, Y, **{**SHORT, "draws": 1000})
     points = np.linspace(-1.0, 4.0, 450)  # two groups and a half
-    apart = fit.predict(points, draws=2000, together=False).latent
+    apart = fit.predict(points, draws=2000, joint=False).latent
     assert apart.dims == ("chain", "draw", "point")
     np.testing.assert_array_equal(apart.point, points)
     weights = PredictiveConditional(model, X, points)._maps({}, np)
@@ -269,7 +269,7 @@ def test_predictions_have_the_exact_mean_and_variance(kernel):
     variance = np.diag(matern32(new, new) - gain @ matern32(X, new))
     compare(predicted.latent.values, mean, "latent mean")
     compare((predicted.latent.values - mean) ** 2, variance, "latent variance")
-    compare((predicted.observed.values - mean) ** 2, variance + 0.25, "variance of observations")
+    compare((predicted.predictive.values - mean) ** 2, variance + 0.25, "variance of observations")
     np.testing.assert_array_equal(predicted.expected, predicted.latent)
 
 
@@ -304,7 +304,7 @@ def compare_near(fit, new, weights, means, variances):
     """How much is near the mean. Not the variance: large amplitudes are rare, and have a large part in it."""
     mean = weights @ means
     predicted = fit.predict(new, draws=8000, seed=SEED + 4)
-    for name, variance in (("latent", variances), ("observed", variances + 0.3**2)):
+    for name, variance in (("latent", variances), ("predictive", variances + 0.3**2)):
         compare(predicted[name].values, mean, f"{name}, mean")
         for near in np.sqrt(weights @ variance) * np.array([[0.3], [1.0], [2.0]]):
             low, high = (stats.norm.cdf((mean + end - means) / np.sqrt(variance)) for end in (-near, near))
@@ -341,7 +341,7 @@ def test_scores_of_held_out_data():
     fit = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(X, Y, **SHORT)
     f = fit.predict(X[:2]).latent.values.reshape(-1, 2)
     expected = np.log(stats.poisson.pmf([2, 1], np.exp(f)).mean(0))
-    np.testing.assert_allclose(fit.log_predictive(X[:2], [2, 1]), expected, rtol=1e-10)
+    np.testing.assert_allclose(fit.log_predictive_density(X[:2], [2, 1]), expected, rtol=1e-10)
 
 
 def test_observations_that_differ_from_point_to_point():
@@ -349,8 +349,8 @@ def test_observations_that_differ_from_point_to_point():
     fit = LatentGP(kernels.ExpSquared(1.0), lambda y: Poisson(y, offset=exposure)).fit(X, Y, **SHORT)
     with pytest.raises(ValueError, match="does not broadcast") as raised:
         fit.predict(X[:2])
-    assert "observed=lambda" in "".join(raised.value.__notes__)
-    given = fit.predict(X[:2], observed=lambda y: Poisson(y, offset=1.0))
+    assert "likelihood=lambda" in "".join(raised.value.__notes__)
+    given = fit.predict(X[:2], likelihood=lambda y: Poisson(y, offset=1.0))
     np.testing.assert_allclose(given.expected, np.exp(given.latent + 1.0))
 
 
@@ -367,7 +367,7 @@ def test_events_in_time():
     assert fit.model.means["f"] == pytest.approx(math.log(5 / 2))
     predicted = fit.predict([0.3])
     np.testing.assert_allclose(predicted.expected, np.exp(predicted.latent))
-    assert "observed" not in predicted
+    assert "predictive" not in predicted
     np.testing.assert_array_equal(fit.shown, [6, 2, 0, 2])
 
 
@@ -416,7 +416,7 @@ def test_pictures():
     fit = LatentGP(kernels.ExpSquared(1.0), Logistic).fit(inputs, np.resize([1, -1], 12), **SHORT)
     maps = fit.plot(what="latent")
     assert maps[0].get_title() == "latent, mean"
-    with pytest.raises(ValueError, match="what must be one of latent, expected, observed"):
+    with pytest.raises(ValueError, match="what must be one of latent, expected, predictive"):
         fit.plot(what="f")
     cube = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(np.ones((12, 3)) * X[:, None], Y, **SHORT)
     with pytest.raises(ValueError, match="there are 3 inputs, and a picture has one or two"):
@@ -460,12 +460,12 @@ def test_models_that_cannot_be(make, error, message):
 @pytest.mark.parametrize(
     ("model", "options", "error", "message"),
     [
-        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"ways": "white"}, ValueError, "but there are none"),
+        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"parameter_moves": "whitened"}, ValueError, "but there are none"),
         (
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
-            {"ways": ("blue",)},
+            {"parameter_moves": ("blue",)},
             ValueError,
-            "ways must be some of 'white', 'sites', 'surrogate', 'fixed'",
+            "parameter_moves must be some of 'whitened', 'sites', 'surrogate', 'fixed_latent'",
         ),
         (
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
@@ -488,9 +488,9 @@ def test_models_that_cannot_be(make, error, message):
         ),
         (
             LatentGP(amplitude_and_scale, lambda y: lambda f: jnp.sum(f[:-1] * f[1:]), parameters=PRIORS),
-            {"ways": ("sites",)},
+            {"parameter_moves": ("sites",)},
             ValueError,
-            'ways has "sites", which need a log-likelihood that is a sum',
+            'parameter_moves has "sites", which need a log-likelihood that is a sum',
         ),
         (LatentGP(amplitude_and_scale, lambda y: 3.0, parameters=PRIORS), {}, TypeError, "it returned 3.0"),
     ],
@@ -524,10 +524,10 @@ def test_tinygp_distances_are_named_when_they_are_no_covariance():
 def test_robust_noise_has_unknown_parameters_too():
     model = LatentGP(
         kernels.ExpSquared(1.0), StudentT,
-        parameters={"scale": dist.HalfNormal(1.0), "degrees": dist.Uniform(2.0, 20.0)},
+        parameters={"noise_scale": dist.HalfNormal(1.0), "degrees_of_freedom": dist.Uniform(2.0, 20.0)},
     )  # fmt: skip
     tree = model.fit(X, np.sin(X), **SHORT).tree
-    assert ((tree.posterior.degrees > 2) & (tree.posterior.degrees < 20)).all()
+    assert ((tree.posterior.degrees_of_freedom > 2) & (tree.posterior.degrees_of_freedom < 20)).all()
     assert tree.attrs["parameter_moves"] == "f fixed"
 
 
@@ -584,7 +584,7 @@ def test_data_far_from_0_can_be_sampled():
         model = LatentGP(
             lambda scale: kernels.Matern52(scale), lambda y, noise: Gaussian(y, noise), mean=far, parameters=priors
         )
-        fit = model.fit(X, y + far, ways=("sites",), **SHORT)
-        assert fit.tree.attrs["stuck_updates"] == 0
+        fit = model.fit(X, y + far, parameter_moves=("sites",), **SHORT)
+        assert fit.tree.attrs["failed_searches"] == 0
         found.append(fit.tree.attrs["evaluations"])
     assert found[1] < 1.5 * found[0]

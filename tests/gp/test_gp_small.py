@@ -108,8 +108,8 @@ def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
     """`Likelihood.__call__() got an unexpected keyword argument 'g'` it was."""
     named, plain = (LatentGP(kernel, Poisson).fit(X, Y, **HOST) for kernel in ({"g": MATERN}, MATERN))
     np.testing.assert_array_equal(named.tree.posterior.g, plain.tree.posterior.f)
-    assert set(named.predict(X[:2] + 0.1).data_vars) == {"g", "expected", "observed"}
-    np.testing.assert_array_equal(named.log_predictive([0.3], [1]), plain.log_predictive([0.3], [1]))
+    assert set(named.predict(X[:2] + 0.1).data_vars) == {"g", "expected", "predictive"}
+    np.testing.assert_array_equal(named.log_predictive_density([0.3], [1]), plain.log_predictive_density([0.3], [1]))
 
 
 def of_point(latents, likelihood):
@@ -143,7 +143,9 @@ def test_several_latent_functions_and_a_likelihood_of_one(likelihood, message):
 
 def test_a_linear_predictor_of_named_latent_functions():
     A = np.random.default_rng(0).standard_normal((4, 6))
-    both = LatentGP({"g": MATERN, "h": MATERN}, lambda y: es.likelihoods.Linear({"g": A, "h": -A}, Poisson(y[:4])))
+    both = LatentGP(
+        {"g": MATERN, "h": MATERN}, lambda y: es.likelihoods.LinearPredictor({"g": A, "h": -A}, Poisson(y[:4]))
+    )
     by_hand = LatentGP({"g": MATERN, "h": MATERN}, lambda y: lambda g, h: Poisson(y[:4])(A @ g - A @ h))
     one, two = (model.fit(X, Y, **HOST).tree.posterior for model in (both, by_hand))
     np.testing.assert_allclose(one.g, two.g)
@@ -165,10 +167,10 @@ def test_labels_are_warned_of_once(likelihood):
     y = np.array([True, False, True, True, False, False])
     fit, count = labels_warned_of(lambda: LatentGP(MATERN, likelihood).fit(X, y, **HOST))
     assert count == 1 or likelihood not in (Probit, Logistic)  # a user's own function warns as often as it is called
-    for again in (lambda: fit.predict(X + 0.05), lambda: fit.predict(X + 0.05, observed=Probit)):
+    for again in (lambda: fit.predict(X + 0.05), lambda: fit.predict(X + 0.05, likelihood=Probit)):
         assert labels_warned_of(again)[1] == 0
     if likelihood in (Probit, Logistic):
-        assert labels_warned_of(lambda: fit.log_predictive(X[:2], [True, False]))[1] == 0
+        assert labels_warned_of(lambda: fit.log_predictive_density(X[:2], [True, False]))[1] == 0
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,18 @@ def no_compilation(monkeypatch):
 
 
 def test_all_likelihoods_with_arguments_are_tried():
-    assert {(StudentT, "scale"), (StudentT, "degrees"), (Gaussian, "sigma"), (Poisson, "offset")} <= set(ARGUMENTS)
+    assert {
+        (StudentT, "noise_scale"),
+        (StudentT, "degrees_of_freedom"),
+        (Gaussian, "noise_scale"),
+        (Poisson, "offset"),
+    } <= set(ARGUMENTS)
     assert len(ARGUMENTS) >= 8
 
 
 @pytest.mark.parametrize(("likelihood", "name"), ARGUMENTS)
 def test_a_kernels_hyperparameter_does_not_enter_a_likelihood_by_its_name(likelihood, name, no_compilation):
-    """It was passed to both: a length scale called `scale` was the noise scale of `StudentT` as well."""
+    """It was passed to both: a kernel's `noise_scale` was the noise scale of `StudentT` as well."""
     others = {other: PRIOR for one, other in ARGUMENTS if one is likelihood}
     with pytest.raises(ValueError, match=f"'{name}' would enter the kernel and the likelihood") as raised:
         LatentGP(kernel_of(name), likelihood, parameters=others)
@@ -71,7 +76,7 @@ class Mine(Likelihood):
     def __init__(self, y, reach):
         self.y, self.reach = np.asarray(y, float), reach
 
-    def _terms(self, f, xp, special):
+    def _pointwise(self, f, xp, special):
         return -((f - self.y) ** 2) / self.reach
 
     def simulate(self, f, rng):
@@ -139,18 +144,18 @@ def test_cox_processes_say_what_is_shared_too():
 @pytest.mark.parametrize(
     "likelihood",
     [
-        lambda y: StudentT(y, scale=0.3),
-        functools.partial(StudentT, scale=0.3),
-        functools.partial(functools.partial(StudentT, degrees=3.0), scale=0.3),
-        lambda y, noise: StudentT(y, scale=noise),
+        lambda y: StudentT(y, noise_scale=0.3),
+        functools.partial(StudentT, noise_scale=0.3),
+        functools.partial(functools.partial(StudentT, degrees_of_freedom=3.0), noise_scale=0.3),
+        lambda y, noise: StudentT(y, noise_scale=noise),
     ],
 )
 def test_what_the_user_fixed_is_no_second_place(likelihood):
     noise = {"noise": PRIOR} if "noise" in inspect.signature(likelihood).parameters else {}
-    model = LatentGP(kernel_of("scale"), likelihood, parameters={"scale": PRIOR} | noise)
-    assert model.places.probe(X, Y)["scale"] == ["kernel"]
-    built = model.likelihood({"scale": 5.0, "noise": 0.3}, Y)
-    assert built.scale == 0.3
+    model = LatentGP(kernel_of("noise_scale"), likelihood, parameters={"noise_scale": PRIOR} | noise)
+    assert model.places.probe(X, Y)["noise_scale"] == ["kernel"]
+    built = model.likelihood({"noise_scale": 5.0, "noise": 0.3}, Y)
+    assert built.noise_scale == 0.3
 
 
 def test_one_mean_for_all_latent_functions_is_one_place():
@@ -177,10 +182,12 @@ def test_what_is_shared_must_be(shared, error, message):
 def test_a_hyperparameter_that_enters_nothing(kernel, no_compilation):
     with pytest.raises(ValueError, match=r"'more' enters neither kernel, mean nor likelihood( \(.*\))?\. Leave it"):
         LatentGP(kernel, Poisson, parameters={"scale": PRIOR, "more": PRIOR}).fit(X, Y, **SHORT)
-    with pytest.raises(ValueError, match=r"'sigma' enters neither .* \(functools.partial gives it a known value in"):
-        LatentGP(kernel, functools.partial(Gaussian, sigma=1.0), parameters={"scale": PRIOR, "sigma": PRIOR}).fit(
-            X, Y, **SHORT
-        )
+    with pytest.raises(
+        ValueError, match=r"'noise_scale' enters neither .* \(functools.partial gives it a known value in"
+    ):
+        LatentGP(
+            kernel, functools.partial(Gaussian, noise_scale=1.0), parameters={"scale": PRIOR, "noise_scale": PRIOR}
+        ).fit(X, Y, **SHORT)
 
 
 def test_a_name_that_was_misspelt(no_compilation):
@@ -208,7 +215,7 @@ def test_names_that_the_result_or_the_mean_has_for_something_else(name):
         LatentGP(kernel_of(name), Poisson, mean=lambda X: 0.5 * X, parameters={name: PRIOR})
 
 
-@pytest.mark.parametrize("name", ["chain", "draw", "point", "expected", "observed", "a b", "lambda", 3])
+@pytest.mark.parametrize("name", ["chain", "draw", "point", "expected", "predictive", "a b", "lambda", 3])
 def test_names_that_latent_functions_cannot_have(name):
     with pytest.raises(ValueError, match=f"kernel has the name {name!r}"):
         LatentGP({name: kernels.Matern52(1.0)}, Poisson)
@@ -218,30 +225,33 @@ def test_names_that_latent_functions_cannot_have(name):
 def test_the_result_says_what_each_hyperparameter_enters(tmp_path):
     """Shared on purpose: the kernel's variance is that of the noise, so the posterior has one scale."""
     model = LatentGP(
-        lambda scale, reach: scale**2 * kernels.Matern52(reach), lambda y, p: StudentT(y, p["scale"], p["degrees"]),
-        parameters={"scale": PRIOR, "reach": PRIOR, "degrees": PRIOR}, shared=["scale"],
+        lambda scale, reach: scale**2 * kernels.Matern52(reach),
+        lambda y, p: StudentT(y, p["scale"], p["degrees_of_freedom"]),
+        parameters={"scale": PRIOR, "reach": PRIOR, "degrees_of_freedom": PRIOR}, shared=["scale"],
     )  # fmt: skip
-    expected = {"scale": ["kernel", "likelihood"], "reach": ["kernel"], "degrees": ["likelihood"]}
+    expected = {"scale": ["kernel", "likelihood"], "reach": ["kernel"], "degrees_of_freedom": ["likelihood"]}
     fit = model.fit(X, Y, store=tmp_path / "run.zarr", **SHORT)
     assert fit.hyperparameters == expected
     assert json.loads(fit.tree.attrs["hyperparameters"]) == expected
-    assert "scale (kernel and likelihood), reach (kernel), degrees (likelihood)" in repr(fit)
+    assert "scale (kernel and likelihood), reach (kernel), degrees_of_freedom (likelihood)" in repr(fit)
     assert model.open(tmp_path / "run.zarr", X, Y).hyperparameters == expected
     assert model.resume(tmp_path / "run.zarr", X, Y, draws=8).hyperparameters == expected
 
 
-OWN = {"gaussian": {"noise"}, "student-t": {"noise"}, "negative-binomial": {"dispersion"}}
+OWN = {"gaussian": {"noise_scale"}, "student-t": {"noise_scale"}, "negative-binomial": {"dispersion"}}
 
 
-@pytest.mark.parametrize("name", ["gaussian", "student-t", "negative-binomial", "poisson", "probit", "bernoulli"])
-@pytest.mark.parametrize("known", [{}, {"noise": 0.1, "dispersion": 2.0}, {"amplitude": 1.0}, {"lengthscale": (1.0,)}])
+@pytest.mark.parametrize("name", ["gaussian", "student-t", "negative-binomial", "poisson", "probit", "logistic"])
+@pytest.mark.parametrize(
+    "known", [{}, {"noise_scale": 0.1, "dispersion": 2.0}, {"amplitude": 1.0}, {"length_scale": (1.0,)}]
+)
 def test_models_of_the_command_line(name, known):
     """Their kernels take a mapping, and their likelihoods at most one hyperparameter."""
-    given = {option: value for option, value in known.items() if option not in ("noise", "dispersion")}
+    given = {option: value for option, value in known.items() if option not in ("noise_scale", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
     problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
     found = problem._model().places.probe(X, problem._data.y)
     assert found == {
-        **{one: ["kernel"] for one in ("amplitude", "lengthscale") if one not in given},
+        **{one: ["kernel"] for one in ("amplitude", "length_scale") if one not in given},
         **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},
     }

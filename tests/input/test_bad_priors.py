@@ -96,7 +96,7 @@ CASES = {
     "a factor that draws by itself": (
         lambda: es.Kronecker(es.FromDraws(lambda rng: rng.standard_normal(3), 3)),
         TypeError,
-        "factor 0 & color",
+        "factor 0 & unwhiten",
     ),
     "factors in a list": (lambda: es.Kronecker([CHAIN, np.eye(3)]), ValueError, "factor 0 & Kronecker(*factors)"),
     "a stack as a factor": (lambda: es.Kronecker(es.Stack({"a": es.Diagonal(1.0)})), TypeError, "factor 0 & Stack"),
@@ -223,23 +223,23 @@ CASES = {
         "precision & positive",
     ),
     "a graph with a node alone": (
-        lambda: es.SparsePrecision.autoregression(ALONE),
+        lambda: es.SparsePrecision.car(ALONE),
         ValueError,
         "1 node & without neighbours & 2 is one & Stack",
     ),
-    "a graph with a loop": (lambda: es.SparsePrecision.autoregression(PATH + np.eye(4)), ValueError, "loop & node 0"),
+    "a graph with a loop": (lambda: es.SparsePrecision.car(PATH + np.eye(4)), ValueError, "loop & node 0"),
     "a directed graph": (
-        lambda: es.SparsePrecision.autoregression(np.eye(4, k=1)),
+        lambda: es.SparsePrecision.car(np.eye(4, k=1)),
         ValueError,
         "not symmetric & graph.T",
     ),
-    "negative weights": (lambda: es.SparsePrecision.autoregression(-PATH), ValueError, "graph & not negative"),
+    "negative weights": (lambda: es.SparsePrecision.car(-PATH), ValueError, "graph & not negative"),
     "a graph that is a list of edges": (
-        lambda: es.SparsePrecision.autoregression([[0, 1], [1, 2], [2, 3]]),
+        lambda: es.SparsePrecision.car([[0, 1], [1, 2], [2, 3]]),
         ValueError,
         "graph & (3, 2) & (N, N)",
     ),
-    "a correlation above 1": (lambda: es.SparsePrecision.autoregression(PATH, 1.5), ValueError, "correlation & 1.5"),
+    "a correlation above 1": (lambda: es.SparsePrecision.car(PATH, 1.5), ValueError, "correlation & 1.5"),
     "a smoothness that is none": (
         lambda: es.SparsePrecision.matern((3, 3), 1.0, 1.0, smoothness=1.5),
         ValueError,
@@ -285,16 +285,16 @@ CASES = {
     "a function for a kernel": (lambda: es.Markov(gaussian, [0.0, 1.0]), TypeError, "quasisep & function & Dense"),
     "a class for a kernel": (lambda: es.Markov(quasisep.Exp, [0.0, 1.0]), TypeError, "instance & the class Exp"),
     "a walk at its start": (
-        lambda: es.Markov(es.Markov.walk(), [0.0, 1.0]),
+        lambda: es.Markov(es.Markov.random_walk(), [0.0, 1.0]),
         ValueError,
         "variance 0 & times[0] & start=",
     ),
     "a walk before its start": (
-        lambda: es.Markov(es.Markov.walk(), [-1.0, 1.0]),
+        lambda: es.Markov(es.Markov.random_walk(), [-1.0, 1.0]),
         ValueError,
         "not finite|variance & walk",
     ),
-    "a walk of scale 0": (lambda: es.Markov.walk(0.0), ValueError, "scale & positive & 0.0"),
+    "a walk of scale 0": (lambda: es.Markov.random_walk(0.0), ValueError, "scale & positive & 0.0"),
     "a length scale that is NaN": (lambda: es.Markov(quasisep.Exp(np.nan), [0.0, 1.0]), ValueError, "kernel & finite"),
     # blocks
     "a block outside": (lambda: es.Diagonal(np.ones(3)).condition([1, 3]), ValueError, "index 3 & 0 to 2"),
@@ -353,12 +353,12 @@ MISSING = {
 
 @pytest.mark.parametrize("name", MISSING)
 def test_a_missing_ability_names_the_alternative(name):
-    make, abilities, alternative = MISSING[name]
+    make, capabilities, alternative = MISSING[name]
     prior = make()
-    for ability in abilities:
-        assert ability not in prior.abilities
-        with pytest.raises(TypeError, match=f"no `{ability}`") as error:
-            getattr(prior, ability)([0] if ability == "condition" else np.zeros(prior.size))
+    for capability in capabilities:
+        assert capability not in prior.capabilities
+        with pytest.raises(TypeError, match=f"no `{capability}`") as error:
+            getattr(prior, capability)([0] if capability == "condition" else np.zeros(prior.size))
         assert alternative in str(error.value)
 
 
@@ -366,7 +366,7 @@ def test_a_missing_ability_names_the_alternative(name):
     ("package", "make", "words"),
     [
         ("tinygp", lambda: es.Markov(None, [0.0]), ["tinygp", "ellipslice[gp]"]),
-        ("tinygp", lambda: es.Markov.walk(), ["tinygp", "ellipslice[gp]"]),
+        ("tinygp", lambda: es.Markov.random_walk(), ["tinygp", "ellipslice[gp]"]),
         ("cvxopt", lambda: es.SparsePrecision(CHAIN, cholesky="cholmod"), ["cvxopt", "ellipslice[cholmod]", "scipy"]),
     ],
 )
@@ -383,4 +383,4 @@ def test_a_sparse_factor_is_not_compiled():
     prior = es.SparsePrecision(CHAIN)
     assert not prior.traceable
     with pytest.raises(TypeError, match="compiled code"):
-        jax.jit(prior.color)(np.zeros(4))
+        jax.jit(prior.unwhiten)(np.zeros(4))

@@ -37,7 +37,7 @@ def strict():
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda one: type(one).__name__)
 def test_likelihoods_far_from_their_data(likelihood):
     far = np.linspace(-800.0, 30.0, N)
-    assert np.isfinite(likelihood.terms(far)).all()
+    assert np.isfinite(likelihood.pointwise(far)).all()
     assert np.isfinite(likelihood(far))
     assert np.isfinite(likelihood.expected(far)).all()
     assert np.isfinite(likelihood.simulate(far, np.random.default_rng(0))).all()
@@ -77,7 +77,7 @@ def test_a_kept_value_that_never_changes():
         **SHORT | {"draws": 50, "chains": 2},
     )
     assert "R-hat" in str(es.diagnostics.check_convergence(tree))
-    assert es.diagnostics.efficiency(tree, tree.posterior.one).effective_size == 0
+    assert es.diagnostics.efficiency(tree, tree.posterior.one).effective_sample_size == 0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
@@ -85,11 +85,11 @@ def test_estimators(scale):
     pytest.importorskip("sklearn")
     from sklearn.gaussian_process.kernels import RBF
 
-    options = {"draws": 4, "warmup": 2, "chains": 1, "places": 2, "rounds": 1, "random_state": 0}
+    options = {"draws": 4, "warmup": 2, "chains": 1, "ensemble_size": 2, "ensemble_refreshes": 1, "random_state": 0}
     inputs = np.linspace(0.0, 10.0, N)[:, None]
-    for noise in ("gaussian", "student", "poisson"):
+    for noise in ("gaussian", "student-t", "poisson"):
         y = COUNTS * (1.0 if noise == "poisson" else scale)
-        model = es.gp.EllipticalGPRegressor(RBF(0.1), noise=noise, **options).fit(inputs, y)
+        model = es.gp.EllipticalGPRegressor(RBF(0.1), likelihood=noise, **options).fit(inputs, y)
         assert np.isfinite(model.predict(inputs + 0.1, return_std=True)).all()
     model = es.gp.EllipticalGPClassifier(RBF(0.1), **options).fit(inputs, SIGNS)
     assert np.isfinite(model.predict_proba(inputs)).all()

@@ -61,7 +61,7 @@ REFUSED = {
     "look_ahead": (traced, DENSE, {"move": LineSlice(), "look_ahead": 2}, ValueError, "look_ahead=2"),
     "look_ahead, host": (on_the_host, DENSE, {"look_ahead": 2}, ValueError, "look_ahead=2"),
     "look_ahead, box": (traced, BOX, {"look_ahead": 2}, ValueError, "look_ahead=2"),
-    "concave": (on_the_host, DENSE, {"concave": True}, ValueError, "concave=True"),
+    "log_concave": (on_the_host, DENSE, {"log_concave": True}, ValueError, "log_concave=True"),
     "one chain": (
         traced,
         DENSE,
@@ -133,7 +133,15 @@ class Unasked(Executor):
 @pytest.mark.parametrize(
     "name",
     [
-        *("gradients", "Local, Stationary", "LineSlice, Sum", "look_ahead", "look_ahead, box", "concave", "one chain"),
+        *(
+            "gradients",
+            "Local, Stationary",
+            "LineSlice, Sum",
+            "look_ahead",
+            "look_ahead, box",
+            "log_concave",
+            "one chain",
+        ),
         *("engine", "constraints"),
     ],
 )
@@ -147,8 +155,8 @@ def test_workers_are_not_asked_before_a_run_is_refused(name):
 
 def test_a_reference_is_not_fitted_before_concave_is_refused():
     workers = Unasked()
-    with pytest.raises(ValueError, match="concave=True"):
-        es.sample(on_the_host, DENSE, reference="pilot", concave=True, executor=workers, **OPTIONS)
+    with pytest.raises(ValueError, match="log_concave=True"):
+        es.sample(on_the_host, DENSE, reference="pilot", log_concave=True, executor=workers, **OPTIONS)
     assert set(workers.asked) <= {"getpid"}
 
 

@@ -55,7 +55,7 @@ def test_known_posteriors(name, covariance):
     algorithm = elliptical_slice(log_likelihood, mean=np.full(3, 0.5), cov=covariance)
     draws, info = chains(algorithm, jnp.full(3, 0.5))
     compare_gaussian(np.asarray(draws, float), *posterior(covariance, Y, SIGMA, 0.5), name)
-    assert not info.stuck.any()
+    assert not info.search_failed.any()
     assert info.subiter.min() == 1
 
 
@@ -174,7 +174,7 @@ def test_nans_are_rejected_and_counted():
     algorithm = elliptical_slice(lambda f: jnp.where(f[0] > 0.5, jnp.nan, log_likelihood(f)), cov=CORRELATED)
     draws, info = chains(algorithm, jnp.zeros(3), 500, number=5)
     assert draws[..., 0].max() <= 0.5
-    assert info.nans.sum() > 0
+    assert info.nan_evaluations.sum() > 0
     theirs = blackjax.elliptical_slice(
         lambda f: jnp.where(f[0] > 0.5, jnp.nan, log_likelihood(f)), mean=jnp.zeros(3), cov=jnp.asarray(CORRELATED)
     )
@@ -186,7 +186,7 @@ def test_a_search_that_finds_nothing_stays():
     algorithm = elliptical_slice(lambda f: jnp.where(jnp.all(f == start), 0.0, -jnp.inf), mean=0.7, cov=CORRELATED)
     state, info = algorithm.step(jax.random.key(0), algorithm.init(start))
     np.testing.assert_array_equal(state.position, start)
-    assert bool(info.stuck)
+    assert bool(info.search_failed)
     assert float(info.theta) == 0.0
 
 

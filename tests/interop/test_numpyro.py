@@ -77,12 +77,14 @@ def test_known_posteriors(name):
         numpyro.deterministic("double", 2 * f)
         numpyro.sample("y", dist.Normal(f, SIGMA), obs=y)
 
-    samples, fields = run(EllipticalSlice(model), Y, fields=("evaluations", "stuck", "angle", "total_log_likelihood"))
+    samples, fields = run(
+        EllipticalSlice(model), Y, fields=("evaluations", "search_failed", "angle", "total_log_likelihood")
+    )
     compare_gaussian(samples["f"], *posterior(covariance, Y, SIGMA, 0.5), name)
     np.testing.assert_allclose(samples["double"], 2 * samples["f"], rtol=1e-6)
     assert fields["evaluations"].shape == (4, 3000)
     assert fields["evaluations"].min() >= 1
-    assert not fields["stuck"].any()
+    assert not fields["search_failed"].any()
     expected = stats.norm(Y, SIGMA).logpdf(samples["f"]).sum(axis=-1)
     np.testing.assert_allclose(fields["total_log_likelihood"], expected, atol=1e-3)
 
@@ -250,7 +252,7 @@ def test_chains_one_after_the_other_and_thinned():
 def test_several_updates_are_one_after_the_other():
     states = []
     for updates, times in ((1, 3), (3, 1)):
-        kernel = EllipticalSlice(simple, updates=updates)
+        kernel = EllipticalSlice(simple, updates_per_draw=updates)
         state = kernel.init(jax.random.key(3), 0, {"f": 0.2}, (1.0,))
         tried = 0
         for _ in range(times):
@@ -258,8 +260,8 @@ def test_several_updates_are_one_after_the_other():
             tried += int(state.evaluations)
         states.append((float(state.z["f"]), tried))
     np.testing.assert_allclose(states[0], states[1], rtol=1e-5)
-    with pytest.raises(ValueError, match="updates must be a whole number"):
-        EllipticalSlice(simple, updates=0)
+    with pytest.raises(ValueError, match="updates_per_draw must be a whole number"):
+        EllipticalSlice(simple, updates_per_draw=0)
 
 
 def test_a_start_of_ones_own_and_progress():

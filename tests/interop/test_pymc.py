@@ -93,7 +93,7 @@ def test_known_posteriors(name):
     compare_gaussian(values, *posterior(covariance, Y, SIGMA, mean), name)
     right = stats.norm(values[0], SIGMA).logpdf(Y).sum(-1)
     np.testing.assert_allclose([each["total_log_likelihood"] for each in about], right, atol=1e-4)
-    assert not any(each["stuck"] or each["nans"] for each in about)
+    assert not any(each["search_failed"] or each["nan_evaluations"] for each in about)
     assert min(each["evaluations"] for each in about) == 1
 
 
@@ -208,7 +208,9 @@ def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
             traces.append(pm.sample(400, tune=200, cores=cores, step=[step], **options, **QUIET))
     compare_scaled(traces[0].posterior["scale"], traces[0].posterior["f"], "with NUTS")
     about = traces[0].sample_stats
-    assert {"evaluations", "angle", "stuck", "nans", "total_log_likelihood", "tree_depth"} <= set(about)
+    assert {"evaluations", "angle", "search_failed", "nan_evaluations", "total_log_likelihood", "tree_depth"} <= set(
+        about
+    )
     assert about["evaluations"].dtype.kind == "i"
     np.testing.assert_array_equal(traces[0].posterior["f"], traces[1].posterior["f"])
 
@@ -238,10 +240,10 @@ def test_several_updates_are_one_after_the_other():
     with pm.Model() as model:
         f = pm.MvNormal("f", np.zeros(3), cov=CORRELATED)
         pm.Normal("y", f, SIGMA, observed=Y)
-        one, five = EllipticalSlice([f], rng=1), EllipticalSlice([f], rng=1, updates=5)
+        one, five = EllipticalSlice([f], rng=1), EllipticalSlice([f], rng=1, updates_per_draw=5)
         for wrong in (0, 1.5, True):
-            with pytest.raises(ValueError, match="updates must be a whole number"):
-                EllipticalSlice([f], updates=wrong)
+            with pytest.raises(ValueError, match="updates_per_draw must be a whole number"):
+                EllipticalSlice([f], updates_per_draw=wrong)
     point, tried = model.initial_point(), 0
     for _ in range(5):
         point, (about,) = one.step(point)

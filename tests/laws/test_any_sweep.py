@@ -120,7 +120,7 @@ def check_any_sweep(prior, covariance, move):
             np.testing.assert_array_equal(found.indices, block)
             conditional = found.conditional.prior
             with jax.enable_x64(True):
-                rows = np.asarray(conditional.color(np.eye(conditional.noise_size))) / deviation[block]
+                rows = np.asarray(conditional.unwhiten(np.eye(conditional.noise_size))) / deviation[block]
             np.testing.assert_allclose(rows.T @ rows, own, rtol=0, atol=1e-8)
     check_sweep(move, prior, covariance)
 

@@ -61,7 +61,7 @@ def make(name: str, move, dtype: str, halves: bool = False):
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
     noise = make_noise(move, dtype, halves)
-    f = jnp.asarray(PRIOR.draw(np.random.default_rng(3), CHAINS), dtype)
+    f = jnp.asarray(PRIOR.draw_zero_mean(np.random.default_rng(3), CHAINS), dtype)
     f = jnp.full_like(f, 0.5) if name == "beyond the table" else f
     f = jnp.abs(f) if name == "NaN" else f
     values = jnp.zeros(CHAINS, dtype) if name == "never" else jax.vmap(lambda f: jnp.asarray(likelihood(f), dtype))(f)
@@ -107,13 +107,13 @@ def test_no_barrier_makes_the_searches_of_figure_2(name, move, look_ahead):
         made = replay(name, move, updates)
     for chain, t, one, info in made:
         assert int(draws.proposals[t, chain]) == info.evaluations
-        assert int(draws.nans[t, chain]) == info.nans
-        assert bool(draws.stuck[t, chain]) == info.stuck
+        assert int(draws.nan_evaluations[t, chain]) == info.nan_evaluations
+        assert bool(draws.search_failed[t, chain]) == info.search_failed
         np.testing.assert_allclose(draws.angle[t, chain], info.angle, rtol=1e-6, atol=1e-12)
         np.testing.assert_allclose(draws.f[t, chain], one.f, rtol=1e-6, atol=1e-8)
     assert int(counts.proposals.sum()) == sum(info.evaluations for *_, info in made)
-    assert int(counts.nans.sum()) == sum(info.nans for *_, info in made)
-    assert int(counts.stuck.sum()) == sum(info.stuck for *_, info in made)
+    assert int(counts.nan_evaluations.sum()) == sum(info.nan_evaluations for *_, info in made)
+    assert int(counts.failed_searches.sum()) == sum(info.search_failed for *_, info in made)
 
 
 @pytest.mark.long
@@ -122,7 +122,7 @@ def test_these_searches_reach_every_branch():
         for name, most in {"beyond the table": 33, "never": 1000}.items():
             made = replay(name, MOVES[0], 2 if name == "never" else LENGTH)
             assert max(info.evaluations for *_, info in made) >= most
-        assert sum(info.nans for *_, info in replay("NaN", MOVES[0], LENGTH)) > 0
+        assert sum(info.nan_evaluations for *_, info in replay("NaN", MOVES[0], LENGTH)) > 0
 
 
 @pytest.mark.long
@@ -451,7 +451,7 @@ def test_priors_that_draw_on_the_host_are_refused():
 def test_predictors_are_drawn_on_the_device_too():
     rng = np.random.default_rng(0)
     A, y = rng.normal(size=(30, 3)), np.sign(rng.normal(size=30))
-    linear = es.likelihoods.Linear(A, es.likelihoods.Logistic(y))
+    linear = es.likelihoods.LinearPredictor(A, es.likelihoods.Logistic(y))
     means = [
         es.sample(linear, es.Diagonal(np.ones(3)), **OPTIONS | {"engine": engine}, draws=1000, chains=8).posterior.f
         for engine in ("batched", "compiled")
@@ -493,7 +493,7 @@ def test_any_traceable_prior_draws_on_the_device(prior):
         nu = np.asarray(source.draw(keys))
     assert not nu[:, prior.size :].any()
     nu = nu[:, : prior.size]
-    color = np.asarray(prior.color(np.eye(prior.noise_size)))
+    color = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
     expected = color.T @ color
     scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     assert np.abs((nu.T @ nu / len(nu) - expected) / scale).max() < 6 * np.sqrt(2 / len(nu))

@@ -121,5 +121,5 @@ def test_a_chain_runs_in_lanes_and_new_data_need_no_compiling():
     trees = [es.sample(es.likelihoods.Logistic(signs), prior, **options) for signs in (SIGNS[:20], -SIGNS[:20])]
     for signs, tree in zip((SIGNS[:20], -SIGNS[:20]), trees, strict=True):
         f = tree.posterior.f.values[0]
-        expected = [es.likelihoods.Logistic(signs).terms(row).sum() for row in f]
+        expected = [es.likelihoods.Logistic(signs).pointwise(row).sum() for row in f]
         np.testing.assert_allclose(tree.sample_stats.total_log_likelihood.values[0], expected, rtol=1e-12)

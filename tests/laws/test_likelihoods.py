@@ -61,9 +61,9 @@ def test_the_catalogue_has_every_class():
 def test_value_is_the_sum_of_terms(name):
     item = CATALOGUE[name]()
     f = latents(item)
-    assert item.terms(f).shape == f.shape
+    assert item.pointwise(f).shape == f.shape
     assert isinstance(item(f), float)
-    np.testing.assert_allclose(item(f), math.fsum(item.terms(f).ravel()), rtol=1e-14)
+    np.testing.assert_allclose(item(f), math.fsum(item.pointwise(f).ravel()), rtol=1e-14)
     assert item(f.tolist()) == item(f)
 
 
@@ -90,8 +90,8 @@ def test_numpy_equals_jax(name):
     item = CATALOGUE[name]()
     close = {"rtol": 1e-12, "atol": 1e-300}  # XLA flushes the smallest numbers, below 2e-308, to zero
     for f in (latents(item, batch=(50,)), everywhere(item)):
-        terms, total, one_by_one = compiled(lambda i, f: (i.terms(f), i(f), jax.vmap(i)(f)), item, f)
-        np.testing.assert_allclose(terms, item.terms(f), **close)
+        terms, total, one_by_one = compiled(lambda i, f: (i.pointwise(f), i(f), jax.vmap(i)(f)), item, f)
+        np.testing.assert_allclose(terms, item.pointwise(f), **close)
         np.testing.assert_allclose(total, item(f), **close)
         np.testing.assert_allclose(one_by_one, item(f), **close)
     f = latents(item)  # a NumPy f where the data are traced
@@ -102,7 +102,7 @@ def test_numpy_equals_jax(name):
 def test_numpy_stays_numpy(name, monkeypatch):
     item = CATALOGUE[name]()
     monkeypatch.setattr(sys.modules[Likelihood.__module__], "jnp", None)
-    assert type(item.terms(latents(item))) is np.ndarray
+    assert type(item.pointwise(latents(item))) is np.ndarray
 
 
 @EVERY
@@ -112,19 +112,19 @@ def test_terms_are_the_densities_scipy_has(name):
     distribution = DISTRIBUTION[type(item)](item, f)
     log_density = getattr(distribution, "logpdf", None) or distribution.logpmf
     # The reference goes through probabilities, and loses up to 1/(1 - p) digits where they are near 1.
-    np.testing.assert_allclose(item.terms(f), log_density(item.y), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(item.pointwise(f), log_density(item.y), rtol=1e-11, atol=1e-13)
 
 
 def highest(item):
     """Return an upper limit of each term: a probability is at most 1, and the densities here are highest at f = y."""
     continuous = hasattr(DISTRIBUTION[type(item)](item, item.y), "logpdf")
-    return item.terms(item.y) if continuous else np.zeros(item.y.shape)
+    return item.pointwise(item.y) if continuous else np.zeros(item.y.shape)
 
 
 @EVERY
 def test_terms_never_exceed_the_highest_density(name):
     item = CATALOGUE[name]()
-    assert (item.terms(everywhere(item)) <= highest(item) + 1e-12).all()
+    assert (item.pointwise(everywhere(item)) <= highest(item) + 1e-12).all()
 
 
 @EVERY
@@ -136,7 +136,7 @@ def test_any_finite_f_gives_a_number(name, data):
     f = np.array(data.draw(values)).reshape(item.y.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        terms, value = item.terms(f), item(f)
+        terms, value = item.pointwise(f), item(f)
     assert not np.isnan(value)
     assert (terms <= highest(item) + 1e-12).all()  # false for NaN
 
@@ -148,30 +148,30 @@ def test_nan_gives_nan(name):
     f.flat[1] = np.nan
     assert np.isnan(item(f))
     assert np.isnan(compiled(item, f))
-    assert np.isnan(item.terms(f)).sum() == np.isnan(compiled(item.terms, f)).sum() == 1
+    assert np.isnan(item.pointwise(f)).sum() == np.isnan(compiled(item.pointwise, f)).sum() == 1
 
 
 # --- derivatives ----------------------------------------------------------------------------------------------------
 
 
 def slopes(item, f):
-    return compiled(jax.grad(lambda f: item.terms(f).sum()), f)
+    return compiled(jax.grad(lambda f: item.pointwise(f).sum()), f)
 
 
 @COMPILED
 def test_gradients_are_finite_wherever_the_value_is(name):
     item = CATALOGUE[name]()
     f = everywhere(item)
-    assert np.isfinite(slopes(item, f))[np.isfinite(item.terms(f))].all()
+    assert np.isfinite(slopes(item, f))[np.isfinite(item.pointwise(f))].all()
 
 
 @COMPILED
 def test_derivatives_are_those_of_the_value(name):
     item = CATALOGUE[name]()
     f = everywhere(item, np.array([-3.0, -0.5, 0.0, 0.5, 3.0]))
-    curvature = compiled(jax.grad(lambda f: jax.grad(lambda f: item.terms(f).sum())(f).sum()), f)
+    curvature = compiled(jax.grad(lambda f: jax.grad(lambda f: item.pointwise(f).sum())(f).sum()), f)
     h = 1e-4
-    low, middle, high = item.terms(f - h), item.terms(f), item.terms(f + h)
+    low, middle, high = item.pointwise(f - h), item.pointwise(f), item.pointwise(f + h)
     # Central differences of values up to 1e3, so rounded by 1e-13: 1e-9 after division by h, 1e-5 by h^2. What they
     # leave out is of order h^2 times a derivative of at most 100.
     np.testing.assert_allclose(slopes(item, f), (high - low) / (2 * h), rtol=0, atol=1e-6)
@@ -182,7 +182,7 @@ def test_derivatives_are_those_of_the_value(name):
 def test_claims_of_log_concavity(name):
     item = CATALOGUE[name]()
     f = everywhere(item, np.arange(-30, 30, 0.25))
-    terms = item.terms(f)
+    terms = item.pointwise(f)
     bend = terms[:-2] - 2 * terms[1:-1] + terms[2:]
     rounding = 1e-14 * (np.abs(terms[1:-1]) + 1e2 + np.abs(item.y) * 40)
     assert (bend <= rounding).all() == item.log_concave
@@ -197,16 +197,16 @@ def test_claims_of_how_fast_they_bend(name):
     def slope_of(function):
         return lambda f: jax.grad(lambda f: function(f).sum())(f)
 
-    seconds = slope_of(slope_of(item.terms))
+    seconds = slope_of(slope_of(item.pointwise))
     bends, change = np.abs(compiled(seconds, f)), np.abs(compiled(slope_of(seconds), f))
     clear = bends > 1e-6 * bends.max()
     fastest = (change[clear] / bends[clear]).max()
-    if item.bend_rate is None:  # where there is none, no rate such as the others have would do
+    if item.curvature_rate_bound is None:  # where there is none, no rate such as the others have would do
         assert fastest > 3
     else:
         # Of rounding: derivatives of the sigmoid are differences of numbers up to 1, times the largest count.
-        assert (change <= item.bend_rate * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
-        assert fastest >= 0.9 * item.bend_rate
+        assert (change <= item.curvature_rate_bound * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
+        assert fastest >= 0.9 * item.curvature_rate_bound
 
 
 # --- simulation -----------------------------------------------------------------------------------------------------
@@ -234,7 +234,9 @@ def moments_off(simulator, item, seed=0):
 def test_simulated_moments(name):
     item = CATALOGUE[name]()
     if name == "StudentT":
-        item = StudentT(item.y, degrees=9.0)  # 4 degrees have no fourth moment, hence no error for the variance
+        item = StudentT(
+            item.y, degrees_of_freedom=9.0
+        )  # 4 degrees have no fourth moment, hence no error for the variance
     assert moments_off(item, item) == 0
 
 
@@ -250,13 +252,13 @@ def test_what_is_observed_on_average(name):
 
 
 PLANTED = {
-    "Gaussian": lambda item: Gaussian(item.y, item.sigma**2),
+    "Gaussian": lambda item: Gaussian(item.y, item.noise_scale**2),
     "Logistic": lambda item: Probit(item.y),
     "Probit": lambda item: Logistic(item.y),
     "Poisson": lambda item: Poisson(item.y, -item.offset),
     "Binomial": lambda item: Binomial(item.y, item.trials + 1),
     "NegativeBinomial": lambda item: NegativeBinomial(item.y, 1 / item.dispersion),
-    "StudentT, all per value": lambda item: StudentT(item.y, item.scale, item.degrees - 5),
+    "StudentT, all per value": lambda item: StudentT(item.y, item.noise_scale, item.degrees_of_freedom - 5),
 }
 
 
@@ -337,8 +339,8 @@ def log_normal_tail(x):
 @pytest.mark.parametrize("x", [4, 8, 19.5, 20.5, 40, 1000, 10_000])
 def test_probit_tails(x):
     item, f = Probit([1, -1]), np.array([-x, x], dtype=float)
-    np.testing.assert_allclose(item.terms(f), log_normal_tail(x), rtol=1e-13)
-    np.testing.assert_allclose(compiled(item.terms, f), log_normal_tail(x), rtol=1e-13)
+    np.testing.assert_allclose(item.pointwise(f), log_normal_tail(x), rtol=1e-13)
+    np.testing.assert_allclose(compiled(item.pointwise, f), log_normal_tail(x), rtol=1e-13)
     log_density = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
     # The slope comes from a difference of logs as large as x^2 / 2.
     slope = math.exp(log_density - log_normal_tail(x))
@@ -349,7 +351,7 @@ def test_probit_close_to_certain():
     # log Phi(x) = -Phi(-x) - Phi(-x)^2 / 2 - ...
     x = np.array([4.0, 6.0, 9.0, 30.0])
     tail = np.exp([log_normal_tail(value) for value in x])
-    for terms in (Probit(np.ones(4)).terms(x), compiled(Probit(np.ones(4)).terms, x)):
+    for terms in (Probit(np.ones(4)).pointwise(x), compiled(Probit(np.ones(4)).pointwise, x)):
         np.testing.assert_allclose(terms, np.log1p(-tail), rtol=1e-13)
 
 
@@ -360,11 +362,11 @@ TAILS = [
     (NegativeBinomial([0, 2, 0, 2], 1.0), [-1e4, -1e4, 1e4, 1e4], [0, -2e4, -1e4, -1e4]),
     (NegativeBinomial([3], 1e12), [0.5], [Poisson([3])([0.5])]),
     (
-        StudentT([0.0, 0.0], degrees=1.0),
+        StudentT([0.0, 0.0], degrees_of_freedom=1.0),
         [1e8, -1e120],
         [-math.log(math.pi * 1e16), -math.log(math.pi) - 240 * math.log(10)],
     ),
-    (StudentT([0.0], degrees=1e12), [0.5], [Gaussian([0.0])([0.5])]),
+    (StudentT([0.0], degrees_of_freedom=1e12), [0.5], [Gaussian([0.0])([0.5])]),
 ]
 
 
@@ -374,8 +376,8 @@ def test_tails(item, f, expected):
     # Ten to the twelve degrees or dispersion are the limit up to 1e-12 times a few.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_allclose(item.terms(f), expected, rtol=2e-11, atol=1e-300)
-    np.testing.assert_allclose(compiled(item.terms, f), expected, rtol=2e-11, atol=1e-300)
+        np.testing.assert_allclose(item.pointwise(f), expected, rtol=2e-11, atol=1e-300)
+    np.testing.assert_allclose(compiled(item.pointwise, f), expected, rtol=2e-11, atol=1e-300)
 
 
 def test_a_rate_too_large_to_simulate_is_named():
@@ -390,8 +392,8 @@ def test_a_rate_too_large_to_simulate_is_named():
 def test_repr():
     assert repr(Poisson(np.ones(811), math.log(191 / 811))) == "Poisson(811 observations, offset=-1.446)"
     assert repr(Logistic(np.ones(767))) == "Logistic(767 labels)"
-    assert repr(Gaussian(3.0)) == "Gaussian(1 observation, sigma=1)"
-    assert repr(Gaussian([1.0, 2.0], [1.0, 2.0])) == "Gaussian(2 observations, sigma=array of shape (2,))"
+    assert repr(Gaussian(3.0)) == "Gaussian(1 observation, noise_scale=1)"
+    assert repr(Gaussian([1.0, 2.0], [1.0, 2.0])) == "Gaussian(2 observations, noise_scale=array of shape (2,))"
     assert repr(NegativeBinomial([3, 4], 2)) == "NegativeBinomial(2 observations, dispersion=2, offset=0)"
     seen = []
     jax.jit(lambda item: seen.append(repr(item)))(Binomial([[1, 2]], 5))
@@ -406,9 +408,9 @@ def test_probit_has_all_its_digits():
         exact = [mpmath.log(mpmath.ncdf(mpmath.mpf(float(value)))) for value in x]
         slopes = [mpmath.npdf(mpmath.mpf(float(v))) / mpmath.ncdf(mpmath.mpf(float(v))) for v in x]
         bends = [-slope * (mpmath.mpf(float(v)) + slope) for v, slope in zip(x, slopes, strict=True)]
-    terms = Probit(np.ones(len(x))).terms
+    terms = Probit(np.ones(len(x))).pointwise
     with jax.enable_x64(True):
-        one = lambda x: Probit(np.ones(1)).terms(x[None])[0]  # noqa: E731
+        one = lambda x: Probit(np.ones(1)).pointwise(x[None])[0]  # noqa: E731
         got = [terms(jnp.asarray(x)), terms(x), jax.vmap(jax.grad(one))(x), jax.vmap(jax.grad(jax.grad(one)))(x)]
     for values, expected, precision in zip(
         got, (exact, exact, slopes, bends), (2e-13, 1e-12, 1e-12, 1e-7), strict=True
@@ -431,7 +433,7 @@ def test_labels_0_and_1_are_converted_and_said_so(make, y):
 def test_f_of_the_wrong_shape(name):
     item = CATALOGUE[name]()
     message = r"f has shape \(7,\), but y has shape .* Expected one latent value per observation"
-    for use in (item, item.terms, jax.jit(item), lambda f: item.simulate(f, np.random.default_rng(0))):
+    for use in (item, item.pointwise, jax.jit(item), lambda f: item.simulate(f, np.random.default_rng(0))):
         with pytest.raises(ValueError, match=message):
             use(np.zeros(7))
     with pytest.raises(ValueError, match=r"f has shape \(\)"):
@@ -447,12 +449,20 @@ BAD = [
     (lambda: Gaussian([[0.0, np.nan]]), ValueError, r"y\[0, 1\] = nan is not finite\. .* Drop missing values"),
     (lambda: Gaussian(np.inf), ValueError, r"y = inf is not finite|y\[0\] = inf is not finite"),
     (lambda: Gaussian(np.ma.masked_less([1.0, -9.0], 0)), ValueError, "y has masked values"),
-    (lambda: Gaussian([1.0], sigma=0.0), ValueError, r"Gaussian: sigma = 0 is not positive\. Expected sigma > 0"),
-    (lambda: Gaussian([1.0, 2.0], sigma=[1.0, -1.0]), ValueError, r"sigma\[1\] = -1 is not positive"),
-    (lambda: Gaussian([1.0], sigma=np.nan), ValueError, "sigma = nan is not finite"),
-    (lambda: Gaussian([1.0, 2.0], sigma=[1.0] * 3), ValueError, r"sigma has shape \(3,\), which does not broadcast"),
-    (lambda: Gaussian([1.0, 2.0], sigma=np.ones((4, 2))), ValueError, r"\(4, 2\), .* an array of shape \(2,\)"),
-    (lambda: Gaussian([1.0], sigma="1"), TypeError, r"sigma has dtype <U1\. Expected real numbers"),
+    (
+        lambda: Gaussian([1.0], noise_scale=0.0),
+        ValueError,
+        r"Gaussian: noise_scale = 0 is not positive\. Expected noise_scale > 0",
+    ),
+    (lambda: Gaussian([1.0, 2.0], noise_scale=[1.0, -1.0]), ValueError, r"noise_scale\[1\] = -1 is not positive"),
+    (lambda: Gaussian([1.0], noise_scale=np.nan), ValueError, "noise_scale = nan is not finite"),
+    (
+        lambda: Gaussian([1.0, 2.0], noise_scale=[1.0] * 3),
+        ValueError,
+        r"noise_scale has shape \(3,\), which does not broadcast",
+    ),
+    (lambda: Gaussian([1.0, 2.0], noise_scale=np.ones((4, 2))), ValueError, r"\(4, 2\), .* an array of shape \(2,\)"),
+    (lambda: Gaussian([1.0], noise_scale="1"), TypeError, r"noise_scale has dtype <U1\. Expected real numbers"),
     (lambda: jax.jit(lambda y: Gaussian(y)(y))(np.ones(2)), TypeError, "y is traced by JAX.*pass it in as an argument"),
     (lambda: Logistic([1, 2, 3]), ValueError, r"Logistic: y holds 2, 3 as labels\. Expected -1 and \+1"),
     (lambda: Probit([-1, 0.5]), ValueError, r"Probit: y holds 0\.5 as labels.*Recode"),
@@ -477,9 +487,9 @@ BAD = [
     (lambda: NegativeBinomial([1], 0), ValueError, "dispersion = 0 is not positive"),
     (lambda: NegativeBinomial([1], np.nan), ValueError, "dispersion = nan is not finite"),
     (lambda: NegativeBinomial([1], 1.0, offset=np.nan), ValueError, "offset = nan is not finite"),
-    (lambda: StudentT([1.0], scale=-1.0), ValueError, "StudentT: scale = -1 is not positive"),
-    (lambda: StudentT([1.0], degrees=0.0), ValueError, "degrees = 0 is not positive"),
-    (lambda: StudentT([1.0], degrees=np.inf), ValueError, "degrees = inf is not finite"),
+    (lambda: StudentT([1.0], noise_scale=-1.0), ValueError, "StudentT: noise_scale = -1 is not positive"),
+    (lambda: StudentT([1.0], degrees_of_freedom=0.0), ValueError, "degrees_of_freedom = 0 is not positive"),
+    (lambda: StudentT([1.0], degrees_of_freedom=np.inf), ValueError, "degrees_of_freedom = inf is not finite"),
 ]
 
 

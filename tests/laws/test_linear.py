@@ -9,8 +9,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import ellipslice as es
 from catalogue import CORRELATED
-from ellipslice.likelihoods import Gaussian, Linear, Logistic, Poisson
-from ellipslice.moves import ControlVariables, Cycle, EllipticalSlice, Gibbs, Local
+from ellipslice.likelihoods import Gaussian, LinearPredictor, Logistic, Poisson
+from ellipslice.moves import ControlVariables, CoordinateGibbs, Cycle, EllipticalSlice, Local
 from ellipslice.posterior import PredictorLikelihood
 from statistical.monte_carlo import SEED, compare_gaussian
 
@@ -38,11 +38,11 @@ def log_likelihoods(tree):
 
 
 CASES = {
-    "dense": (Linear(A, G), PRIOR),
-    "a function": (Linear(A, lambda predictor: G(predictor)), PRIOR),
-    "by name": (Linear(BY_NAME, G), STACK),
-    "a Stack, flat": (Linear(np.concatenate(list(BY_NAME.values()), axis=1), G), STACK),
-    "two axes": (Linear(A, G), es.Diagonal(np.ones((3, 1)), mean=0.2)),
+    "dense": (LinearPredictor(A, G), PRIOR),
+    "a function": (LinearPredictor(A, lambda predictor: G(predictor)), PRIOR),
+    "by name": (LinearPredictor(BY_NAME, G), STACK),
+    "a Stack, flat": (LinearPredictor(np.concatenate(list(BY_NAME.values()), axis=1), G), STACK),
+    "two axes": (LinearPredictor(A, G), es.Diagonal(np.ones((3, 1)), mean=0.2)),
 }
 
 
@@ -53,23 +53,25 @@ def test_what_is_carried_is_the_product(name, engine):
     tree = es.sample(likelihood, prior, engine=engine, **QUICK)
     np.testing.assert_allclose(tree.sample_stats.total_log_likelihood, log_likelihoods(tree), rtol=1e-10)
     assert tree.posterior.sizes["draw"] == 60
-    assert "Linear(40 x" in tree.attrs["likelihood"]
+    assert "LinearPredictor(40 x" in tree.attrs["likelihood"]
 
 
 def test_rounding_does_not_add_up():
-    sharp = Linear(A, Gaussian(A @ [1.0, -2.0, 0.5], 1e-3))  # tiny angles, so that what is carried is carried far
+    sharp = LinearPredictor(
+        A, Gaussian(A @ [1.0, -2.0, 0.5], 1e-3)
+    )  # tiny angles, so that what is carried is carried far
     tree = es.sample(sharp, PRIOR, draws=100, thin=200, warmup=0, chains=1, seed=3, progress=False)
-    expected = [sharp.g(A @ f) for f in tree.posterior.f.values[0]]
+    expected = [sharp.likelihood(A @ f) for f in tree.posterior.f.values[0]]
     np.testing.assert_allclose(tree.sample_stats.total_log_likelihood.values[0], expected, rtol=1e-7)
 
 
 def test_any_kind_of_matrix_gives_the_same_chain():
-    dense = es.sample(Linear(A, G), PRIOR, **QUICK)
+    dense = es.sample(LinearPredictor(A, G), PRIOR, **QUICK)
     for other in (scipy.sparse.csr_array(A), scipy.sparse.coo_matrix(A), aslinearoperator(A)):
-        tree = es.sample(Linear(other, G), PRIOR, **QUICK)
+        tree = es.sample(LinearPredictor(other, G), PRIOR, **QUICK)
         np.testing.assert_allclose(tree.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
         assert tree.attrs["engine"] == "compiled"
-    black_box = es.sample(Linear(scipy.sparse.csr_array(A), plain), PRIOR, **QUICK)
+    black_box = es.sample(LinearPredictor(scipy.sparse.csr_array(A), plain), PRIOR, **QUICK)
     assert black_box.attrs["engine"] == "host"
     np.testing.assert_allclose(black_box.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
 
@@ -78,10 +80,10 @@ def test_any_kind_of_matrix_gives_the_same_chain():
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_chain_has_the_same_bits_in_any_company(engine):
     options = {**QUICK, "engine": engine}
-    together = es.sample(Linear(A, G), PRIOR, **{**options, "chains": 4})
-    alone = es.sample(Linear(A, G), PRIOR, **{**options, "chains": [2], "draws": 20, "warmup": 40})
+    together = es.sample(LinearPredictor(A, G), PRIOR, **{**options, "chains": 4})
+    alone = es.sample(LinearPredictor(A, G), PRIOR, **{**options, "chains": [2], "draws": 20, "warmup": 40})
     np.testing.assert_array_equal(alone.posterior.f.values[0], together.posterior.f.values[2, 40:])
-    ahead = es.sample(Linear(A, G), PRIOR, look_ahead=3, **{**options, "chains": [2]})
+    ahead = es.sample(LinearPredictor(A, G), PRIOR, look_ahead=3, **{**options, "chains": [2]})
     np.testing.assert_array_equal(ahead.posterior.f.values[0], together.posterior.f.values[2])
 
 
@@ -100,7 +102,7 @@ def test_proposals_cost_no_product():
             Counted.columns += X.shape[1]
             return A @ X
 
-    tree = es.sample(Linear(Counted(), G), PRIOR, draws=2000, warmup=0, chains=1, seed=1, progress=False)
+    tree = es.sample(LinearPredictor(Counted(), G), PRIOR, draws=2000, warmup=0, chains=1, seed=1, progress=False)
     assert tree.attrs["evaluations"] > 4000
     assert Counted.columns < 2000 * 1.5 + 200  # a draw for each update of whole blocks, and a few for the first look
 
@@ -108,24 +110,30 @@ def test_proposals_cost_no_product():
 def test_starts_and_what_is_kept_are_the_users_latents():
     start = {"w": np.array([0.1, 0.2, 0.3]), "b": 0.7}
     tree = es.sample(
-        Linear(BY_NAME, G), STACK, initial=start, keep=lambda w, b: {"first": w[0], "b": b}, **{**QUICK, "draws": 3}
+        LinearPredictor(BY_NAME, G),
+        STACK,
+        initial=start,
+        keep=lambda w, b: {"first": w[0], "b": b},
+        **{**QUICK, "draws": 3},
     )
     assert dict(tree.posterior.sizes) == {"chain": 2, "draw": 3}
-    packed = PredictorLikelihood(Linear(BY_NAME, G), STACK).pack(start)
+    packed = PredictorLikelihood(LinearPredictor(BY_NAME, G), STACK).pack(start)
     np.testing.assert_allclose(packed[4:], A @ (start["w"] - PRIOR.mean) + 0.4)
-    assert Linear(BY_NAME, G)(start) == pytest.approx(float(G(A @ start["w"] + 0.7)))
+    assert LinearPredictor(BY_NAME, G)(start) == pytest.approx(float(G(A @ start["w"] + 0.7)))
     singular = es.LowRank(np.array([[1.0], [1.0], [0.0]]))
     with pytest.raises(ValueError, match="not a point that this prior can draw"):
-        es.sample(Linear(A, G), singular, initial=np.array([1.0, 2.0, 0.0]), **QUICK)
+        es.sample(LinearPredictor(A, G), singular, initial=np.array([1.0, 2.0, 0.0]), **QUICK)
 
 
 @pytest.mark.statistical
 def test_a_linear_gaussian_model_has_its_posterior():
     y, rows = np.linspace(-1, 1, 8), A[:8]
     gain = np.linalg.solve(rows @ CORRELATED @ rows.T + 0.36 * np.eye(8), rows @ CORRELATED).T
-    tree = es.sample(Linear(rows, Gaussian(y, 0.6)), PRIOR, draws=20_000, warmup=500, seed=SEED + 8, progress=False)
+    tree = es.sample(
+        LinearPredictor(rows, Gaussian(y, 0.6)), PRIOR, draws=20_000, warmup=500, seed=SEED + 8, progress=False
+    )
     mean = PRIOR.mean + gain @ (y - rows @ PRIOR.mean)
-    compare_gaussian(tree.posterior.f.values, mean, CORRELATED - gain @ rows @ CORRELATED, "Linear")
+    compare_gaussian(tree.posterior.f.values, mean, CORRELATED - gain @ rows @ CORRELATED, "LinearPredictor")
 
 
 def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
@@ -144,19 +152,31 @@ def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: Linear(A, Logistic), TypeError, r"class Logistic.*Logistic\(y\)"),
-        (lambda: Linear(A, 3.0), TypeError, "function of the predictor"),
-        (lambda: Linear(A[0], G), ValueError, r"shape \(3,\)"),
-        (lambda: Linear(np.full((40, 3), np.nan), G), ValueError, "finite"),
-        (lambda: Linear(np.full((40, 3), "x"), G), TypeError, "real numbers"),
-        (lambda: Linear({}, G), ValueError, "empty"),
-        (lambda: Linear({"w": A, "b": np.ones((39, 1))}, G), ValueError, "same number of rows"),
-        (lambda: Linear(A[:39], G), ValueError, r"39 rows.*\(40,\)"),
-        (lambda: es.sample(Linear(A, G), es.Diagonal(np.ones(4)), **QUICK), ValueError, r"4 values.*\(40, 4\)"),
-        (lambda: es.sample(Linear({"w": A}, G), STACK, **QUICK), ValueError, "latents are w, b"),
-        (lambda: es.sample(Linear({**BY_NAME, "b": A}, G), STACK, **QUICK), ValueError, r"A\['b'\].*1 values"),
-        (lambda: es.sample(Linear(A, G), PRIOR, move=Local.contiguous(1), **QUICK), TypeError, r"lambda f: g\(A @ f\)"),
-        (lambda: Linear(A, Poisson(np.ones((40, 1)))), ValueError, "observations of shape"),
+        (lambda: LinearPredictor(A, Logistic), TypeError, r"class Logistic.*Logistic\(y\)"),
+        (lambda: LinearPredictor(A, 3.0), TypeError, "function of the predictor"),
+        (lambda: LinearPredictor(A[0], G), ValueError, r"shape \(3,\)"),
+        (lambda: LinearPredictor(np.full((40, 3), np.nan), G), ValueError, "finite"),
+        (lambda: LinearPredictor(np.full((40, 3), "x"), G), TypeError, "real numbers"),
+        (lambda: LinearPredictor({}, G), ValueError, "empty"),
+        (lambda: LinearPredictor({"w": A, "b": np.ones((39, 1))}, G), ValueError, "same number of rows"),
+        (lambda: LinearPredictor(A[:39], G), ValueError, r"39 rows.*\(40,\)"),
+        (
+            lambda: es.sample(LinearPredictor(A, G), es.Diagonal(np.ones(4)), **QUICK),
+            ValueError,
+            r"4 values.*\(40, 4\)",
+        ),
+        (lambda: es.sample(LinearPredictor({"w": A}, G), STACK, **QUICK), ValueError, "latents are w, b"),
+        (
+            lambda: es.sample(LinearPredictor({**BY_NAME, "b": A}, G), STACK, **QUICK),
+            ValueError,
+            r"design\['b'\].*1 values",
+        ),
+        (
+            lambda: es.sample(LinearPredictor(A, G), PRIOR, move=Local.contiguous(1), **QUICK),
+            TypeError,
+            r"lambda f: g\(A @ f\)",
+        ),
+        (lambda: LinearPredictor(A, Poisson(np.ones((40, 1)))), ValueError, "observations of shape"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, error, says):
@@ -180,15 +200,17 @@ GRAM = es.Dense(kernel(INPUTS, INPUTS))
         Local.random(2),
         Local.contiguous(2),
         Local([[0]], partial=True),
-        Gibbs(),
+        CoordinateGibbs(),
         Cycle(Local([[0, 1], [2]]), EllipticalSlice()),
     ],
     ids=repr,
 )
 def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
     # The products were counted among the values: "blocks leave out 40 of 43 values, the first of them index 3".
-    with pytest.raises(TypeError, match=r"Local needs .*likelihoods.Linear has no `condition`.*lambda f: g\(A @ f\)"):
-        es.sample(Linear(A, G), GRAM, move=move, **QUICK)
+    with pytest.raises(
+        TypeError, match=r"Local needs .*likelihoods.LinearPredictor has no `condition`.*lambda f: g\(A @ f\)"
+    ):
+        es.sample(LinearPredictor(A, G), GRAM, move=move, **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +222,7 @@ def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
 )
 def test_control_variables_are_among_the_values_of_the_prior(make, says):
     with pytest.raises(ValueError, match=says):
-        es.sample(Linear(A, G), GRAM, move=make(), **QUICK)
+        es.sample(LinearPredictor(A, G), GRAM, move=make(), **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +230,7 @@ def test_control_variables_are_among_the_values_of_the_prior(make, says):
 )
 def test_control_variables_leave_f_and_its_products_together(move):
     options = {**QUICK, "engine": "host"}
-    tree = es.sample(Linear(A, G), GRAM, move=move, **options)
+    tree = es.sample(LinearPredictor(A, G), GRAM, move=move, **options)
     plain = es.sample(lambda f: G(A @ f), GRAM, move=move, **options)
     np.testing.assert_allclose(tree.posterior.f, plain.posterior.f, atol=1e-9)  # the same noise, the same draws
     assert np.ptp(tree.posterior.f.values) > 0

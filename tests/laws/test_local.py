@@ -50,7 +50,7 @@ SWEEPS = {
     ),
     "SparsePrecision": (es.SparsePrecision(CHAIN), np.linalg.inv(CHAIN), [Local.contiguous(2), Local.random(4)]),
     "SparsePrecision, intrinsic, random": (
-        es.SparsePrecision.autoregression(GRAPH),
+        es.SparsePrecision.car(GRAPH),
         constrained(laplacian(GRAPH), np.ones((1, 5))),
         [Local.random(3, partitions=4)],
     ),
@@ -86,14 +86,14 @@ def test_the_draws_of_a_sweep_are_those_of_the_conditional_priors(name):
 def run(engine, prior, move, updates=25, chains=(0,), seed=3):
     y = np.linspace(-1, 1, prior.size)
     posterior = Posterior(prior, FLAT[type(prior) is es.Stack](y))
-    start = np.asarray(prior.draw(np.random.default_rng(1), 1))[0]
+    start = np.asarray(prior.draw_zero_mean(np.random.default_rng(1), 1))[0]
     with jax.enable_x64(True):
         value = float(posterior.log_likelihood(start))
         under_way = begin(engine(posterior), move, seed, chains, [State(start, value)] * len(chains), updates)
         rows = finish(under_way)
         under_way.close()
     made = [columns(rows, chain) for chain in range(len(chains))]
-    names = ("f", "total_log_likelihood", "evaluations", "nans", "stuck", "angle")
+    names = ("f", "total_log_likelihood", "evaluations", "nan_evaluations", "search_failed", "angle")
     return [[own[name] for name in names] for own in made]
 
 
@@ -156,7 +156,7 @@ def test_moves_with_other_blocks_are_other_moves():
 def test_random_blocks_differ_from_update_to_update():
     prior = es.Dense(ROUGH)
     move = Local.random(5, partitions=6)
-    chosen = move.noise_spec(prior, move.prepare(prior)).draw(np.random.default_rng(0), 200).choice
+    chosen = move.noise_spec(prior, move.prepare(prior)).draw_zero_mean(np.random.default_rng(0), 200).choice
     assert set(chosen) == set(range(6))
     assert len(Local.random(12).prepare(prior)) == 1  # all values in one block: there is nothing to choose
 
@@ -186,14 +186,14 @@ def test_a_latent_that_stays_keeps_its_bits():
     # No point of any ellipse is acceptable, so nothing may move, not even by rounding.
     prior = es.Dense(ROUGH)
     posterior = Posterior(prior, lambda f: -np.inf + 0.0 * f.sum())
-    start = np.asarray(prior.draw(np.random.default_rng(1), 1))[0]
+    start = np.asarray(prior.draw_zero_mean(np.random.default_rng(1), 1))[0]
     for engine in (HostEngine, CompiledEngine):
         with jax.enable_x64(True):
             under_way = begin(engine(posterior), Local.contiguous(4), 0, [0], [State(start, 0.0)], 2)
             made = columns(finish(under_way))
             under_way.close()
         np.testing.assert_array_equal(made["f"], [start] * 2)
-        assert made["stuck"].all()
+        assert made["search_failed"].all()
         assert (made["evaluations"] == 3000).all()
 
 
@@ -222,7 +222,7 @@ BAD = {
     "an unknown name": (lambda: Local(["f", "b"]), NAMED, ValueError, "'b', but the prior's latents are f, m"),
     "an index outside": (lambda: Local([[0, 1, 2], [3]]), es.Diagonal(np.ones(3)), ValueError, "index 3.*0 to 2"),
     "an index twice": (lambda: Local([[0, 0], [1, 2]]), es.Diagonal(np.ones(3)), ValueError, "twice"),
-    "no ability": (
+    "no capability": (
         lambda: Local.contiguous(2),
         es.Stationary(lambda lag: np.exp(-np.abs(lag[..., 0])), 8, 1.0),
         TypeError,
@@ -236,7 +236,7 @@ BAD = {
     ),
     "a sum that determines a value": (
         lambda: Local([[0], [1, 2, 3, 4]]),
-        es.SparsePrecision.autoregression(GRAPH),
+        es.SparsePrecision.car(GRAPH),
         ValueError,
         "determined by the rest",
     ),
@@ -285,7 +285,12 @@ def test_every_prior_that_can_condition_can_be_swept():
     # In two halves, unless one determines the other.
     for name, make in PRIORS.items():
         prior = make()
-        if "condition" not in prior.abilities or prior.size < 2 or name not in COVARIANCES or prior.rank < prior.size:
+        if (
+            "condition" not in prior.capabilities
+            or prior.size < 2
+            or name not in COVARIANCES
+            or prior.rank < prior.size
+        ):
             continue
         compiled = name.startswith(("Markov", "Kronecker"))  # takes long, and has been swept above
         if not compiled and "1e-12" not in name:  # at that scale the dense formula is off, not the sweep

@@ -30,9 +30,9 @@ COLORED = pytest.mark.parametrize("name", COVARIANCES)
 
 
 def factor_of(prior):
-    """Its color as a matrix (noise_size, size)."""
+    """Its `unwhiten` as a matrix (noise_size, size)."""
     with jax.enable_x64(True):
-        return np.asarray(prior.color(np.eye(prior.noise_size)))
+        return np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
 
 
 def relative_error(got, expected):
@@ -83,7 +83,7 @@ def test_the_covariance_is_right_entry_by_entry(name):
 @pytest.mark.parametrize("seed", SEEDS)
 @COLORED
 def test_every_value_of_a_draw_has_its_variance(name, seed):
-    draws = np.asarray(PRIORS[name]().draw(np.random.default_rng(seed), 3000))
+    draws = np.asarray(PRIORS[name]().draw_zero_mean(np.random.default_rng(seed), 3000))
     for values, variance in zip(draws.T, COVARIANCES[name].diagonal(), strict=True):
         if variance == 0:
             assert not values.any()
@@ -95,8 +95,8 @@ def test_every_value_of_a_draw_has_its_variance(name, seed):
 @EVERY
 def test_draws_are_never_repeated(name):
     prior = PRIORS[name]()
-    moving = np.asarray(prior.draw(np.random.default_rng(0), 50)).any(axis=0)
-    draws = np.concatenate([np.asarray(prior.draw(np.random.default_rng(seed), 4)) for seed in range(100)])
+    moving = np.asarray(prior.draw_zero_mean(np.random.default_rng(0), 50)).any(axis=0)
+    draws = np.concatenate([np.asarray(prior.draw_zero_mean(np.random.default_rng(seed), 4)) for seed in range(100)])
     for values in draws[:, moving].T:
         assert len(np.unique(values)) == len(values)
 
@@ -105,7 +105,7 @@ def test_draws_are_never_repeated(name):
 def test_a_mean_is_left_out_of_draws(name):
     # Posterior adds it. Draws with and without a mean have the same bits.
     prior, plain = PRIORS[name](), PRIORS[name.removesuffix(", mean 1.5")]()
-    one, two = (np.asarray(p.draw(np.random.default_rng(1), 5)) for p in (prior, plain))
+    one, two = (np.asarray(p.draw_zero_mean(np.random.default_rng(1), 5)) for p in (prior, plain))
     np.testing.assert_array_equal(one, two)
     assert ("mean" in name) == (prior.mean is not None)
 
@@ -138,7 +138,7 @@ def test_priors_are_pytrees(name):
         np.testing.assert_array_equal(one, two)
     assert all(isinstance(leaf, np.ndarray) and leaf.dtype in (np.float64, np.int64) for leaf in leaves)
     assert jax.tree.structure(again) == structure
-    one, two = (np.asarray(p.draw(np.random.default_rng(1), 3)) for p in (prior, again))
+    one, two = (np.asarray(p.draw_zero_mean(np.random.default_rng(1), 3)) for p in (prior, again))
     np.testing.assert_array_equal(one, two)
 
 
@@ -158,14 +158,14 @@ def test_new_numbers_are_not_compiled_again(name):
     make, traces = NUMBERS_CHANGE[name], []
 
     @jax.jit
-    def color(prior, z):
+    def unwhiten(prior, z):
         traces.append(prior)
-        return prior.color(z)
+        return prior.unwhiten(z)
 
     for k in (1.0, 4.0, 9.0):
         prior = make(k)
         with jax.enable_x64(True):
-            np.testing.assert_allclose(color(prior, np.eye(prior.noise_size)), factor_of(prior), rtol=1e-14)
+            np.testing.assert_allclose(unwhiten(prior, np.eye(prior.noise_size)), factor_of(prior), rtol=1e-14)
     assert len(traces) == 1
 
 
@@ -228,23 +228,23 @@ def test_shapes(prior, shape, layout, noise):
     assert prior.size == int(np.prod(shape))
     assert noise is None or prior.noise_size == noise
     for count in (1, 2, 17):
-        assert np.asarray(prior.draw(np.random.default_rng(0), count)).shape == (count, prior.size)
+        assert np.asarray(prior.draw_zero_mean(np.random.default_rng(0), count)).shape == (count, prior.size)
 
 
 def test_a_routine_draws_in_its_own_shape():
     grid = np.arange(6.0).reshape(2, 3)
     prior = FromDraws(lambda rng: grid * rng.standard_normal(), (2, 3))
     z = np.random.default_rng(5).standard_normal(4)
-    np.testing.assert_array_equal(prior.draw(np.random.default_rng(5), 4), z[:, None] * grid.ravel())
-    with pytest.raises(TypeError, match="color"):
-        prior.color(np.zeros(6))
+    np.testing.assert_array_equal(prior.draw_zero_mean(np.random.default_rng(5), 4), z[:, None] * grid.ravel())
+    with pytest.raises(TypeError, match="unwhiten"):
+        prior.unwhiten(np.zeros(6))
 
 
 def test_a_stack_draws_its_members_one_after_the_other():
     members = {"f": Dense(CORRELATED), "b": Diagonal(4.0), "w": LowRank(FACTOR)}
     rng = np.random.default_rng(9)
-    expected = np.concatenate([np.asarray(member.draw(rng, 6)) for member in members.values()], axis=1)
-    np.testing.assert_array_equal(Stack(members).draw(np.random.default_rng(9), 6), expected)
+    expected = np.concatenate([np.asarray(member.draw_zero_mean(rng, 6)) for member in members.values()], axis=1)
+    np.testing.assert_array_equal(Stack(members).draw_zero_mean(np.random.default_rng(9), 6), expected)
 
 
 # --- Dense's factorisation ------------------------------------------------------------------------------------------
@@ -345,25 +345,25 @@ def test_a_smooth_kernel_in_single_precision_is_cut_at_its_own_rounding():
 def test_a_row_and_its_copy_are_always_drawn_equal():
     # Repeated inputs to a kernel: the two values are the same in every draw, not merely highly correlated.
     x = np.array([0.0, 1.0, 1.0, 2.5, 0.0])
-    draws = np.asarray(Dense(np.exp(-0.5 * (x[:, None] - x) ** 2)).draw(np.random.default_rng(0), 100))
+    draws = np.asarray(Dense(np.exp(-0.5 * (x[:, None] - x) ** 2)).draw_zero_mean(np.random.default_rng(0), 100))
     np.testing.assert_allclose(draws[:, [0, 1]], draws[:, [4, 2]], rtol=0, atol=1e-13)
 
 
 def test_what_is_given_is_copied():
     covariance, mean = CORRELATED.copy(), np.ones(3)
     prior = Dense(covariance, mean)
-    before = np.asarray(prior.draw(np.random.default_rng(0), 2))
+    before = np.asarray(prior.draw_zero_mean(np.random.default_rng(0), 2))
     covariance[:] = 0.0
     mean[:] = 0.0
-    np.testing.assert_array_equal(prior.draw(np.random.default_rng(0), 2), before)
+    np.testing.assert_array_equal(prior.draw_zero_mean(np.random.default_rng(0), 2), before)
     np.testing.assert_array_equal(prior.mean, np.ones(3))
 
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_simulate_gives_what_a_likelihood_receives(name):
-    """The draws of `draw`, with the mean, by name and in shape."""
+    """The draws of `draw_zero_mean`, with the mean, by name and in shape."""
     prior = PRIORS[name]()
-    drawn = np.asarray(prior.draw(np.random.default_rng(3), 4)) + (0.0 if prior.mean is None else prior.mean)
+    drawn = np.asarray(prior.draw_zero_mean(np.random.default_rng(3), 4)) + (0.0 if prior.mean is None else prior.mean)
     latents = prior.simulate(np.random.default_rng(3), 4)
     one = prior.simulate(np.random.default_rng(3))
     named = latents if isinstance(latents, dict) else {"f": latents}

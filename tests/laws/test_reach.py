@@ -10,10 +10,10 @@ import ellipslice as es
 from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import (
     ControlVariables,
+    CoordinateGibbs,
     CoordinateSlice,
     Cycle,
     EllipticalSlice,
-    Gibbs,
     LineSlice,
     Local,
 )
@@ -40,7 +40,7 @@ LINES = es.SparsePrecision.random_walk(6, order=2)
 # Priors of 6 values that sum to zero.
 SUM_TO_ZERO = {
     "random walk": WALK,
-    "intrinsic autoregression": es.SparsePrecision.autoregression(np.ones((6, 6)) - np.eye(6)),
+    "intrinsic autoregression": es.SparsePrecision.car(np.ones((6, 6)) - np.eye(6)),
     "a constraint on a proper field": es.SparsePrecision(np.linalg.inv(KERNEL), constraints=np.ones((1, 6))),
     "Dense": es.Dense(centred(KERNEL)),
     "Dense, rounding of a large level": es.Dense(centred(KERNEL + 100)),  # of full rank as far as Cholesky can say
@@ -89,7 +89,7 @@ def test_blocks_that_overlap_or_come_with_another_move_are_accepted(name):
     assert blocks(prior, BLOCKS).prepare(es.Diagonal(np.ones(prior.size)))  # it is the prior that is in the way
 
 
-@pytest.mark.parametrize("move", [CoordinateSlice(), Gibbs()], ids=repr)
+@pytest.mark.parametrize("move", [CoordinateSlice(), CoordinateGibbs()], ids=repr)
 @pytest.mark.parametrize("name", SUM_TO_ZERO)
 def test_one_value_at_a_time_is_refused(name, move):
     with pytest.raises(ValueError, match=r"determined by the rest|never change"):
@@ -110,11 +110,11 @@ OTHERS = {
         0,
     ),
     "constants and lines, random": (Local.random(4), LINES, 0),
-    "each component of a graph by itself": (Local.contiguous(3), es.SparsePrecision.autoregression(PAIRS), 0),
-    "across components": (Local([[0, 1, 3, 4, 5], [2]]), es.SparsePrecision.autoregression(PAIRS), "determined"),
+    "each component of a graph by itself": (Local.contiguous(3), es.SparsePrecision.car(PAIRS), 0),
+    "across components": (Local([[0, 1, 3, 4, 5], [2]]), es.SparsePrecision.car(PAIRS), "determined"),
     "half of each component": (
         Local([[0, 1, 3, 4], [2, 5]]),
-        es.SparsePrecision.autoregression(np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))),
+        es.SparsePrecision.car(np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))),
         "determined",
     ),
     "some latents of a Stack whole": (Local("names"), SUM_TO_ZERO["in a Stack"], 0),

@@ -28,7 +28,7 @@ SCALES = st.sampled_from([1e-9, 1e-3, 1.0, 1e4, 1e9])
 
 def covariance_of(prior):
     with jax.enable_x64(True):
-        rows = np.asarray(prior.color(np.eye(prior.noise_size)))
+        rows = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
     return rows.T @ rows
 
 
@@ -93,31 +93,31 @@ def test_a_grid_has_the_kernels_covariance(shape, kind, length, spacing, varianc
         return variance * shapes[kind]
 
     prior = Stationary(kernel, tuple(shape), spacing)
-    assert prior.error <= 1e-12
+    assert prior.embedding_error <= 1e-12
     assert_same(covariance_of(prior), grid_covariance(kernel, tuple(shape), spacing), 1e-10)
 
 
 @pytest.mark.parametrize(("shape", "count"), [(300, 250), ((20, 30), 40), ((5, 1, 7), 3), (40_000, 2), (3, 0)])
 def test_a_grid_s_draws_are_its_noise_coloured(shape, count):
-    # `draw` is another piece of code than `color`, and transforms a few draws at a time.
+    # `draw_zero_mean` is another piece of code than `unwhiten`, and transforms a few draws at a time.
     prior = Stationary(lambda lag: np.exp(-np.linalg.norm(lag, axis=-1)), shape, 1.0)
     z = np.random.default_rng(1).standard_normal((count, prior.noise_size))
     with jax.enable_x64(True):
-        expected = np.asarray(prior.color(z))
-    np.testing.assert_allclose(prior.draw(np.random.default_rng(1), count), expected, rtol=0, atol=1e-12)
+        expected = np.asarray(prior.unwhiten(z))
+    np.testing.assert_allclose(prior.draw_zero_mean(np.random.default_rng(1), count), expected, rtol=0, atol=1e-12)
 
 
 def test_the_embedding_grows_until_it_is_positive():
     # The smallest one of this kernel has negative eigenvalues that amount to 6 % of the variance.
     prior = Stationary(smooth, 9, 1.0)
     assert prior.embedding[0] > 18
-    assert prior.error < 1e-12
+    assert prior.embedding_error < 1e-12
     rough = Stationary(smooth, 9, 1.0, tolerance=1.0)
     assert rough.embedding[0] == 18
-    assert rough.error > 0.05
+    assert rough.embedding_error > 0.05
     worst = np.abs(covariance_of(rough) - grid_covariance(smooth, (9,), 1.0)).max() / 0.5
-    assert 0.01 < worst <= rough.error * (1 + 1e-9)  # the bound is reached at lag 0
-    assert f"exact to {rough.error:.1g}" in repr(rough)
+    assert 0.01 < worst <= rough.embedding_error * (1 + 1e-9)  # the bound is reached at lag 0
+    assert f"exact to {rough.embedding_error:.1g}" in repr(rough)
 
 
 @pytest.mark.long_cases("tinygp, quasi-separable", "tinygp")
@@ -152,9 +152,9 @@ def test_kernels_of_other_packages_on_two_axes():
 
 def test_draws_in_pieces_are_the_same_draws(monkeypatch):
     prior = Stationary(smooth, (5, 4), 1.0)
-    whole = np.asarray(prior.draw(np.random.default_rng(3), 7))
+    whole = np.asarray(prior.draw_zero_mean(np.random.default_rng(3), 7))
     monkeypatch.setattr(sys.modules[Stationary.__module__], "_PIECE", 2 * prior.noise_size)
-    np.testing.assert_allclose(prior.draw(np.random.default_rng(3), 7), whole, rtol=1e-12)
+    np.testing.assert_allclose(prior.draw_zero_mean(np.random.default_rng(3), 7), whole, rtol=1e-12)
 
 
 # --- large fields against the kernel --------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def spread_of_estimate(kernel, shape, spacing, lag):
 
 
 def check_large_field(prior, kernel, spacing, lags, seed, count=8):
-    draws = np.asarray(prior.draw(np.random.default_rng(seed), count)).reshape(count, *prior.shape)
+    draws = np.asarray(prior.draw_zero_mean(np.random.default_rng(seed), count)).reshape(count, *prior.shape)
     for lag in lags:
         here = tuple(slice(0, n - k) for n, k in zip(prior.shape, lag, strict=True))
         there = tuple(slice(k, None) for k in lag)
@@ -240,8 +240,8 @@ def test_any_sparse_precision(size, constraints, scale, cholesky, seed):
     prior = SparsePrecision(csr_array(precision), constraints=matrix if len(matrix) else None, cholesky=cholesky)
     expected = constrained(precision, matrix) if len(matrix) else np.linalg.inv(precision)
     assert_same(covariance_of(prior), expected, 1e-9)
-    f = prior.draw(np.random.default_rng(0), 3)
-    np.testing.assert_allclose(prior.color(prior.whiten(f)), f, rtol=0, atol=1e-9 * np.abs(f).max())
+    f = prior.draw_zero_mean(np.random.default_rng(0), 3)
+    np.testing.assert_allclose(prior.unwhiten(prior.whiten(f)), f, rtol=0, atol=1e-9 * np.abs(f).max())
     assert np.abs(f @ matrix.T).max(initial=0.0) <= 1e-9 * np.abs(f).max()
 
 
@@ -259,10 +259,10 @@ def test_an_intrinsic_field_on_any_graph(sizes, scale, seed):
     order = rng.permutation(len(graph))
     graph, component = (graph + graph.T)[np.ix_(order, order)], component[order]
     sums = (component == np.arange(len(sizes))[:, None]).astype(float)
-    prior = SparsePrecision.autoregression(csr_array(graph), precision=scale)
+    prior = SparsePrecision.car(csr_array(graph), precision=scale)
     assert prior.rank == len(graph) - len(sizes)
     assert_same(covariance_of(prior), constrained(scale * laplacian(graph), sums), 1e-9)
-    draws = prior.draw(np.random.default_rng(0), 5)
+    draws = prior.draw_zero_mean(np.random.default_rng(0), 5)
     assert np.abs(draws @ sums.T).max() <= 1e-10 * np.abs(draws).max()
 
 
@@ -270,7 +270,7 @@ def test_an_intrinsic_field_on_any_graph(sizes, scale, seed):
 def test_a_long_random_walk_keeps_its_digits(order):
     # Its precision's smallest eigenvalue is far below rounding beside the largest; its steps are right all the same.
     prior = SparsePrecision.random_walk(3000, order=order, precision=4.0)
-    draws = prior.draw(np.random.default_rng(0), 20)
+    draws = prior.draw_zero_mean(np.random.default_rng(0), 20)
     steps = np.diff(draws, n=order, axis=1)
     tail = stats.chi2(steps.size).cdf(np.sum(steps**2) * 4.0)
     assert 2 * min(tail, 1 - tail) > LEAST
@@ -325,8 +325,8 @@ def test_a_long_series_is_whitened():
     prior = Markov(quasisep.Matern32(scale=1.0), times)
     z = np.random.default_rng(1).standard_normal((2, 50_000))
     with jax.enable_x64(True):
-        f = jax.jit(prior.color)(z)
-        np.testing.assert_allclose(jax.jit(prior.color)(jax.jit(prior.whiten)(f)), f, rtol=0, atol=1e-9)
+        f = jax.jit(prior.unwhiten)(z)
+        np.testing.assert_allclose(jax.jit(prior.unwhiten)(jax.jit(prior.whiten)(f)), f, rtol=0, atol=1e-9)
         log_density = np.asarray(prior.log_density(f))
     # Of a draw it is normal with a known mean and variance.
     expected = float(prior.log_density(np.zeros(50_000))) - 25_000
@@ -465,15 +465,15 @@ def test_the_rank_is_that_of_the_covariance(name):
 
 def test_what_a_prior_can_do():
     everything = {"whiten", "log_density", "condition"}
-    assert Dense(CORRELATED).abilities == everything
-    assert Markov(quasisep.Exp(1.0), [0.0, 1.0]).abilities == everything
-    assert SparsePrecision.random_walk(4).abilities == everything
-    assert LowRank(np.ones((3, 1)), diagonal=1.0).abilities == everything
-    assert Kronecker(CORRELATED, CORRELATED).abilities == everything
-    assert Kronecker(CORRELATED, SparsePrecision.matern(4, 1.0, 2.0, smoothness=0.5)).abilities == everything
-    assert Kronecker(CORRELATED, np.ones((2, 2))).abilities == {"whiten", "log_density"}
-    assert Sum(Diagonal(1.0)).abilities == Stationary(smooth, 3, 1.0).abilities == set()
-    assert es.Stack({"f": Dense(CORRELATED), "g": Stationary(smooth, 3, 1.0)}).abilities == set()
+    assert Dense(CORRELATED).capabilities == everything
+    assert Markov(quasisep.Exp(1.0), [0.0, 1.0]).capabilities == everything
+    assert SparsePrecision.random_walk(4).capabilities == everything
+    assert LowRank(np.ones((3, 1)), diagonal=1.0).capabilities == everything
+    assert Kronecker(CORRELATED, CORRELATED).capabilities == everything
+    assert Kronecker(CORRELATED, SparsePrecision.matern(4, 1.0, 2.0, smoothness=0.5)).capabilities == everything
+    assert Kronecker(CORRELATED, np.ones((2, 2))).capabilities == {"whiten", "log_density"}
+    assert Sum(Diagonal(1.0)).capabilities == Stationary(smooth, 3, 1.0).capabilities == set()
+    assert es.Stack({"f": Dense(CORRELATED), "g": Stationary(smooth, 3, 1.0)}).capabilities == set()
 
 
 @pytest.mark.long_cases("Stationary", "SparsePrecision")
@@ -498,8 +498,8 @@ def test_priors_with_structure_run(prior):
 def test_importing_takes_no_optional_package():
     code = (
         "import sys, numpy as np, ellipslice as es\n"
-        "es.SparsePrecision.random_walk(5).draw(np.random.default_rng(0), 1)\n"
-        "es.Stationary(lambda lag: np.exp(-abs(lag[..., 0])), 5, 1.0).draw(np.random.default_rng(0), 1)\n"
+        "es.SparsePrecision.random_walk(5).draw_zero_mean(np.random.default_rng(0), 1)\n"
+        "es.Stationary(lambda lag: np.exp(-abs(lag[..., 0])), 5, 1.0).draw_zero_mean(np.random.default_rng(0), 1)\n"
         "print([name for name in ('tinygp', 'equinox', 'sklearn', 'cvxopt') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -21,7 +21,7 @@ FIT = """
 import subprocess, sys
 def ellipslice(*arguments):
     subprocess.run([sys.executable, "-m", "ellipslice", *map(str, arguments)], check=True)
-short = ("--likelihood", "poisson", "--amplitude", 1, "--lengthscale", 1, "--draws", 40, "--warmup", 10, "--quiet")
+short = ("--likelihood", "poisson", "--amplitude", 1, "--length-scale", 1, "--draws", 40, "--warmup", 10, "--quiet")
 """
 
 USES: dict[str, str] = {
@@ -57,7 +57,7 @@ from ellipslice.interop.blackjax import elliptical_slice
 def log_likelihood(f):
     return -jnp.sum((f - 1.0) ** 2)
 prior = es.Diagonal(np.ones(3))
-move = es.moves.Hamiltonian(step=0.3)
+move = es.moves.Hamiltonian(step_size=0.3)
 tree = es.sample(log_likelihood, prior, move=move, draws=30, chains=1, seed=1, progress=False)
 algorithm = elliptical_slice(log_likelihood, mean=jnp.zeros(3), cov=jnp.eye(3))
 algorithm.step(jax.random.key(0), algorithm.init(jnp.zeros(3)))
@@ -108,7 +108,7 @@ from pathlib import Path
 frame.to_csv("data.csv", index=False)
 ellipslice("fit", "data.csv", "-x", "time", "-y", "count", *short, "--out", "run")
 ellipslice("report", "run")
-assert {path.name for path in Path("run").iterdir()} >= {"predictions.csv", "picture.png", "report.html"}
+assert {path.name for path in Path("run").iterdir()} >= {"predictions.csv", "plot.png", "report.html"}
 """,
     "parquet": TABLE
     + FIT
@@ -125,7 +125,7 @@ subprocess.run([sys.executable, "-m", "ellipslice", *arguments], check=True)
 import numpy as np, scipy.sparse
 import ellipslice as es
 precision = scipy.sparse.diags([2.0, -0.9, -0.9], [0, 1, -1], shape=(20, 20)).tocsc()
-es.SparsePrecision(precision, cholesky="cholmod").draw(np.random.default_rng(1), 2)
+es.SparsePrecision(precision, cholesky="cholmod").draw_zero_mean(np.random.default_rng(1), 2)
 """,
     "all": "import ellipslice.apps.fits\nfrom ellipslice.interop import blackjax, numpyro, pymc",
 }

@@ -16,7 +16,7 @@ EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 
 
 def planted(name, mistake, covariance=CORRELATED):
-    """A dense prior with one ability replaced; the mistake is given the prior, the argument and the right result."""
+    """A dense prior with one capability replaced; the mistake is given the prior, the argument and the right result."""
 
     @pytree
     class Planted(Dense):
@@ -62,7 +62,7 @@ def test_a_whiten_that_is_not_the_smallest_is_caught(seed):
         shape = (2,)
         noise_size = 3
 
-        def color(self, z):
+        def unwhiten(self, z):
             return z @ self.rows
 
         def whiten(self, f):
@@ -172,7 +172,7 @@ def test_an_unplanted_ability_passes(name):
     check_prior(planted(name, lambda p, argument, right: right))
 
 
-# --- missing abilities ----------------------------------------------------------------------------------------------
+# --- missing capabilities ---------------------------------------------------------------------------------------------
 
 
 def test_a_missing_ability_must_say_what_to_use():
@@ -181,11 +181,11 @@ def test_a_missing_ability_must_say_what_to_use():
         instead = "sorry."
 
         @property
-        def abilities(self):
+        def capabilities(self):
             return frozenset({"log_density", "condition"})
 
         def whiten(self, f):
-            raise self.lacks("whiten")
+            raise self._missing_capability("whiten")
 
     with pytest.raises(AssertionError, match="names no alternative"):
         check_prior(Silent(np.ones(3)))
@@ -195,7 +195,7 @@ def test_an_ability_that_is_denied_must_not_work():
     @pytree
     class Modest(Diagonal):
         @property
-        def abilities(self):
+        def capabilities(self):
             return frozenset({"log_density", "condition"})
 
     with pytest.raises(AssertionError, match="did not raise"):

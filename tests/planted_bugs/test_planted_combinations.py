@@ -74,8 +74,8 @@ def test_a_sweep_never_moves_the_sum_of_a_block(tmp_path, monkeypatch):
 
 
 def test_draws_are_too_wide(tmp_path, monkeypatch):
-    draw = es.Dense.draw
-    monkeypatch.setattr(es.Dense, "draw", lambda self, rng, count: 1.5 * draw(self, rng, count))
+    draw = es.Dense.draw_zero_mean
+    monkeypatch.setattr(es.Dense, "draw_zero_mean", lambda self, rng, count: 1.5 * draw(self, rng, count))
     monkeypatch.setattr(combined, "HOST_DRAWS", combined.DRAWS)  # as many as a compiled row has
     with pytest.raises(AssertionError, match="standard errors"):
         check(row(), tmp_path)

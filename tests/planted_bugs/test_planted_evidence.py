@@ -16,7 +16,7 @@ evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribut
 
 pytestmark = [
     pytest.mark.statistical,
-    pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance", "ignore:the islands"),
+    pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance", "ignore:the replicates"),
     pytest.mark.filterwarnings("ignore:.*found no acceptable point"),
 ]
 
@@ -66,7 +66,7 @@ def test_resampling_whatever_the_weights(monkeypatch):
 
 
 @pytest.mark.long
-def test_errors_that_forget_that_islands_are_few(monkeypatch):
+def test_errors_that_forget_that_replicates_are_few(monkeypatch):
     def too_sure(log_values):
         log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(len(log_values)))
         return log_mean, float(np.exp(log_values - log_mean).std(ddof=1) / len(log_values))
@@ -90,6 +90,6 @@ def test_no_moves_between_powers_are_noticed(monkeypatch):
             seed=1,
             engine="host",
             vectorized=True,
-            updates=4,
-            overlap=0.5,
+            updates_per_temperature=4,
+            target_effective_fraction=0.5,
         )

@@ -31,15 +31,15 @@ def test_every_likelihood_in_the_catalogue_passes(name, seed):
 
 WRONG = {
     "terms that do not sum": (
-        lambda: planted(terms=lambda self, f: Gaussian.terms(self, f) - 0.01),
+        lambda: planted(pointwise=lambda self, f: Gaussian.pointwise(self, f) - 0.01),
         "terms do not sum",
     ),
     "a term left out of the sum": (
-        lambda: planted(__call__=lambda self, f: self.terms(f)[..., 1:].sum(axis=-1)),
+        lambda: planted(__call__=lambda self, f: self.pointwise(f)[..., 1:].sum(axis=-1)),
         "terms do not sum",
     ),
     "terms of the wrong shape": (
-        lambda: planted(terms=lambda self, f: Gaussian.terms(self, f)[..., None]),
+        lambda: planted(pointwise=lambda self, f: Gaussian.pointwise(self, f)[..., None]),
         "terms of shape",
     ),
     "rows that know of each other": (

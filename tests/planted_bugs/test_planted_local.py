@@ -68,7 +68,7 @@ class SameDrawForAll(Local):
         blocks = prepared[0].blocks
 
         def draw(rng, updates):
-            nu = np.asarray(prior.draw(rng, updates))
+            nu = np.asarray(prior.draw_zero_mean(rng, updates))
             less_mean = nu.copy()
             for block in blocks:
                 less_mean[:, block.indices] -= np.stack([block.conditional.mean(row) for row in nu])
@@ -85,7 +85,7 @@ class MarginalPrior(Local):
         return (
             super()
             .noise_spec(prior, prepared)
-            ._replace(draw=lambda rng, updates: stack_draws(np.asarray(prior.draw(rng, updates)), partition))
+            ._replace(draw=lambda rng, updates: stack_draws(np.asarray(prior.draw_zero_mean(rng, updates)), partition))
         )
 
 

@@ -348,7 +348,7 @@ def test_a_level_off_by_ten_percent_is_caught_by_a_long_run(factor, seed):
     assert long_run(WrongLevel(factor), seed) < 1e-6
 
 
-@pytest.mark.short_cases("copy-0", "EllipticalSlice-0", "NealMetropolis-0", "RandomWalk-0", "Recentred-0")
+@pytest.mark.short_cases("copy-0", "EllipticalSlice-0", "NealMetropolis-0", "RandomWalk-0", "ReferenceSlice-0")
 @EVERY_SEED
 @pytest.mark.statistical
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_another_order_in_a_block_is_seen(order, monkeypatch):
 
 
 @pytest.mark.parametrize("order", ["levels before nu", "uniforms before levels"])
-@pytest.mark.parametrize(("move", "engine"), [("EllipticalSlice", "host"), ("Recentred", "host, vectorized")])
+@pytest.mark.parametrize(("move", "engine"), [("EllipticalSlice", "host"), ("ReferenceSlice", "host, vectorized")])
 def test_another_order_is_seen_in_the_draws(move, engine, order, monkeypatch):
     """By the decimals too, which are what another machine compares."""
     plant(monkeypatch, CHANGED[order])

@@ -1,7 +1,7 @@
 """Mistakes in how prior and likelihood are put together, against posteriors known in closed form.
 
 Tolerances are Monte Carlo errors: a mean over draws is compared with the truth in units of its standard error, which
-takes the draws' effective size into account.
+takes the draws' effective sample size into account.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def forgets_to_add_the_mean(self, f):
 class DrawsAroundItsMean(Diagonal):
     """A prior that puts its mean, 3, into its draws: the ellipse runs about 0 and its draws about the mean."""
 
-    def draw(self, rng, count):
-        return np.asarray(super().draw(rng, count)) + 3.0
+    def draw_zero_mean(self, rng, count):
+        return np.asarray(super().draw_zero_mean(rng, count)) + 3.0
 
 
 @pytest.mark.long_cases("host-0")

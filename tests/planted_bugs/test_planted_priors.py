@@ -66,12 +66,12 @@ def test_deviations_for_variances_are_caught():
 
 
 def drawing(draw):
-    """A prior whose `draw` is not its `color` of standard normals; `draw` is given the right draws and the rng."""
+    """A prior whose `draw_zero_mean` is not its `unwhiten` of standard normals; it is given the right ones and rng."""
 
     @pytree
     class Drawing(Planted):
-        def draw(self, rng, count):
-            return draw(np.asarray(super().draw(rng, count)), rng)
+        def draw_zero_mean(self, rng, count):
+            return draw(np.asarray(super().draw_zero_mean(rng, count)), rng)
 
     return Drawing()
 
@@ -141,7 +141,7 @@ def test_a_routine_that_is_not_a_gaussian_is_caught(name, seed):
 
 @EVERY_SEED
 def test_what_two_thousand_draws_can_tell(seed):
-    # `draw` and `color` are compared through the variance of 2,000 draws, whose relative standard error is
+    # `draw_zero_mean` and `unwhiten` are compared through the variance of 2,000 draws, whose relative standard error is
     # sqrt(2 / 2000) = 3.2 %. At a level of 1e-6, 4.9 of them, a variance off by 16 % is caught every other time, one
     # off by 35 % always, one off by 1 % never: that takes the `covariance` argument, which is compared to rounding.
     threshold = stats.norm.isf(0.5e-6) * np.sqrt(2 / 2000)
@@ -155,12 +155,12 @@ def test_what_two_thousand_draws_can_tell(seed):
 
 
 def coloring(color):
-    """A prior with another `color`, which is given z and the right result."""
+    """A prior with another `unwhiten`, which is given z and the right result."""
 
     @pytree
     class Coloring(Planted):
-        def color(self, z):
-            return color(z, super().color(z))
+        def unwhiten(self, z):
+            return color(z, super().unwhiten(z))
 
     return Coloring()
 
@@ -179,7 +179,7 @@ COLORS = {
 
 @EVERY_SEED
 @pytest.mark.parametrize("name", COLORS)
-def test_a_wrong_color_is_caught(name, seed):
+def test_a_wrong_unwhiten_is_caught(name, seed):
     color, says = COLORS[name]
     with pytest.raises(AssertionError, match=says):
         check_prior(coloring(color), seed=seed)
@@ -197,7 +197,7 @@ class NotLinear(Planted):
 
 
 @pytest.mark.parametrize(("prior", "says"), [(OtherFactor, "device_factor"), (NotLinear, "`linear` is False")])
-def test_what_a_prior_says_of_its_color_is_checked(prior, says):
+def test_what_a_prior_says_of_its_unwhiten_is_checked(prior, says):
     with pytest.raises(AssertionError, match=says):
         check_prior(prior())
 
@@ -238,8 +238,8 @@ def test_data_outside_the_pytree_are_caught():
             super().__init__()
             object.__setattr__(self, "factor", 2.0)
 
-        def color(self, z):
-            return getattr(self, "factor", 1.0) * super().color(z)
+        def unwhiten(self, z):
+            return getattr(self, "factor", 1.0) * super().unwhiten(z)
 
     with pytest.raises(AssertionError, match=r"compiled|pytree"):
         check_prior(pytree(Hidden)())

@@ -29,28 +29,28 @@ class Lengthened(NealMetropolis):
     """f + step nu, with the ratio of likelihoods that equation (4) has for another proposal."""
 
     def propose(self, f, nu):
-        return f + self.epsilon * nu
+        return f + self.step_size * nu
 
 
 class Shortened(NealMetropolis):
     """(1 - step) f + step nu, as one who remembers an average might write it."""
 
     def propose(self, f, nu):
-        return (1 - self.epsilon) * f + self.epsilon * nu
+        return (1 - self.step_size) * f + self.step_size * nu
 
 
 class WithoutTheSquare(NealMetropolis):
     """sqrt(1 - step) f + step nu."""
 
     def propose(self, f, nu):
-        return math.sqrt(1 - self.epsilon) * f + self.epsilon * nu
+        return math.sqrt(1 - self.step_size) * f + self.step_size * nu
 
 
 class WithTheVariance(NealMetropolis):
     """sqrt(1 - step^2) f + step^2 nu."""
 
     def propose(self, f, nu):
-        return math.sqrt(1 - self.epsilon**2) * f + self.epsilon**2 * nu
+        return math.sqrt(1 - self.step_size**2) * f + self.step_size**2 * nu
 
 
 PROPOSALS = [
@@ -190,4 +190,4 @@ def test_a_likelihood_that_is_nan_everywhere_else_keeps_the_state():
         noise = noise_of_an_update(move, Diagonal(np.ones(2)), np.random.default_rng(0))
         state, info = move.step(noise, start, target)
         assert state is start or np.array_equal(state.f, start.f)
-        assert (state.log_likelihood, info.nans, info.angle, info.stuck) == (0.0, 1, 0.0, False)
+        assert (state.log_likelihood, info.nan_evaluations, info.angle, info.search_failed) == (0.0, 1, 0.0, False)

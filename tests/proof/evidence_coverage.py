@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from proof.uniform import FALSE_ALARM
-from statistical.calibrated_evidence import ISLANDS, TRUTH, estimate
+from statistical.calibrated_evidence import REPLICATES, TRUTH, estimate
 
 FULL = {"seeds": 400, "particles": [200, 1000]}
 SHORT = {"seeds": 60, "particles": [200]}
@@ -28,9 +28,9 @@ def coverage(seeds: int, particles: int) -> dict[str, Any]:
         warnings.filterwarnings("ignore", "particles move little|annealed importance sampling gives")
         runs = [estimate(seed, particles=particles) for seed in range(seeds)]
     found: dict[str, Any] = {}
-    for way, freedom in (("", ISLANDS - 1), ("annealed_", particles - 1)):
+    for way, freedom in (("", REPLICATES - 1), ("ais_", particles - 1)):
         ratio = np.exp([getattr(run, f"{way}log_z") - TRUTH for run in runs])
-        errors = np.array([getattr(run, f"{way}error") for run in runs])
+        errors = np.array([getattr(run, f"{way}standard_error") for run in runs])
         in_errors = np.log(ratio) / errors
         found[way.rstrip("_") or "sequential"] = {
             "mean of Z over its true value": float(ratio.mean()),

@@ -70,7 +70,7 @@ def run(fits: int) -> dict[str, Any]:
     move = JointUpdate(joint, (0, 1, 2), (3,), tuple(PARAMETRISATIONS), 2, settings=settings)
     ranks: dict[str, list[int]] = {name: [] for name in QUANTITIES}
     for fit in range(fits):
-        truth = prior.draw(rng, 1)[0]
+        truth = prior.draw_zero_mean(rng, 1)[0]
         dispersion = joint.parameters.constrained(truth[:4])["dispersion"]
         template = es.likelihoods.NegativeBinomial(np.zeros(4), float(dispersion))
         y = template.simulate(joint.split(truth, 4).f[0], rng)

@@ -21,7 +21,7 @@ def tree(draws: int = 1000, chains: int = 4, **latents: Any) -> Any:
         }
     )
     made.attrs.update(
-        engine="host", evaluations=5 * draws, updates=draws, thin=1, interrupted=0, nan_evaluations=0, stuck_updates=0
+        engine="host", evaluations=5 * draws, updates=draws, thin=1, interrupted=0, nan_evaluations=0, failed_searches=0
     )
     return made
 
@@ -140,7 +140,7 @@ def test_a_run_in_which_nothing_changes_has_not_converged():
 
 def test_an_interrupted_run_and_trouble_are_warnings():
     made = tree(f=mixed)
-    made.attrs.update(interrupted=1, nan_evaluations=3, stuck_updates=2)
+    made.attrs.update(interrupted=1, nan_evaluations=3, failed_searches=2)
     report = es.diagnostics.check_convergence(made)
     assert report.converged
     assert [warning.code for warning in report.warnings] == ["interrupted", "nan_evaluations", "failed_searches"]
@@ -188,8 +188,8 @@ def test_a_plain_run_is_advised_to_use_a_reference():
 
 
 WITHOUT = {
-    "a reference ran": {"reference": "pilot", "move": "Recentred(...)"},
-    "a move around a reference was given": {"move": "Cycle(Recentred(...), EllipticalSlice())"},
+    "a reference ran": {"reference": "pilot", "move": "ReferenceSlice(...)"},
+    "a move around a reference was given": {"move": "Cycle(ReferenceSlice(...), EllipticalSlice())"},
     "constraints": {"prior": "TruncatedGaussian(Diagonal(3), 2 constraints)", "move": "ConstrainedSlice()"},
     "draws without a covariance": {"prior": "FromDraws(3)"},
     "unknown hyperparameters": {"parameter_moves": "sites", "hyperparameters": "{}"},
@@ -215,7 +215,7 @@ def test_a_reference_is_not_advised_for_more_values_than_it_takes():
 
 
 def test_a_run_with_another_move_is_told_that_a_reference_replaces_it():
-    assert "reference='auto' and without move=" in advice_for(move="RandomWalk(step=0.1)")
+    assert "reference='auto' and without move=" in advice_for(move="RandomWalk(step_size=0.1)")
     local = advice_for(move="Local('f', 'b')")
     assert "reference='auto'" in local
     assert "Local(" not in local
@@ -287,7 +287,7 @@ def test_a_run_that_keeps_booleans_is_judged(engine):
         lambda f: -(f**2).sum(),
         es.Diagonal(np.ones(2)),
         keep=lambda f: {"p": f > 0, "n": (f > 0).sum()},
-        until=es.Until(effective_size=20, draws=200),
+        until=es.Until(effective_sample_size=20, max_draws=200),
         seed=1,
         chains=2,
         warmup=5,

@@ -174,7 +174,7 @@ def test_processes_tune_alike(monkeypatch):
     for process in range(2):
         monkeypatch.setattr(jax, "process_index", lambda process=process: process)
         tuned = es.tune_step(es.moves.NealMetropolis, log_likelihood, es.Diagonal(np.ones(3)), **options)
-        found.append(tuned.effective_sizes)
+        found.append(tuned.effective_sample_sizes)
     np.testing.assert_array_equal(*found)
 
 

@@ -57,7 +57,7 @@ def two_functions():
         parameters={"scale": dist.LogNormal(0.0, 1.0)},
     )
     x = np.linspace(0, 9, 100)
-    return model.fit(x, np.sin(x), draws=20, warmup=5, ways="white", progress=False).tree
+    return model.fit(x, np.sin(x), draws=20, warmup=5, parameter_moves="whitened", progress=False).tree
 
 SMALL = np.eye(30) + 0.1
 
@@ -83,7 +83,7 @@ class OwnCovariances(es.likelihoods.Likelihood):
     def __init__(self, y):
         set_fields(self, y=observations("OwnCovariances", y))
 
-    def _terms(self, f, xp, special):
+    def _pointwise(self, f, xp, special):
         covariance = SMALL + xp.exp(f)[..., None, None] * np.ones((30, 30))
         root = xp.linalg.cholesky(covariance)
         side = xp.broadcast_to(self.y[..., None, None], (*covariance.shape[:-1], 1))
@@ -111,9 +111,9 @@ def others():
     say("batched")
     es.sample(own, prior, **(few | {"look_ahead": 2}))
     say("ahead")
-    es.sample(es.likelihoods.Linear(np.eye(60)[:30], many), prior, **few)
-    say("Linear")
-    es.sample(concave, prior, **(few | {"concave": True}))
+    es.sample(es.likelihoods.LinearPredictor(np.eye(60)[:30], many), prior, **few)
+    say("LinearPredictor")
+    es.sample(concave, prior, **(few | {"log_concave": True}))
     say("derivatives")
     kept = lambda f: {"several": many(f), "single": many_one_by_one(f)}
     es.sample(lambda f: -(f**2).sum(), prior, keep=kept, **(few | {"engine": "batched"}))
@@ -121,7 +121,8 @@ def others():
     with ThreadPoolExecutor(4) as executor:
         es.sample(many, prior, executor=executor, **few)
     say("workers")
-    es.evidence(many, prior, particles=260, islands=4, updates=1, overlap=0.1, check=False, seed=1)
+    few_updates = {"replicates": 4, "updates_per_temperature": 1, "target_effective_fraction": 0.1}
+    es.evidence(many, prior, particles=260, check=False, seed=1, **few_updates)
     say("evidence")
     vectorized_by_others()
     say("interop")
@@ -155,7 +156,7 @@ def test_chains_beside_each_other_come_to_an_end(what):
     assert found.stdout.split() == ["20"], found.stderr
 
 
-OTHERS = ["a subclass", "batched", "ahead", "Linear", "derivatives", "keep", "workers", "evidence", "interop"]
+OTHERS = ["a subclass", "batched", "ahead", "LinearPredictor", "derivatives", "keep", "workers", "evidence", "interop"]
 
 
 @pytest.mark.long

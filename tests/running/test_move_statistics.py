@@ -14,7 +14,7 @@ import ellipslice as es
 from ellipslice.moves import Cycle, EllipticalSlice, Local, Move
 from stores import assert_same_stores
 
-COMMON = ["total_log_likelihood", "proposals", "evaluations", "nans", "stuck", "angle"]
+COMMON = ["total_log_likelihood", "proposals", "evaluations", "nan_evaluations", "search_failed", "angle"]
 PRIOR = es.Dense(np.eye(4) + 0.5)
 OPTIONS = {"draws": 20, "warmup": 5, "thin": 2, "chains": 2, "seed": 3, "progress": False}
 ELLIPSE = EllipticalSlice()

@@ -49,7 +49,13 @@ def test_groups_and_variables(engine):
     assert isinstance(tree, xr.DataTree)
     assert set(tree.children) == {"posterior", "sample_stats"}
     assert list(tree["posterior"].data_vars) == ["f"]
-    assert set(tree["sample_stats"].data_vars) >= {"total_log_likelihood", "evaluations", "angle", "nans", "stuck"}
+    assert set(tree["sample_stats"].data_vars) >= {
+        "total_log_likelihood",
+        "evaluations",
+        "angle",
+        "nan_evaluations",
+        "search_failed",
+    }
     f = tree.posterior["f"]
     assert f.dims[:2] == ("chain", "draw")
     assert f.shape == (2, 30, 3)
@@ -58,7 +64,7 @@ def test_groups_and_variables(engine):
         assert variable.dims == ("chain", "draw"), name
         assert variable.shape == (2, 30), name
     statistics = tree["sample_stats"]
-    assert statistics["stuck"].dtype == bool
+    assert statistics["search_failed"].dtype == bool
     assert statistics["evaluations"].dtype.kind == "i"
     assert (statistics["evaluations"] >= 1).all()
     assert (abs(statistics["angle"]) <= 2 * math.pi).all()
@@ -83,7 +89,7 @@ def test_attributes_say_what_was_run():
     assert (attrs["draws"], attrs["warmup"], attrs["thin"], attrs["chains"]) == (30, 5, 3, 2)
     assert attrs["updates"] == 2 * (5 + 30 * 3)
     assert attrs["evaluations"] >= attrs["updates"]
-    assert (attrs["nan_evaluations"], attrs["stuck_updates"], attrs["interrupted"]) == (0, 0, 0)
+    assert (attrs["nan_evaluations"], attrs["failed_searches"], attrs["interrupted"]) == (0, 0, 0)
     assert 0 < attrs["sampling_time"] < 60
     assert attrs["created_at"].startswith("20")
     assert tree["posterior"].attrs["inference_library"] == "ellipslice"
@@ -159,7 +165,7 @@ def test_netcdf_round_trip(tmp_path, suffix):
         again = again.load()
     for group in ("posterior", "sample_stats"):
         xr.testing.assert_identical(again[group].to_dataset(), tree[group].to_dataset())
-    assert again["sample_stats"]["stuck"].dtype == bool
+    assert again["sample_stats"]["search_failed"].dtype == bool
     assert dict(again.attrs) == dict(tree.attrs)
     assert arviz_stats.summary(again).equals(arviz_stats.summary(tree))
 
@@ -183,7 +189,7 @@ def test_keep_none():
     np.testing.assert_array_equal(
         bare["sample_stats"]["total_log_likelihood"], whole["sample_stats"]["total_log_likelihood"]
     )
-    assert es.diagnostics.efficiency(bare).effective_size > 0
+    assert es.diagnostics.efficiency(bare).effective_sample_size > 0
     with pytest.raises(ValueError, match="kept no latents"):
         es.diagnostics.check_convergence(bare)
 

@@ -11,7 +11,7 @@ from tinygp.kernels import quasisep
 import ellipslice as es
 from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.jax_settings import jax_settings
-from ellipslice.likelihoods import Linear, Poisson, StudentT
+from ellipslice.likelihoods import LinearPredictor, Poisson, StudentT
 from ellipslice.posterior import Posterior
 
 X = np.linspace(0, 1, 5)
@@ -44,7 +44,7 @@ LIKELIHOODS = {
     "a matrix": lambda f: -jnp.sum((COVARIANCE @ f - NUMBERS) ** 2),
     "Poisson": Poisson(COUNTS),
     "StudentT": StudentT(NUMBERS),
-    "Linear": Linear(COVARIANCE[:2], lambda a: -jnp.sum((a - NUMBERS[:2]) ** 2)),
+    "LinearPredictor": LinearPredictor(COVARIANCE[:2], lambda a: -jnp.sum((a - NUMBERS[:2]) ** 2)),
 }
 
 
@@ -138,7 +138,10 @@ PRIORS = {
         es.Stack({"f": es.Dense(COVARIANCE, mean=0.5), "b": es.Diagonal(4.0, mean=-1.0)}),
         lambda f, b: with_numbers(f + b),
     ),
-    "Linear": (es.Dense(COVARIANCE, mean=0.5), Linear(COVARIANCE[:2], lambda a: -jnp.sum((a - NUMBERS[:2]) ** 2))),
+    "LinearPredictor": (
+        es.Dense(COVARIANCE, mean=0.5),
+        LinearPredictor(COVARIANCE[:2], lambda a: -jnp.sum((a - NUMBERS[:2]) ** 2)),
+    ),
 }
 
 

@@ -70,10 +70,10 @@ def test_nan_is_rejected_counted_and_said(engine, look_ahead):
         )
     assert str(tree.attrs["nan_evaluations"]) in str(caught[0].message).replace(",", "")
     assert caught[0].filename == __file__  # it points at the user's line
-    assert tree.attrs["nan_evaluations"] >= int(tree.sample_stats["nans"].sum()) > 0
+    assert tree.attrs["nan_evaluations"] >= int(tree.sample_stats["nan_evaluations"].sum()) > 0
     assert tree.posterior["f"][..., 0].max() <= 0.3
     assert np.isfinite(tree.sample_stats["total_log_likelihood"]).all()
-    assert (tree.sample_stats["nans"] < tree.sample_stats["evaluations"]).all()
+    assert (tree.sample_stats["nan_evaluations"] < tree.sample_stats["evaluations"]).all()
 
 
 def test_nan_counts_are_exact():
@@ -89,7 +89,7 @@ def test_nan_counts_are_exact():
 
     with pytest.warns(UserWarning, match="gave NaN"):
         tree = sampled(log_likelihood, initial=np.zeros(3), draws=300, chains=1)
-    in_run = int(tree.sample_stats["nans"].sum())
+    in_run = int(tree.sample_stats["nan_evaluations"].sum())
     assert in_run == tree.attrs["nan_evaluations"]
     assert 0 <= nans - in_run < 60  # the rest are the looks before the run
 
@@ -139,7 +139,7 @@ def test_a_search_without_end_is_given_up():
     tree, text = warned(dies_during_a_run(), engine="host", draws=14, chains=1)
     assert "updates found no acceptable point and stayed" in text
     assert "gave NaN" in text
-    stuck = tree.sample_stats["stuck"].to_numpy()[0]
+    stuck = tree.sample_stats["search_failed"].to_numpy()[0]
     first = int(np.argmax(stuck))
     assert stuck[-1]
     assert stuck[first:].all()  # from the first one on, for it never comes back
@@ -147,8 +147,8 @@ def test_a_search_without_end_is_given_up():
     assert (f[first:] == f[max(first - 1, 0)]).all() or first == 0
     assert (tree.sample_stats["angle"].to_numpy()[0, first:] == 0).all()
     assert (tree.sample_stats["evaluations"].to_numpy()[0, first:] == 1000).all()
-    assert (tree.sample_stats["nans"].to_numpy()[0, first + 1 :] == 1000).all()
-    assert tree.attrs["stuck_updates"] == stuck.sum()
+    assert (tree.sample_stats["nan_evaluations"].to_numpy()[0, first + 1 :] == 1000).all()
+    assert tree.attrs["failed_searches"] == stuck.sum()
 
 
 @pytest.mark.long_cases("move1")
@@ -156,7 +156,7 @@ def test_a_search_without_end_is_given_up():
 def test_every_move_gives_up(move):
     tree, text = warned(dies_during_a_run(), draws=10, chains=1, move=move)
     assert "found no acceptable point" in text
-    assert tree.sample_stats["stuck"][0, -1]
+    assert tree.sample_stats["search_failed"][0, -1]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -174,9 +174,9 @@ def test_step_gives_up_too():
         f, value, info = es.step(
             np.zeros(2), np.ones(2), lambda f: 0.0 if not f.any() else math.nan, rng=np.random.default_rng(0)
         )
-    assert info.stuck
+    assert info.search_failed
     assert (value, list(f)) == (0.0, [0.0, 0.0])
-    assert info.nans == info.evaluations == 1000
+    assert info.nan_evaluations == info.evaluations == 1000
 
 
 # --- a likelihood that is not a function ----------------------------------------------------------------------------
@@ -610,7 +610,7 @@ def test_a_routine_that_uses_its_memory_again():
         rng.standard_normal(out=memory)
         return memory
 
-    draws = es.FromDraws(routine, 3).draw(np.random.default_rng(0), 50)
+    draws = es.FromDraws(routine, 3).draw_zero_mean(np.random.default_rng(0), 50)
     assert len(np.unique(draws[:, 0])) == 50
 
 

@@ -30,7 +30,7 @@ def observed(f):
 
 
 def noise(prior, rng):
-    nu = np.asarray(prior.draw(rng, 1))
+    nu = np.asarray(prior.draw_zero_mean(rng, 1))
     uniforms = Uniforms(rng.random((1, FIRST)), rng.integers(0, 2**32, (1, 2), dtype=np.uint32))
     return UpdateNoise(nu, rng.standard_exponential(1).tolist(), uniforms)
 

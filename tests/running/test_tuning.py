@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.diagnostics import effective_size
-from ellipslice.likelihoods import Gaussian, Linear
-from ellipslice.moves import Cycle, EllipticalSlice, Gibbs, LineSlice, NealMetropolis, RandomWalk
+from ellipslice.diagnostics import effective_sample_size
+from ellipslice.likelihoods import Gaussian, LinearPredictor
+from ellipslice.moves import CoordinateGibbs, Cycle, EllipticalSlice, LineSlice, NealMetropolis, RandomWalk
 from ellipslice.tuning.steps import GRID
 
 PRIOR, LIKELIHOOD = es.Diagonal(np.ones(20)), Gaussian(np.linspace(-1, 1, 20), 0.3)
@@ -25,19 +25,19 @@ def test_the_grid_is_the_authors():
 @pytest.mark.parametrize("move", [NealMetropolis, RandomWalk])
 def test_the_best_is_what_sample_says_it_is(move):
     options = {"draws": 3000, "warmup": 100, "seed": 3}
-    tuned = es.tune_step(move, LIKELIHOOD, PRIOR, steps=(0.02, 0.15, 0.9), **options)
+    tuned = es.tune_step(move, LIKELIHOOD, PRIOR, step_sizes=(0.02, 0.15, 0.9), **options)
     assert tuned.move == move(0.15)
-    np.testing.assert_array_equal(tuned.steps, [0.02, 0.15, 0.9])
-    assert (np.diff(tuned.acceptance) < 0).all()  # the longer the step, the fewer are accepted
+    np.testing.assert_array_equal(tuned.step_sizes, [0.02, 0.15, 0.9])
+    assert (np.diff(tuned.acceptance_rate) < 0).all()  # the longer the step, the fewer are accepted
     tree = es.sample(LIKELIHOOD, PRIOR, move=tuned.move, chains=1, progress=False, **options)
-    assert tuned.effective_sizes[1] == effective_size(tree.sample_stats["total_log_likelihood"])
-    assert tuned.acceptance[1] == (tree.sample_stats["angle"] != 0).mean()
+    assert tuned.effective_sample_sizes[1] == effective_sample_size(tree.sample_stats["total_log_likelihood"])
+    assert tuned.acceptance_rate[1] == (tree.sample_stats["angle"] != 0).mean()
 
 
 @pytest.mark.parametrize(("steps", "says"), [((0.01, 0.02), "the largest of those"), ((0.2, 0.9), "the smallest of")])
 def test_a_best_step_at_the_end_of_the_grid_is_said(steps, says):
     with pytest.warns(UserWarning, match=says):
-        es.tune_step(NealMetropolis, LIKELIHOOD, PRIOR, steps=steps, draws=2000, seed=3)
+        es.tune_step(NealMetropolis, LIKELIHOOD, PRIOR, step_sizes=steps, draws=2000, seed=3)
 
 
 def test_named_latents_and_moves_around_a_step():
@@ -49,7 +49,11 @@ def test_named_latents_and_moves_around_a_step():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         tuned = es.tune_step(
-            lambda step: Cycle(NealMetropolis(step), EllipticalSlice()), log_likelihood, prior, steps=[0.1], draws=20
+            lambda step_size: Cycle(NealMetropolis(step_size), EllipticalSlice()),
+            log_likelihood,
+            prior,
+            step_sizes=[0.1],
+            draws=20,
         )
     assert tuned.move == Cycle(NealMetropolis(0.1), EllipticalSlice())
 
@@ -58,14 +62,14 @@ def test_named_latents_and_moves_around_a_step():
     ("move", "steps", "error", "says"),
     [
         (NealMetropolis(0.1), [0.1], TypeError, "Give its class, NealMetropolis"),
-        (NealMetropolis, [], ValueError, "steps is empty"),
-        (NealMetropolis, [0.1, 2.0], ValueError, "step must be in"),
+        (NealMetropolis, [], ValueError, "step_sizes is empty"),
+        (NealMetropolis, [0.1, 2.0], ValueError, "step_size must be in"),
         (float, [0.1], TypeError, "made 0.1"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(move, steps, error, says):
     with pytest.raises(error, match=says):
-        es.tune_step(move, LIKELIHOOD, PRIOR, steps=steps)
+        es.tune_step(move, LIKELIHOOD, PRIOR, step_sizes=steps)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,7 @@ def test_what_cannot_be_tuned_is_refused(move, steps, error, says):
         (EllipticalSlice, "EllipticalSlice has no step to tune: its first argument is bracket_width.*lambda value"),
         (partial(EllipticalSlice, shrinking="halve"), "EllipticalSlice has no step"),
         (LineSlice, "LineSlice has no step to tune: its first argument is width"),
-        (Gibbs, "Gibbs has no step to tune: it takes no argument"),
+        (CoordinateGibbs, "CoordinateGibbs has no step to tune: it takes no argument"),
         (lambda step: EllipticalSlice(), "of every step: there is no step in it"),
     ],
 )
@@ -96,14 +100,14 @@ def numpy_likelihood(f):
     [
         (numpy_likelihood, PRIOR, "tune_hamiltonian needs gradients.*cannot trace.*Tracer.*jax.numpy.*EllipticalSlice"),
         (
-            Linear(np.ones((2, 20)), lambda a: -(a**2).sum()),
+            LinearPredictor(np.ones((2, 20)), lambda a: -(a**2).sum()),
             PRIOR,
-            r"Hamiltonian needs a map.*Linear.*lambda f: g\(A @ f\)",
+            r"Hamiltonian needs a map.*LinearPredictor.*lambda f: g\(A @ f\)",
         ),
         (lambda f: f.total(), PRIOR, "total"),
     ],
-    ids=["NumPy", "Linear", "a mistake of its own"],
+    ids=["NumPy", "LinearPredictor", "a mistake of its own"],
 )
 def test_a_likelihood_that_hamiltonian_cannot_take_is_refused(log_likelihood, prior, says):
     with pytest.raises((TypeError, AttributeError), match=says):
-        es.tune_hamiltonian(log_likelihood, prior, updates=50)
+        es.tune_hamiltonian(log_likelihood, prior, warmup=50)

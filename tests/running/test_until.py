@@ -25,14 +25,16 @@ def run(goals, **options):
 
 
 def test_goals_are_reached_and_said():
-    tree = run(Until(effective_size=150, rhat=1.2))
+    tree = run(Until(effective_sample_size=150, rhat=1.2))
     assert tree.attrs["stopped_by"] == "goals"
-    assert tree.attrs["effective_size"] >= 150
+    assert tree.attrs["effective_sample_size"] >= 150
     assert tree.attrs["rhat"] <= 1.2
-    assert tree.attrs["goals"] == "Until(effective_size=150.0, rhat=1.2, seconds=None, draws=None)"
+    assert (
+        tree.attrs["stopping_rule"] == "Until(effective_sample_size=150.0, rhat=1.2, max_seconds=None, max_draws=None)"
+    )
     # What was judged is what ArviZ says of the whole: here all values are watched.
     assert_judged_as_arviz_does(tree)
-    again = run(Until(effective_size=150, rhat=1.2))
+    again = run(Until(effective_sample_size=150, rhat=1.2))
     np.testing.assert_array_equal(again.posterior.f, tree.posterior.f)
     longer = es.sample(log_likelihood, PRIOR, draws=400, warmup=20, seed=2, progress=False)
     np.testing.assert_array_equal(tree.posterior.f, longer.posterior.f[:, : tree.posterior.sizes["draw"]])
@@ -43,27 +45,29 @@ def assert_judged_as_arviz_does(tree):
 
     judged = tree.posterior.to_dataset().assign(total_log_likelihood=tree.sample_stats.total_log_likelihood)
     sizes = [float(values.min()) for m in ("bulk", "tail") for values in ess(judged, method=m).data_vars.values()]
-    assert tree.attrs["effective_size"] == pytest.approx(min(sizes))
+    assert tree.attrs["effective_sample_size"] == pytest.approx(min(sizes))
     worst = max(float(values.max()) for values in rhat(judged).data_vars.values())
     assert tree.attrs["rhat"] == pytest.approx(worst)
 
 
 def test_the_budget_of_draws():
-    with pytest.warns(UserWarning, match="the budget is gone after 150 draws per chain.*effective size .* of 100,000"):
-        tree = run(Until(effective_size=100_000, draws=150), chains=2)
+    with pytest.warns(
+        UserWarning, match="the budget is gone after 150 draws per chain.*effective sample size .* of 100,000"
+    ):
+        tree = run(Until(effective_sample_size=100_000, max_draws=150), chains=2)
     assert tree.attrs["stopped_by"] == "draws"
     assert tree.posterior.sizes["draw"] == 150
-    tree = run(Until(draws=7))
+    tree = run(Until(max_draws=7))
     assert (tree.attrs["stopped_by"], tree.posterior.sizes["draw"]) == ("draws", 7)
 
 
 def test_the_budget_of_seconds():
     began = time.perf_counter()
-    tree = run(Until(seconds=1.5))
+    tree = run(Until(max_seconds=1.5))
     assert tree.attrs["stopped_by"] == "seconds"
     assert time.perf_counter() - began < 10
     assert tree.posterior.sizes["draw"] > 100
-    assert "effective_size" not in tree.attrs
+    assert "effective_sample_size" not in tree.attrs
 
 
 def test_a_run_that_outgrows_memory_keeps_what_it_has(monkeypatch):
@@ -78,14 +82,14 @@ def test_a_run_that_outgrows_memory_keeps_what_it_has(monkeypatch):
 
     monkeypatch.setattr(sinks, "check_memory", little)
     with pytest.warns(UserWarning, match="there is no memory for more after 200 draws"):
-        tree = run(Until(effective_size=100_000), chains=2)
+        tree = run(Until(effective_sample_size=100_000), chains=2)
     assert tree.attrs["stopped_by"] == "memory"
     assert tree.posterior.sizes["draw"] == 200
 
 
 def test_resumed_as_if_never_stopped(tmp_path):
     pytest.importorskip("zarr")
-    goals = Until(effective_size=200, rhat=1.2)
+    goals = Until(effective_sample_size=200, rhat=1.2)
     run(goals, store=tmp_path / "whole.zarr")
     calls = 0
 
@@ -104,26 +108,29 @@ def test_resumed_as_if_never_stopped(tmp_path):
     assert tree.attrs["stopped_by"] == "goals"
     assert_same_stores(tmp_path / "whole.zarr", path)
     draws = tree.posterior.sizes["draw"]
-    tree = es.resume(path, log_likelihood, progress=False, until=Until(effective_size=400))
+    tree = es.resume(path, log_likelihood, progress=False, until=Until(effective_sample_size=400))
     assert tree.posterior.sizes["draw"] > draws
-    assert tree.attrs["effective_size"] >= 400
+    assert tree.attrs["effective_sample_size"] >= 400
     tree = es.resume(path, log_likelihood, progress=False, draws=tree.posterior.sizes["draw"] + 5)
     assert tree.attrs["stopped_by"] == "draws"
-    assert "effective_size" not in tree.attrs
+    assert "effective_sample_size" not in tree.attrs
 
 
 def test_looks_come_where_the_goal_should_be():
-    judge = StoppingRule(Until(effective_size=1000), {"f": np.zeros((1, 3))}, 4)
+    judge = StoppingRule(Until(effective_sample_size=1000), {"f": np.zeros((1, 3))}, 4)
     assert judge.first_check() == 100
-    judge.found = until.Found(effective_size=800.0)
+    judge.found = until.Found(effective_sample_size=800.0)
     assert judge.next_check(100) == 125
-    judge.found = until.Found(effective_size=990.0)
+    judge.found = until.Found(effective_sample_size=990.0)
     assert judge.next_check(100) == 120
-    judge.found = until.Found(effective_size=10.0)
+    judge.found = until.Found(effective_sample_size=10.0)
     assert judge.next_check(100) == 200
     judge.found = until.Found()
     assert judge.next_check(100) == 200
-    assert StoppingRule(Until(effective_size=1000, draws=110), {"f": np.zeros((1, 3))}, 4).next_check(100) == 110
+    assert (
+        StoppingRule(Until(effective_sample_size=1000, max_draws=110), {"f": np.zeros((1, 3))}, 4).next_check(100)
+        == 110
+    )
 
 
 def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
@@ -150,7 +157,7 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
 
 
 def test_values_that_never_change_are_not_judged():
-    judge = StoppingRule(Until(effective_size=10), {"f": np.zeros((1, 2))}, 2)
+    judge = StoppingRule(Until(effective_sample_size=10), {"f": np.zeros((1, 2))}, 2)
     rng = np.random.default_rng(0)
     f = np.stack([rng.standard_normal((2, 100)), np.ones((2, 100))], axis=-1)
     judge.write(slice(0, 2), 0, {"f": f}, {"total_log_likelihood": rng.standard_normal((2, 100))})
@@ -163,13 +170,13 @@ def test_values_that_never_change_are_not_judged():
     ("options", "error", "message"),
     [
         ({}, ValueError, "no goal and no budget"),
-        ({"effective_size": 0}, ValueError, "effective_size must be finite and above 0, but it is 0"),
-        ({"effective_size": "many"}, TypeError, "effective_size must be a number"),
+        ({"effective_sample_size": 0}, ValueError, "effective_sample_size must be finite and above 0, but it is 0"),
+        ({"effective_sample_size": "many"}, TypeError, "effective_sample_size must be a number"),
         ({"rhat": 1}, ValueError, "rhat must be finite and above 1"),
-        ({"seconds": np.inf}, ValueError, "seconds must be finite"),
-        ({"draws": 0}, ValueError, "draws must be at least 1"),
-        ({"draws": 1.5}, TypeError, "draws must be a whole number"),
-        ({"draws": True}, TypeError, "draws must be a whole number"),
+        ({"max_seconds": np.inf}, ValueError, "max_seconds must be finite"),
+        ({"max_draws": 0}, ValueError, "max_draws must be at least 1"),
+        ({"max_draws": 1.5}, TypeError, "max_draws must be a whole number"),
+        ({"max_draws": True}, TypeError, "max_draws must be a whole number"),
     ],
 )
 def test_bad_goals(options, error, message):
@@ -180,9 +187,11 @@ def test_bad_goals(options, error, message):
 def test_goals_that_do_not_fit():
     with pytest.raises(ValueError, match=r"the goal rhat=1\.01 compares chains, but there is one"):
         run(Until(rhat=1.01), chains=1)
-    with pytest.raises(ValueError, match=r"draws=10 was given beside until=.*Until\(\.\.\., draws=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"draws=10 was given beside until=.*Until\(\.\.\., max_draws=\.\.\.\)"):
         run(Until(rhat=1.01), draws=10)
-    with pytest.raises(TypeError, match=r"until must be goals, such as Until\(effective_size=400\), but it is 400"):
+    with pytest.raises(
+        TypeError, match=r"until must be goals, such as Until\(effective_sample_size=400\), but it is 400"
+    ):
         run(400)
 
 
@@ -195,7 +204,7 @@ def test_goals_that_say_nothing_of_what_is_kept_are_said(gone):
         return {"p": gone if f[0] < 0.5 else f[0], "q": f[1]}
 
     with pytest.warns(UserWarning, match=r"reached by the other values only\. Not judged.* missing or infinite: p\."):
-        tree = run(Until(effective_size=20, draws=1000), keep=keep, chains=2)
+        tree = run(Until(effective_sample_size=20, max_draws=1000), keep=keep, chains=2)
     assert tree.attrs["stopped_by"] == "goals"
 
 
@@ -208,10 +217,10 @@ def test_a_missing_value_before_a_pause_is_said_too(tmp_path):
     path = tmp_path / "run.zarr"
     es.sample(log_likelihood, PRIOR, keep=keep, draws=30, seed=1, progress=False, store=path)
     with pytest.warns(UserWarning, match="Not judged, because values are missing or infinite: f"):
-        es.resume(path, log_likelihood, keep=keep, until=Until(effective_size=1), progress=False)
+        es.resume(path, log_likelihood, keep=keep, until=Until(effective_sample_size=1), progress=False)
 
 
-@pytest.mark.parametrize("until", [es.Until(rhat=1.1), es.Until(effective_size=10)])
+@pytest.mark.parametrize("until", [es.Until(rhat=1.1), es.Until(effective_sample_size=10)])
 def test_goals_without_anything_to_measure_are_refused(until):
     prior = es.TruncatedGaussian.box(es.Diagonal(np.ones(2)), lower=0.0)
     with pytest.raises(ValueError, match="nothing to measure it on"):

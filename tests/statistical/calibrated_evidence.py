@@ -12,7 +12,7 @@ from statistical.monte_carlo import LIMIT, P_LIMIT, SEED
 SIGMA = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, 0.5], [0.2, 0.5, 1.0]])
 Y, NOISE = np.array([1.2, -0.5, 0.8]), 0.4
 TRUTH = multivariate_normal(cov=SIGMA + NOISE**2 * np.eye(3)).logpdf(Y)
-ISLANDS = 10
+REPLICATES = 10
 
 
 def log_likelihood(f):
@@ -23,9 +23,9 @@ def estimate(seed, **options):
     """Return one estimate of log Z of the small problem."""
     settings = {
         "particles": 200,
-        "islands": ISLANDS,
-        "overlap": 0.5,
-        "updates": 1,  # so few that mistakes are not forgotten by the next power
+        "replicates": REPLICATES,
+        "target_effective_fraction": 0.5,
+        "updates_per_temperature": 1,  # so few that mistakes are not forgotten by the next power
         "reference": None,
         "engine": "host",
         "vectorized": True,
@@ -36,13 +36,13 @@ def estimate(seed, **options):
 def check_calibrated(replicates=100, **options):
     """Many runs of a small problem: Z is right on average, and errors are as large as they should be."""
     runs = [estimate(seed, **options) for seed in range(replicates)]
-    for way in ("", "annealed_"):
+    for way in ("", "ais_"):
         off = np.array([getattr(run, f"{way}log_z") - TRUTH for run in runs])
         ratio = np.exp(off)
         z = (ratio.mean() - 1) / (ratio.std() / np.sqrt(replicates))
         assert abs(z) < LIMIT, f"{way or 'sequential'}: Z is off by a factor of {ratio.mean():.3f}, {z:.1f} errors"
-        in_errors = (ratio - 1) / [getattr(run, f"{way}error") * r for run, r in zip(runs, ratio, strict=True)]
-        expected = stats.t(ISLANDS - 1 if not way else 199)
+        in_errors = (ratio - 1) / [getattr(run, f"{way}standard_error") * r for run, r in zip(runs, ratio, strict=True)]
+        expected = stats.t(REPLICATES - 1 if not way else 199)
         far = int((np.abs(in_errors) > expected.isf(0.05)).sum())
         p = min(
             stats.kstest(in_errors, expected.cdf).pvalue,

@@ -1,7 +1,8 @@
 """How draws are compared with a known answer: every tolerance is a Monte Carlo error, none is chosen.
 
-A chain of averages is compared with its expectation in units of its standard error, which comes from the effective size
-(`arviz_stats`). `LIMIT` makes a false alarm rarer than 1 in 10,000 for a whole file of up to 1,000 comparisons.
+A chain of averages is compared with its expectation in units of its standard error, which comes from the effective
+sample size (`arviz_stats`). `LIMIT` makes a false alarm rarer than 1 in 10,000 for a whole file of up to 1,000
+comparisons.
 
 `ELLIPSLICE_TEST_SEED=17 pytest tests/statistical` runs everything with other noise.
 """

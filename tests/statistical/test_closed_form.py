@@ -16,10 +16,10 @@ from ellipslice.likelihoods import Gaussian
 from ellipslice.moves import (
     AuxiliaryEllipse,
     ControlVariables,
+    CoordinateGibbs,
     CoordinateSlice,
     Cycle,
     EllipticalSlice,
-    Gibbs,
     LineSlice,
     NealMetropolis,
     RandomWalk,
@@ -152,7 +152,7 @@ MOVES = {
     "walk": RandomWalk(0.4),
     "line": LineSlice(),
     "coordinates": CoordinateSlice(),
-    "Gibbs": Gibbs(),
+    "CoordinateGibbs": CoordinateGibbs(),
     "control": ControlVariables.at_values([0, 1]),
 }
 
@@ -160,7 +160,7 @@ MOVES = {
 def drawn(problem: Problem, **options: Any) -> np.ndarray:
     tree = es.sample(problem.log_likelihood, problem.prior, progress=False, **options)
     assert tree.attrs["engine"] == options["engine"]
-    assert tree.attrs["nan_evaluations"] == tree.attrs["stuck_updates"] == 0
+    assert tree.attrs["nan_evaluations"] == tree.attrs["failed_searches"] == 0
     f = tree.posterior["f"].to_numpy()
     return f.reshape(*f.shape[:2], -1)
 

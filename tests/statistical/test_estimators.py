@@ -89,7 +89,7 @@ def test_unknown_parameters_beside_a_fine_grid():
     rng = np.random.default_rng(SEED + 3)
     X = rng.uniform(-2, 2, (40, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(40)
-    model = es.gp.EllipticalGPRegressor(rounds=300, draws=600, random_state=SEED + 4).fit(X, y)
+    model = es.gp.EllipticalGPRegressor(ensemble_refreshes=300, draws=600, random_state=SEED + 4).fit(X, y)
     inputs, normal = (X - X.mean()) / X.std(), (y - y.mean()) / y.std()
     axes = [np.linspace(-2.0, 3.5, 34), np.linspace(-2.0, 3.0, 30), np.linspace(-2.5, 0.5, 30)]
     heights = np.zeros([len(axis) for axis in axes])
@@ -106,7 +106,7 @@ def test_unknown_parameters_beside_a_fine_grid():
     weights = np.exp(heights - heights.max())
     weights /= weights.sum()
     found = model.parameters_ | {"noise_scale": model.parameters_["noise_scale"] / y.std()}
-    for k, name in enumerate(("amplitude", "scale", "noise_scale")):
+    for k, name in enumerate(("amplitude", "length_scale", "noise_scale")):
         margin = weights.sum(axis=tuple({0, 1, 2} - {k}))
         mean = margin @ axes[k]
         deviation = np.sqrt(margin @ (axes[k] - mean) ** 2)
@@ -138,14 +138,14 @@ def test_outliers_are_left_aside():
     y = truth + 0.1 * rng.standard_normal(80)
     y[::8] += rng.choice([-5.0, 5.0], 10)
     errors = {}
-    for noise in ("gaussian", "student"):
-        model = es.gp.EllipticalGPRegressor(noise=noise, random_state=SEED + 8).fit(X, y)
+    for noise in ("gaussian", "student-t"):
+        model = es.gp.EllipticalGPRegressor(likelihood=noise, random_state=SEED + 8).fit(X, y)
         errors[noise] = np.sqrt(np.mean((model.predict(X) - truth) ** 2))
     theirs = GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(0.1), normalize_y=True).fit(X, y)
     errors["scikit-learn"] = np.sqrt(np.mean((theirs.predict(X) - truth) ** 2))
-    assert errors["student"] < 0.12
-    assert errors["student"] < errors["gaussian"] / 2
-    assert errors["student"] < errors["scikit-learn"] / 2
+    assert errors["student-t"] < 0.12
+    assert errors["student-t"] < errors["gaussian"] / 2
+    assert errors["student-t"] < errors["scikit-learn"] / 2
 
 
 @pytest.mark.long
@@ -154,7 +154,7 @@ def test_counts():
     X = rng.uniform(0, 6, (150, 1))
     rate = np.exp(0.5 + 1.5 * np.sin(X[:, 0]))
     y, held_out = rng.poisson(rate), rng.poisson(rate)
-    model = es.gp.EllipticalGPRegressor(noise="poisson", random_state=SEED + 10).fit(X, y)
+    model = es.gp.EllipticalGPRegressor(likelihood="poisson", random_state=SEED + 10).fit(X, y)
     found, deviation = model.predict(X, return_std=True)
 
     def score(predicted):

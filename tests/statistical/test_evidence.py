@@ -20,8 +20,8 @@ pytestmark = pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance sampling gives")
 def test_estimates_have_no_bias_calibrated_errors_and_draws_from_the_posterior():
     runs = check_calibrated()
-    assert np.mean([run.error for run in runs]) < 0.3
-    assert sum(run.agrees is False for run in runs) <= 3
+    assert np.mean([run.standard_error for run in runs]) < 0.3
+    assert sum(run.estimates_agree is False for run in runs) <= 3
 
     draws = np.concatenate([run.draws for run in runs])
     gain = SIGMA @ np.linalg.inv(SIGMA + NOISE**2 * np.eye(3))
@@ -45,11 +45,11 @@ def test_gaussian_regression_from_a_reference_is_exact(dimensions):
 def test_gaussian_regression_from_the_prior():
     problem = synthetic(1, 2)
     exact = multivariate_normal(cov=problem.covariance + 0.09 * np.eye(200)).logpdf(problem.likelihood.y)
-    options = {"particles": 500, "reference": None, "overlap": 0.6, "updates": 20}
+    options = {"particles": 500, "reference": None, "target_effective_fraction": 0.6, "updates_per_temperature": 20}
     result = es.evidence(problem.likelihood, es.Dense(problem.covariance), seed=SEED + 2, **options)
-    assert abs(result.log_z - exact) < LIMIT * result.error
-    assert result.error < 0.5
-    assert result.agrees is not False
+    assert abs(result.log_z - exact) < LIMIT * result.standard_error
+    assert result.standard_error < 0.5
+    assert result.estimates_agree is not False
 
 
 @pytest.mark.long
@@ -61,9 +61,9 @@ def test_labels_from_the_prior_and_from_two_references_agree():
     found = {way: es.evidence(likelihood, prior, reference=way, seed=SEED + 3) for way in (None, "laplace", "ep")}
     for way in ("laplace", "ep"):
         gap = found[way].log_z - found[None].log_z
-        assert abs(gap) < LIMIT * np.hypot(found[way].error, found[None].error)
-        assert found[way].agrees
-        assert found[way].error < found[None].error
+        assert abs(gap) < LIMIT * np.hypot(found[way].standard_error, found[None].standard_error)
+        assert found[way].estimates_agree
+        assert found[way].standard_error < found[None].standard_error
     assert found["ep"].log_z == pytest.approx(es.approximate_evidence(likelihood, prior, "ep"), abs=0.05)
 
 
@@ -81,7 +81,7 @@ def test_a_likelihood_of_zero_on_most_draws(engine):
     function = beyond if engine == "batched" else beyond_on_the_host
     result = es.evidence(function, es.Diagonal([1.0, 2.0]), particles=2000, seed=SEED + 4)
     assert result.engine == engine
-    assert abs(result.log_z - np.log(stats.norm.sf(1))) < LIMIT * result.error
+    assert abs(result.log_z - np.log(stats.norm.sf(1))) < LIMIT * result.standard_error
     assert result.draws.shape == (2000, 2)
     assert (result.draws[:, 0] > 1).all()
-    assert result.agrees
+    assert result.estimates_agree

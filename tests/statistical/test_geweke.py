@@ -27,13 +27,13 @@ FACTOR = np.linalg.cholesky(COVARIANCE)
 UPDATES = 12000
 
 LIKELIHOODS: dict[str, Callable[[Any], es.likelihoods.Likelihood]] = {
-    "Gaussian": lambda y: Gaussian(y, sigma=[0.5, 1.0, 2.0]),
+    "Gaussian": lambda y: Gaussian(y, noise_scale=[0.5, 1.0, 2.0]),
     "Logistic": Logistic,
     "Probit": Probit,
     "Poisson": lambda y: Poisson(y, offset=[0.5, -0.5, 1.0]),
     "Binomial": lambda y: Binomial(y, trials=[1, 4, 9]),
     "NegativeBinomial": lambda y: NegativeBinomial(y, dispersion=[0.8, 2.0, 5.0], offset=0.5),
-    "StudentT": lambda y: StudentT(y, scale=0.6, degrees=3.0),
+    "StudentT": lambda y: StudentT(y, noise_scale=0.6, degrees_of_freedom=3.0),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import ellipslice as es
 from catalogue import CORRELATED, PRIORS, SINGULAR, WIDE_FACTOR
-from ellipslice.likelihoods import Gaussian, Linear
+from ellipslice.likelihoods import Gaussian, LinearPredictor
 from ellipslice.moves import Hamiltonian
 from ellipslice.moves.hamiltonian import White
 from ellipslice.testing import check_move
@@ -67,13 +67,13 @@ class Forgetful(Hamiltonian):
     """Takes the end of every trajectory, as if the integrator were exact."""
 
     def trajectory(self, key, z, prior, target):
-        gradient = jax.grad(lambda z: target.log_likelihood(prior.color(z)) - 0.5 * jnp.sum(z * z))
+        gradient = jax.grad(lambda z: target.log_likelihood(prior.unwhiten(z)) - 0.5 * jnp.sum(z * z))
         momentum = jax.random.normal(key, z.shape, z.dtype)
-        for _ in range(self.steps or 1):
-            momentum = momentum + 0.5 * self.epsilon * gradient(z)
-            z = z + self.epsilon * momentum
-            momentum = momentum + 0.5 * self.epsilon * gradient(z)
-        return z, jnp.asarray(self.steps)
+        for _ in range(self.leapfrog_steps or 1):
+            momentum = momentum + 0.5 * self.step_size * gradient(z)
+            z = z + self.step_size * momentum
+            momentum = momentum + 0.5 * self.step_size * gradient(z)
+        return z, jnp.asarray(self.leapfrog_steps)
 
 
 class Restless(Hamiltonian):
@@ -101,7 +101,7 @@ def test_tuning_finds_the_scales():
     """Deviations of 0.1 and 1: the variances say so, and most trajectories are accepted."""
     prior, sigma = es.Diagonal(np.ones(4), mean=2.0), np.array([0.1, 0.1, 1e3, 1e3])
     tuned = es.tune_hamiltonian(Gaussian(np.zeros(4), sigma), prior, seed=SEED)
-    found = np.array(tuned.move.variances)
+    found = np.array(tuned.move.inverse_mass_diagonal)
     assert (found[:2] < 0.1).all()
     assert (found[2:] > 0.3).all()
     assert tuned.initial.shape == (4,)
@@ -121,9 +121,9 @@ def test_tuning_finds_the_scales():
 @pytest.mark.long
 def test_named_latents_are_tuned_too():
     prior = es.Stack({"f": es.Dense(CORRELATED), "b": es.Diagonal(4.0)})
-    tuned = es.tune_hamiltonian(lambda f, b: -2 * jnp.sum((f - b) ** 2), prior, steps=2, updates=50)
+    tuned = es.tune_hamiltonian(lambda f, b: -2 * jnp.sum((f - b) ** 2), prior, leapfrog_steps=2, warmup=50)
     assert tuned.initial["f"].shape == (3,)
-    assert len(tuned.move.variances) == 4
+    assert len(tuned.move.inverse_mass_diagonal) == 4
 
 
 # --- what it refuses ------------------------------------------------------------------------------------------------
@@ -141,19 +141,32 @@ def test_a_prior_that_cannot_be_whitened_in_compiled_code_is_refused(name):
 
 
 def test_a_carried_predictor_is_refused():
-    with pytest.raises(TypeError, match=r"Linear has no `whiten`: it carries A f along.*lambda f: g"):
-        es.sample(Linear(np.eye(3), Gaussian(np.zeros(3))), es.Dense(CORRELATED), move=Hamiltonian(0.1), progress=False)
+    with pytest.raises(TypeError, match=r"LinearPredictor has no `whiten`: it carries A f along.*lambda f: g"):
+        es.sample(
+            LinearPredictor(np.eye(3), Gaussian(np.zeros(3))),
+            es.Dense(CORRELATED),
+            move=Hamiltonian(0.1),
+            progress=False,
+        )
 
 
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: Hamiltonian(0.0), ValueError, "step must be above 0"),
-        (lambda: Hamiltonian(0.1, 0), ValueError, "steps must be a whole number"),
-        (lambda: Hamiltonian(0.1, variances=[1.0, -1.0]), ValueError, "positive"),
-        (lambda: Hamiltonian(0.1, variances=[1.0]).prepare(es.Dense(CORRELATED)), ValueError, "1 variances.* 3 stand"),
-        (lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), acceptance=1.0), ValueError, "acceptance"),
-        (lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), updates=3), ValueError, "updates"),
+        (lambda: Hamiltonian(0.0), ValueError, "step_size must be above 0"),
+        (lambda: Hamiltonian(0.1, 0), ValueError, "leapfrog_steps must be a whole number"),
+        (lambda: Hamiltonian(0.1, inverse_mass_diagonal=[1.0, -1.0]), ValueError, "positive"),
+        (
+            lambda: Hamiltonian(0.1, inverse_mass_diagonal=[1.0]).prepare(es.Dense(CORRELATED)),
+            ValueError,
+            "1 values.* 3 stand",
+        ),
+        (
+            lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), target_acceptance=1.0),
+            ValueError,
+            "target_acceptance",
+        ),
+        (lambda: es.tune_hamiltonian(jnp.sum, es.Dense(CORRELATED), warmup=3), ValueError, "warmup"),
     ],
 )
 def test_settings_that_make_no_move_are_refused(make, error, says):

@@ -29,7 +29,7 @@ Y = np.sin(2 * X)
 SIGMA = 0.4
 LOG_AMPLITUDE, LOG_SCALE = (-0.2, 0.6), (0.3, 0.6)
 PRIORS = {"amplitude": dist.LogNormal(*LOG_AMPLITUDE), "scale": dist.LogNormal(*LOG_SCALE)}
-WAYS = ("white", "sites", "surrogate")
+WAYS = ("whitened", "sites", "surrogate")
 
 
 def tinygp_model():
@@ -111,7 +111,9 @@ def test_the_posterior_is_the_same(way):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_kernels_that_jax_cannot_trace():
-    x = sampled(SKLEARN, ("white", "sites"), (Step("white", "prior"), Step("sites")), SPREAD, 250, 2, 50, engine="host")
+    x = sampled(
+        SKLEARN, ("whitened", "sites"), (Step("whitened", "prior"), Step("sites")), SPREAD, 250, 2, 50, engine="host"
+    )
     check(x)
 
 
@@ -169,7 +171,7 @@ def long_fit():
 @pytest.mark.statistical
 def test_from_data_to_draws(long_fit):
     """`fit` finds pivots, says so, and its posterior is exact; predictions too."""
-    assert "columns where these are enough" in long_fit.tree.attrs["structure"]
+    assert "columns where these are enough" in long_fit.tree.attrs["prior_structure"]
     p = long_fit.tree["posterior"]
     values = np.stack(functions(np.log(p.amplitude.values), np.log(p.scale.values)), -1)
     compare(values, exact(long_fit.X, long_fit.y), "logs of the parameters, from data to draws")

@@ -33,7 +33,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
         lambda f: stats.nbinom.logpmf([6, 2], 1.5, 1.5 / (1.5 + np.exp(f))),
     ),
     "StudentT": (
-        StudentT([3.0, -3.5], scale=0.3, degrees=2.0),
+        StudentT([3.0, -3.5], noise_scale=0.3, degrees_of_freedom=2.0),
         lambda f: stats.t.logpdf([3.0, -3.5], 2.0, loc=f, scale=0.3),
     ),
 }

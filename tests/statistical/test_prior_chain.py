@@ -70,14 +70,14 @@ def test_the_paper_s_formula(engine):
         theta = tree.sample_stats["angle"].sel(chain=chain).to_numpy()
         # step 3: the first angle is 2 pi times the update's second uniform
         np.testing.assert_allclose(theta, 2 * math.pi * uniforms[:draws, 1], rtol=1e-15)
-        f = np.asarray(prior.draw(start_generator(SEED + 1, chain), 1))[0]
+        f = np.asarray(prior.draw_zero_mean(start_generator(SEED + 1, chain), 1))[0]
         for n, drawn in enumerate(tree.posterior["f"].sel(chain=chain).to_numpy()):
             f = f * math.cos(theta[n]) + nu[n] * math.sin(theta[n])
             np.testing.assert_allclose(drawn, f + MEAN, rtol=0, atol=1e-13)
         # the same, unrolled as the paper prints it
         steps = 60
         remaining = np.concatenate([np.cumprod(np.cos(theta[:steps])[::-1])[::-1], [1.0]])
-        start = np.asarray(prior.draw(start_generator(SEED + 1, chain), 1))[0]
+        start = np.asarray(prior.draw_zero_mean(start_generator(SEED + 1, chain), 1))[0]
         unrolled = start * remaining[0] + (np.sin(theta[:steps]) * remaining[1:]) @ nu[:steps]
         np.testing.assert_allclose(tree.posterior["f"].sel(chain=chain)[steps - 1], unrolled + MEAN, rtol=0, atol=1e-12)
 

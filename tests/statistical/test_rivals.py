@@ -102,7 +102,7 @@ def test_coal_mining_as_in_the_paper():
 
     log_l = tree.sample_stats["total_log_likelihood"].to_numpy()
     error = standard_error(log_l)
-    assert 0.03 < error < 0.15  # an effective size of a few hundred, as the paper's 1819 per 100,000 says
+    assert 0.03 < error < 0.15  # an effective sample size of a few hundred, as the paper's 1819 per 100,000 says
     compare(log_l, -464.30, "log-likelihood", error=0.02)
     assert 1.5 < log_l.std() < 2.1
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse, stats
 
 import ellipslice as es
-from ellipslice.likelihoods import Gaussian, Linear
+from ellipslice.likelihoods import Gaussian, LinearPredictor
 from ellipslice.moves import constrained
 from ellipslice.moves.constrained_arcs import Arcs, allowed_arcs, forbidden_intervals
 from statistical.monte_carlo import SEED, compare, compare_distribution
@@ -121,10 +121,10 @@ def test_gaussian_observations_of_a_box():
 def test_carried_predictors_and_constraints_together():
     prior = es.TruncatedGaussian.box(es.Diagonal([2.0], mean=0.5), lower=0.0)
     rows, y = np.array([[1.0], [2.0], [-1.0]]), np.array([-0.5, 0.4, 0.3])
-    f = draws(Linear(rows, Gaussian(y, 0.7)), prior, 4)
+    f = draws(LinearPredictor(rows, Gaussian(y, 0.7)), prior, 4)
     precision = 1 / 2.0 + (rows**2).sum() / 0.49
     centre = (0.5 / 2.0 + float(rows[:, 0] @ y) / 0.49) / precision
-    compare_truncnorm(f[..., 0], centre, precision**-0.5, 0.0, np.inf, "Linear")
+    compare_truncnorm(f[..., 0], centre, precision**-0.5, 0.0, np.inf, "LinearPredictor")
 
 
 COVARIANCE, MEAN = np.array([[1.0, 0.6], [0.6, 2.0]]), np.array([0.3, -0.4])

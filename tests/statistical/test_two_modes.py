@@ -29,7 +29,7 @@ X, Y = data()
 PRIORS = {
     "amplitude": dist.LogNormal(0.0, 1.0),
     "scale": dist.LogNormal(0.5, 1.5),
-    "sigma": dist.LogNormal(-1.0, 1.2),
+    "noise_scale": dist.LogNormal(-1.0, 1.2),
 }
 
 
@@ -60,7 +60,7 @@ def test_chains_change_modes():
         lambda amplitude, scale: amplitude**2 * kernels.ExpSquared(scale), es.likelihoods.Gaussian, parameters=PRIORS
     )
     fit = model.fit(X, Y, draws=2000, seed=SEED, progress=False)
-    drawn = functions(*(np.log(fit.tree["posterior"][name].values) for name in ("scale", "sigma")))
+    drawn = functions(*(np.log(fit.tree["posterior"][name].values) for name in ("scale", "noise_scale")))
     compare(drawn, posterior_on_a_grid(), "which mode, log scale, log noise")
     # Sites that did not follow the noise, which moved by itself, made 16 to 42 effective draws of 16,000.
     assert array_stats.ess(drawn[..., 1], chain_axis=0, draw_axis=1) > 400

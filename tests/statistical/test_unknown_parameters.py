@@ -30,7 +30,7 @@ pytestmark = pytest.mark.statistical
 X = np.array([0.0, 0.4, 1.0, 1.3, 2.1])
 Y = np.array([0.9, 0.2, -0.8, -1.4, 0.3])
 SIGMA = 0.4
-WAYS = ("white", "sites", "surrogate", "fixed")
+WAYS = ("whitened", "sites", "surrogate", "fixed_latent")
 
 
 def kernel(amplitude, scale):
@@ -39,7 +39,7 @@ def kernel(amplitude, scale):
 
 PRIORS = {"amplitude": dist.LogNormal(0.0, 0.7), "scale": dist.HalfNormal(1.2)}
 UNKNOWN_NOISE = es.gp.LatentGP(
-    kernel, es.likelihoods.Gaussian, mean=0.1, parameters=PRIORS | {"sigma": dist.LogNormal(-1.0, 0.5)}
+    kernel, es.likelihoods.Gaussian, mean=0.1, parameters=PRIORS | {"noise_scale": dist.LogNormal(-1.0, 0.5)}
 )
 KNOWN_NOISE = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA), mean=0.1, parameters=PRIORS)
 
@@ -175,7 +175,7 @@ def test_all_ways_in_turn(engine):
 
 def test_f_given_the_parameters():
     """Given the parameters f is Gaussian; its mean and second moments are averaged over the same chain's parameters."""
-    x = run(KNOWN_NOISE, known_noise((Step("white", "prior"), Step("sites"), Step("surrogate"))), seed=7)
+    x = run(KNOWN_NOISE, known_noise((Step("whitened", "prior"), Step("sites"), Step("surrogate"))), seed=7)
     f = x[..., 2 + 5 :]
     lag = math.sqrt(3) * np.abs(X[:, None] - X) / np.exp(x[..., 1])[..., None, None]
     covariance = np.exp(2 * x[..., 0])[..., None, None] * (1 + lag) * np.exp(-lag)
@@ -199,7 +199,7 @@ def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
     """The whole of `fit`, the pilot runs included."""
     fit = UNKNOWN_NOISE.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
     p = fit.tree["posterior"]
-    values = functions(*(np.log(p[name].values) for name in ("amplitude", "scale", "sigma")))
+    values = functions(*(np.log(p[name].values) for name in ("amplitude", "scale", "noise_scale")))
     compare(np.stack(values, -1), exact_means_with_noise(), "logs of all three parameters")
     assert "sites" in fit.tree.attrs["parameter_moves"]
 
@@ -240,9 +240,9 @@ def without_ratio_of_sites(monkeypatch):
     [
         (without_evidence, "surrogate"),
         (without_evidence, "sites"),
-        (without_determinant, "fixed"),
+        (without_determinant, "fixed_latent"),
         (without_determinant, "surrogate"),
-        (without_prior_over_gaussian, "white"),
+        (without_prior_over_gaussian, "whitened"),
         (noise_for_variance, "surrogate"),
         (without_ratio_of_sites, "sites"),
     ],

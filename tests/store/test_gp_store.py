@@ -69,7 +69,7 @@ def test_resumed_without_pilot_runs_it_is_the_same_to_the_bit(made, monkeypatch)
     monkeypatch.setattr(choose_parametrisation, "choose_parametrisation", None)
     again = MODEL.resume(folder / "part.zarr", X, Y, draws=20, progress=False)
     assert_same_stores(folder / "part.zarr", folder / "whole.zarr")
-    assert again.moves == whole.moves
+    assert again.parameter_moves == whole.parameter_moves
     np.testing.assert_array_equal(again.predict([0.5]).latent, whole.predict([0.5]).latent)
 
 
@@ -104,7 +104,7 @@ def test_opened_it_runs_nothing(made, monkeypatch):
     folder, whole = made
     monkeypatch.setattr("ellipslice.gp.problem.sample", None)
     opened = unknown().open(folder / "whole.zarr", X, Y)
-    assert opened.moves == whole.moves
+    assert opened.parameter_moves == whole.parameter_moves
     assert opened.tree.attrs["parameter_moves"] == whole.tree.attrs["parameter_moves"]
     np.testing.assert_array_equal(opened.predict([0.5]).expected, whole.predict([0.5]).expected)
 

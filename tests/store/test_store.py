@@ -123,7 +123,7 @@ def test_a_store_made_before_the_total_was_renamed(tmp_path, monkeypatch):
     assert_same_trees(es.sample(on_the_host, PRIOR, **{**OPTIONS, "draws": 20}), made)
     longer = resume(tmp_path / "run.zarr", draws=60)
     assert_same_trees(es.sample(on_the_host, PRIOR, **OPTIONS), longer)
-    again = resume(tmp_path / "run.zarr", until=es.Until(effective_size=1))  # which reads the stored total
+    again = resume(tmp_path / "run.zarr", until=es.Until(effective_sample_size=1))  # which reads the stored total
     assert again.attrs["stopped_by"] == "goals"
     shown = json.loads((tmp_path / "run.zarr/zarr.json").read_bytes())["consolidated_metadata"]["metadata"]
     assert "sample_stats/log_likelihood" in shown
@@ -479,8 +479,8 @@ DAMAGE = {
     "a missing chunk": (lambda p: (p / "sample_stats/angle/c/0/0").unlink(), "angle/c/0/0 is missing"),
     "a changed draw": (lambda p: flip(p / "posterior/f/c/0/0/0"), "posterior.f is damaged: the draws of chain 0"),
     "a changed statistic": (
-        lambda p: flip(p / "sample_stats/nans/c/0/0", -8192 * 8 + 3),
-        "nans is damaged: the draws of chain 1",
+        lambda p: flip(p / "sample_stats/nan_evaluations/c/0/0", -8192 * 8 + 3),
+        "nan_evaluations is damaged: the draws of chain 1",
     ),
     "a changed coordinate": (lambda p: flip(p / "posterior/draw/c/0"), "draw.c.0 is missing or damaged"),
     "a truncated journal": (lambda p: truncate(p / ".ellipslice/journal"), "journal is damaged, or was edited"),
@@ -496,8 +496,8 @@ DAMAGE = {
     ),
     "a setup that is no JSON": (lambda p: (p / ".ellipslice/setup").write_bytes(b"\xff\n"), "setup is damaged"),
     "another format": (
-        lambda p: edit(p / ".ellipslice/setup", b'"format": 1', b'"format": 2'),
-        "has format version 2, and this ellipslice reads 1",
+        lambda p: edit(p / ".ellipslice/setup", b'"format": 2', b'"format": 1'),
+        "has format version 1, but this version of ellipslice resumes format version 2",
     ),
     "numbers of the prior": (lambda p: flip(p / ".ellipslice/0.npy", -1), "0.npy is missing or damaged"),
     "an attribute": (lambda p: edit(p / "zarr.json", b'"seed": 5', b'"seed": 6'), "the attribute seed is 6, and was 5"),
@@ -505,7 +505,7 @@ DAMAGE = {
         lambda p: edit(p / "posterior/f/zarr.json", b"float64", b"float32"),
         "zarr.json is damaged, or was edited: posterior/f",
     ),
-    "metadata shown": (lambda p: edit(p / "zarr.json", b'"bool"', b'"int8"'), "was edited: sample_stats/stuck"),
+    "metadata shown": (lambda p: edit(p / "zarr.json", b'"bool"', b'"int8"'), "was edited: sample_stats/search_failed"),
     "no metadata": (lambda p: (p / "sample_stats/zarr.json").unlink(), "sample_stats.zarr.json is missing"),
     "no JSON": (lambda p: (p / "zarr.json").write_text("{"), "zarr.json is damaged: it is not JSON"),
 }
@@ -568,7 +568,7 @@ def test_another_run_is_refused_by_name(made):
     with pytest.raises(ValueError, match=r"this log-likelihood is not the one .* where chain 0"):
         resume(made, lambda f: on_the_host(f) + 0.1, draws=70)
     with pytest.raises(ValueError, match="draws=70 was given beside until"):
-        resume(made, draws=70, until=es.Until(draws=80))
+        resume(made, draws=70, until=es.Until(max_draws=80))
     tree = resume(made, draws=70, prior=PRIOR, move=es.moves.EllipticalSlice(), seed=5)
     assert tree.posterior.sizes["draw"] == 70
 

@@ -21,7 +21,7 @@ from ellipslice.priors import Prior
 APPROXIMATIONS = ("laplace", "ep")
 
 
-def approximate_evidence(log_likelihood: Callable[..., Any], prior: Prior, way: str = "ep") -> float:
+def approximate_evidence(log_likelihood: Callable[..., Any], prior: Prior, method: str = "ep") -> float:
     """An approximation of log Z, the logarithm of the integral of N(f; m, Sigma) L(f) over f.
 
     Use it to look at many models in little time: a value takes a few factorisations of an N x N matrix. It has no error
@@ -31,10 +31,11 @@ def approximate_evidence(log_likelihood: Callable[..., Any], prior: Prior, way: 
     Parameters
     ----------
     log_likelihood : callable
-        A sum over the values of f, written with `jax.numpy`: any of `es.likelihoods`, or `Linear` with one of them.
+        A sum over the values of f, written with `jax.numpy`: any of `es.likelihoods`, or `LinearPredictor` with one of
+        them.
     prior : Prior
         Of at most 5,000 values.
-    way : {"ep", "laplace"}
+    method : {"ep", "laplace"}
 
     Returns
     -------
@@ -52,15 +53,15 @@ def approximate_evidence(log_likelihood: Callable[..., Any], prior: Prior, way: 
     ----------
     Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, equations 3.32 and 3.65.
     """
-    if way not in APPROXIMATIONS:
-        raise ValueError(f'way must be "ep" or "laplace", but it is {way!r}.')
+    if method not in APPROXIMATIONS:
+        raise ValueError(f'method must be "ep" or "laplace", but it is {method!r}.')
     posterior = Posterior(prior, log_likelihood)
     with on_cpu():
-        rows = as_rows(posterior.prior, f'way="{way}"', "Use es.evidence(..., reference=None)")
-        terms = as_terms(posterior, f'way="{way}"', "`es.evidence`, which takes any")
+        rows = as_rows(posterior.prior, f'method="{method}"', "Use es.evidence(..., reference=None)")
+        terms = as_terms(posterior, f'method="{method}"', "`es.evidence`, which takes any")
         rows = rows[:, terms.where]
         found = laplace(rows, terms.log_likelihood)
-        if way == "laplace":
+        if method == "laplace":
             return _by_laplace(rows, terms, found)
         return _by_propagation(rows, terms, propagate(rows, terms.of_each, found))
 
@@ -87,7 +88,7 @@ def _by_laplace(rows: np.ndarray, terms: Terms, found: Sites) -> float:
     except np.linalg.LinAlgError:
         raise ValueError(
             "Laplace's approximation found no maximum of the posterior that it can put a Gaussian at. Use "
-            '`way="ep"`, or `es.evidence`.'
+            '`method="ep"`, or `es.evidence`.'
         ) from None
     return float(value) - 0.5 * float(z @ z) - float(np.log(root.diagonal()).sum())
 

@@ -17,7 +17,7 @@ from ellipslice.approximations.sites import Sites, SitesReference, as_rows
 from ellipslice.engines.base import Engine
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
-from ellipslice.moves.recentred import Reference, RelativeReference
+from ellipslice.moves.reference_slice import Reference, RelativeReference
 from ellipslice.posterior import Posterior, PredictorLikelihood
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -132,7 +132,7 @@ class Terms(NamedTuple):
 
 
 def read_terms(posterior: Posterior) -> Terms | str:
-    """The log-likelihood as a sum over values of f, or over those of A f for `Linear`; or why it is none."""
+    """The log-likelihood as a sum over values of f, or over those of A f for `LinearPredictor`; or why it is none."""
     centred, size = posterior.log_likelihood, posterior.prior.size
     where, function = slice(0, size), compilable(centred, size)
     batched = centred.batches_only  # looked at with a batch of one, of which no value is picked

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.approximations.sites import as_rows, check_size, triangular
-from ellipslice.moves.recentred import Ratio
+from ellipslice.moves.reference_slice import Ratio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.pytree import HostOnly, pytree, set_fields

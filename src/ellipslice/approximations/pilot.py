@@ -10,7 +10,7 @@ from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.rows import Rows
 from ellipslice.moves import EllipticalSlice, Move, State
-from ellipslice.moves.recentred import Recentred
+from ellipslice.moves.reference_slice import ReferenceSlice
 from ellipslice.priors import Dense
 
 CHAINS, UPDATES, ROUNDS = 4, 1000, 8
@@ -43,7 +43,7 @@ def pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) 
         f = np.concatenate([np.concatenate([one.f[0] for one in rows])[UPDATES // 2 :] for rows in made])
         z = np.asarray(white.whiten(f))
         reference = WhiteGaussian(z.mean(axis=0), _shrunk(z))
-        move = Recentred(reference, plain=5)
+        move = ReferenceSlice(reference, plain_every=5)
     assert reference is not None  # noqa: S101  there is a round
     return reference
 

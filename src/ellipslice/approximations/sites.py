@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves.recentred import Ratio
+from ellipslice.moves.reference_slice import Ratio
 from ellipslice.priors import Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -128,10 +128,13 @@ def check_size(found: int, expected: int, what: str, prior: Prior) -> None:
     if found == expected:
         return
     carried = (
-        ", those of A f among them, which likelihoods.Linear carries along" if isinstance(prior, PredictorPrior) else ""
+        ", those of A f among them, which likelihoods.LinearPredictor carries along"
+        if isinstance(prior, PredictorPrior)
+        else ""
     )
     raise ValueError(
-        f"Recentred was given a reference for {found} {what}, but the prior has {expected}{carried}. Let `sample` fit "
+        f"ReferenceSlice was given a reference for {found} {what}, but the prior has {expected}{carried}. Let `sample` "
+        "fit "
         'one: leave move out, and give reference="auto".'
     )
 
@@ -160,4 +163,4 @@ def as_rows(prior: Prior, asked: str = "a reference", instead: str = "Leave it o
             "give a prior with a covariance, such as Dense(covariance)."
         )
     with jax_settings():
-        return np.asarray(prior.color(np.eye(prior.noise_size)))
+        return np.asarray(prior.unwhiten(np.eye(prior.noise_size)))

@@ -45,8 +45,8 @@ class Counts(NamedTuple):
     updates: int = 0
     evaluations: int = 0
     proposals: int = 0
-    nans: int = 0
-    stuck: int = 0
+    nan_evaluations: int = 0
+    failed_searches: int = 0
     first_accepted: int = 0
     """Number of updates that accepted their first proposal."""
 

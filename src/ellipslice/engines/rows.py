@@ -13,8 +13,8 @@ STATISTICS = {
     "total_log_likelihood": np.float64,
     "proposals": np.int64,
     "evaluations": np.int64,
-    "nans": np.int64,
-    "stuck": np.bool_,
+    "nan_evaluations": np.int64,
+    "search_failed": np.bool_,
     "angle": np.float64,
 }
 """Names and types of the statistics that every move has. Those that a move declares come after them."""
@@ -129,7 +129,7 @@ class ChainRows:
         """
         tried = info.evaluations if proposals is None else proposals
         before, count = self._last, len(log_likelihood)
-        summed = (info.evaluations, tried, info.nans, info.stuck, tried == 1)
+        summed = (info.evaluations, tried, info.nan_evaluations, info.search_failed, tried == 1)
 
         def after(updates: int) -> Checkpoint:
             if not updates:

@@ -193,7 +193,7 @@ class RateFit(Fit):
         return np.asarray(self.y) / self._volume
 
     def _posterior_predictive(
-        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], likelihood: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         with np.errstate(over="ignore", under="ignore"):
             return {"expected": np.exp(drawn[:, 0])}

@@ -49,7 +49,7 @@ class Fit:
 
     @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
     def predict(
-        self, X: Any, *, draws: int = DRAWS, observed: Any = None, seed: int = 0, together: bool = True
+        self, X: Any, *, draws: int = DRAWS, likelihood: Any = None, seed: int = 0, joint: bool = True
     ) -> xarray.Dataset:
         """The latent functions and new observations at new inputs.
 
@@ -62,11 +62,11 @@ class Fit:
         X : array, shape (m,) or (m, axes)
         draws : int
             How many to make, from as many of the posterior's draws, spread evenly over chains.
-        observed : function, optional
+        likelihood : function, optional
             Takes y, as the model's `likelihood` does, and returns the observation model at the new points. Needed only
             where that depends on the point, such as a Poisson with an exposure for each.
         seed : int
-        together : bool
+        joint : bool
             False draws the points in groups of 200, each group by itself: means and intervals of each point are as
             good, and m points cost O(m) in place of O(m^3). What depends on many points, a sum or a maximum, needs
             True.
@@ -75,7 +75,7 @@ class Fit:
         -------
         xarray.Dataset
             `latent` (or a variable of each latent function's name); and, for likelihoods of `es.likelihoods`,
-            `expected`, what is observed on average (for labels the probability of +1), and `observed`, new
+            `expected`, what is observed on average (for labels the probability of +1), and `predictive`, new
             observations. Dimensions are (chain, draw, point).
         """
         import xarray
@@ -89,11 +89,11 @@ class Fit:
         latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
-        drawn = self._drawn(inputs, parameters, flat, rng, together)
+        drawn = self._drawn(inputs, parameters, flat, rng, joint)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
-        for name, seen in self._posterior_predictive(drawn, parameters, observed, rng).items():
+        for name, seen in self._posterior_predictive(drawn, parameters, likelihood, rng).items():
             variables[name] = seen.reshape(shape)
         coords = {"chain": posterior.chain, "draw": posterior.draw}
         if inputs.size == len(inputs):
@@ -101,18 +101,18 @@ class Fit:
         return xarray.Dataset({name: (("chain", "draw", "point"), value) for name, value in variables.items()}, coords)
 
     @np.errstate(under="ignore")
-    def log_predictive(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+    def log_predictive_density(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
         """The logarithm of the predictive density of each of some new observations, as held-out data are scored.
 
         Needs one latent function and a likelihood of `es.likelihoods`.
         """
         predicted = self.predict(X, draws=draws, seed=seed)
         if len(self.model.latents) > 1:
-            raise TypeError("log_predictive is for models of one latent function.")
+            raise TypeError("log_predictive_density is for models of one latent function.")
         (name,) = self.model.latents
         f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
         values = self._parameters(self._thinned(draws))
-        terms = np.stack([self._built(values, i, y).terms(row) for i, row in enumerate(f)])
+        terms = np.stack([self._built(values, i, y).pointwise(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
 
     def plot(self, axes: Any = None, *, what: str | None = None) -> Any:
@@ -133,14 +133,14 @@ class Fit:
         return plot(self, axes, what)
 
     def _drawn(
-        self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, together: bool
+        self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, joint: bool
     ) -> np.ndarray:
         """The latent functions at new inputs, (draws, latents, m). At an input of the data they are known."""
         known = self._among_data(inputs, parameters)
         drawn = f[..., np.maximum(known, 0)]
         unknown = np.flatnonzero(known < 0)
         ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
-        for where in [unknown] if together else np.split(unknown, ends):
+        for where in [unknown] if joint else np.split(unknown, ends):
             if len(where):
                 conditional = PredictiveConditional(self.model, self.X, inputs[where], self._compiled)
                 drawn[..., where] = conditional.draw(parameters, f, rng)
@@ -163,11 +163,11 @@ class Fit:
 
     @property
     def hyperparameters(self) -> dict[str, list[str]]:
-        """What each unknown parameter enters: {"scale": ["kernel"], "sigma": ["likelihood"]}, say."""
+        """What each unknown parameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}, say."""
         return json.loads(self.tree.attrs.get("hyperparameters", "{}"))
 
     @property
-    def moves(self) -> dict[str, float]:
+    def parameter_moves(self) -> dict[str, float]:
         """How the kernel's parameters were moved: effective draws for the same work, of the best in pilot runs."""
         attrs = {str(name): value for name, value in self.tree.attrs.items()}
         return {name.removeprefix("rate_of_"): value for name, value in attrs.items() if name.startswith("rate_of_")}
@@ -196,28 +196,28 @@ class Fit:
         return built
 
     def _posterior_predictive(
-        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], likelihood: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """What is observed on average, and new observations, as far as the likelihood can say."""
         if len(self.model.latents) > 1:
             return {}
         example = np.repeat(np.ravel(np.asarray(self.y))[:1], drawn.shape[-1])
-        seen: dict[str, list[np.ndarray]] = {"expected": [], "observed": []}
+        seen: dict[str, list[np.ndarray]] = {"expected": [], "predictive": []}
         for i, f in enumerate(drawn[:, 0]):
             mine = {name: value[i] for name, value in values.items()}
             try:
                 with said_before():
-                    built = self.model.likelihood(mine, example) if observed is None else observed(example)
+                    built = self.model.likelihood(mine, example) if likelihood is None else likelihood(example)
             except ValueError as error:
                 error.add_note(
                     "raised by the likelihood at new points. If it depends on the point, say what it is there: "
-                    "predict(X, observed=lambda y: Poisson(y, offset=...))."
+                    "predict(X, likelihood=lambda y: Poisson(y, offset=...))."
                 )
                 raise
             if not isinstance(built, Likelihood):
                 return {}
             seen["expected"].append(built.expected(f))
-            seen["observed"].append(built.simulate(f, rng))
+            seen["predictive"].append(built.simulate(f, rng))
         return {name: np.stack(rows) for name, rows in seen.items()}
 
     def __repr__(self) -> str:

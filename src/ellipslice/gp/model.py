@@ -38,9 +38,9 @@ class LatentGP:
     Parameters
     ----------
     kernel : tinygp kernel, scikit-learn kernel or function; or a mapping of names to these
-        A function is one of the unknown parameters, and returns a kernel: `lambda amplitude, scale: amplitude**2 *
-        tinygp.kernels.Matern52(scale)`, or `lambda p: ...` with all of them in a mapping. A mapping makes several
-        latent functions, which the likelihood receives by name.
+        A function is one of the unknown parameters, and returns a kernel: `lambda amplitude, length_scale: amplitude**2
+        * tinygp.kernels.Matern52(length_scale)`, or `lambda p: ...` with all of them in a mapping. A mapping makes
+        several latent functions, which the likelihood receives by name.
     likelihood : class or function
         Given y it returns the log-likelihood, a function of the latent values at the inputs: a class of
         `es.likelihoods` as it is, `lambda y: Poisson(y, offset=1.5)`, or a function of y and unknown parameters that
@@ -64,7 +64,7 @@ class LatentGP:
 
     Unknown parameters of the kernel cost a factorisation for each value that is tried: O(n^3), or O(n r^2) where the
     kernel is so smooth that r columns are all but rounding. Pilot runs at the start find which way of moving them is
-    best (see `Fit.moves`).
+    best (see `Fit.parameter_moves`).
 
     Examples
     --------
@@ -142,7 +142,7 @@ class LatentGP:
         until: Until | None = None,
         engine: str | None = None,
         reference: Any = None,
-        ways: tuple[str, ...] | None = None,
+        parameter_moves: tuple[str, ...] | None = None,
         latent_updates: int = 5,
         store: str | os.PathLike[str] | None = None,
         executor: Executor | Callable[[], Executor] | None = None,
@@ -166,10 +166,10 @@ class LatentGP:
             As for `sample`: a folder to which draws are streamed. `resume` goes on with it, `open` reads it.
         reference : optional
             As for `sample`, for strong likelihoods; where all parameters are known.
-        ways : tuple of str, optional
-            How to move unknown parameters of the kernel: some of "white", "sites", "surrogate" and "fixed" (what stays
-            as it is while they move; see the page on unknown parameters). Those that can be are tried at the start, and
-            the best is kept, unless given.
+        parameter_moves : tuple of str, optional
+            How to move unknown parameters of the kernel: some of "whitened", "sites", "surrogate" and "fixed_latent"
+            (what stays as it is while they move; see the page on unknown parameters). Those that can be are tried at
+            the start, and the best is kept, unless given.
         latent_updates : int
             Updates of the latent functions for each one of unknown parameters.
         """
@@ -182,19 +182,19 @@ class LatentGP:
         if store is not None:
             check_free(as_path(store))
         check_timeout(timeout, executor)
-        if not self.parameters.size and ways is not None:
-            raise ValueError("ways says how to move unknown parameters of the kernel, but there are none.")
+        if not self.parameters.size and parameter_moves is not None:
+            raise ValueError("parameter_moves says how to move unknown parameters of the kernel, but there are none.")
         if self.parameters.size and reference is not None:
             raise ValueError("reference is for models without unknown parameters. Leave it out.")
         latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
-        ways, problem = check_parametrisations(ways), self._problem(inputs, y)
+        parametrisations, problem = check_parametrisations(parameter_moves), self._problem(inputs, y)
         options = options._replace(engine=problem.engine if engine is None else engine)
-        chosen, initial = self._choose(problem, options, ways, latent_updates)
+        chosen, initial = self._choose(problem, options, parametrisations, latent_updates)
         tree = problem.sample(options, chosen, initial)
         return self._fit(inputs, y, tree, problem, chosen and chosen.move)
 
     def _choose(
-        self, problem: Problem, options: SampleOptions, ways: tuple[str, ...] | None, latent_updates: int
+        self, problem: Problem, options: SampleOptions, parametrisations: tuple[str, ...] | None, latent_updates: int
     ) -> tuple[choose_parametrisation.ChosenMove | None, np.ndarray | None]:
         """Return the move and the starts that pilot runs find; None if there are no unknown hyperparameters."""
         if problem.joint is None:
@@ -205,7 +205,7 @@ class LatentGP:
         chosen = choose_parametrisation.choose_parametrisation(
             problem.joint,
             choose_parametrisation.PilotOptions(
-                ways, latent_updates, own, options.engine, options.executor, options.timeout
+                parametrisations, latent_updates, own, options.engine, options.executor, options.timeout
             ),
         )
         return chosen, chosen.starts(own, numbers)

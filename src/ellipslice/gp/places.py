@@ -1,8 +1,8 @@
 """Find which hyperparameter enters kernel, mean or likelihood, and check that none enters two by accident.
 
-Hyperparameters are passed by argument name. `StudentT(y, scale, degrees)` has an argument `scale`, and so may a kernel:
-a length scale would then be the noise scale as well, and the posterior would be wrong without a word. So a name that
-matches in two places is an error unless the user has named it in `shared`.
+Hyperparameters are passed by argument name. `StudentT(y, noise_scale, degrees_of_freedom)` has an argument
+`noise_scale`, and so may a kernel. One hyperparameter would then enter both, and the posterior would be wrong without a
+warning. So a name that matches in two places is an error unless the user has named it in `shared`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
 
 Enters = dict[str, list[str]]
-"""For each hyperparameter the places that it enters: {"scale": ["kernel"], "sigma": ["likelihood"]}."""
+"""For each hyperparameter the places that it enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
 
 LIKELIHOOD = "likelihood"
 
@@ -36,7 +36,7 @@ def check_names(latents: list[str], parameters: list[str]) -> None:
         for name in names:
             if name in ("chain", "draw", "point"):
                 raise ValueError(f"{what} has the name {name!r}, which is a dimension of the result. Rename it.")
-    if latents[0] in ("expected", "observed") and len(latents) == 1:
+    if latents[0] in ("expected", "predictive") and len(latents) == 1:
         raise ValueError(f"kernel has the name {latents[0]!r}, which is a variable of predictions. Rename it.")
 
 
@@ -47,7 +47,9 @@ def as_shared(shared: Any, names: Iterable[str]) -> tuple[str, ...]:
     try:
         given = tuple(shared)
     except TypeError:
-        raise TypeError(f"shared must be a sequence of names, such as ('scale',), but it is {shared!r}.") from None
+        raise TypeError(
+            f"shared must be a sequence of names, such as ('length_scale',), but it is {shared!r}."
+        ) from None
     known = list(names)
     for name in given:
         if name not in known:
@@ -145,7 +147,7 @@ def check_complete(entered: Enters, shared: Iterable[str], places: Mapping[str, 
 
 
 def described(entered: Enters) -> str:
-    """The hyperparameters and their places, for people: "amplitude (kernel), scale (kernel and likelihood)"."""
+    """The hyperparameters and their places, for people: "amplitude (kernel), s (kernel and mean)"."""
     return ", ".join(f"{name} ({_and(where)})" if where else name for name, where in entered.items())
 
 

@@ -44,7 +44,7 @@ def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
         low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
         axes.fill_between(new, low, high, color=COLOUR, alpha=alpha, lw=0, label=f"{inside:.0%} interval")
     axes.plot(new, np.median(values, axis=0), color=COLOUR, lw=1.8, label=f"{what}, median")
-    if what in ("expected", "observed") and fit.shown.size == x.size:
+    if what in ("expected", "predictive") and fit.shown.size == x.size:
         axes.plot(x, fit.shown.ravel(), ".", color="0.25", ms=4, alpha=0.7, label="data")
     axes.set(xlabel="input", ylabel=what, xlim=(new[0], new[-1]))
     axes.legend(frameon=False, fontsize=9)
@@ -55,7 +55,7 @@ def _curve(fit: Fit, axes: Any, what: str | None) -> Any:
 def _maps(fit: Fit, pair: Any, what: str | None) -> Any:
     across, up = (_along(fit.X[:, i], SIDE, among=len(fit.X) > MAX_DENSE) for i in range(2))
     grid = np.stack(np.meshgrid(across, up, indexing="xy"), -1).reshape(-1, 2)
-    predicted = fit.predict(grid, draws=200, together=False)
+    predicted = fit.predict(grid, draws=200, joint=False)
     what = _chosen(predicted, what)
     values = predicted[what].values.reshape(-1, len(up), len(across))
     shown = fit.shown.ravel()

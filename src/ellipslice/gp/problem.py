@@ -137,13 +137,13 @@ def describe_result(
     tree: xarray.DataTree, structure: str, entered: Enters, move: JointUpdate | None
 ) -> xarray.DataTree:
     """Return the result with the attributes of a fit."""
-    tree.attrs["structure"] = structure
+    tree.attrs["prior_structure"] = structure
     if move is None:
         return tree
     settings = move.settings
     if settings.pivots is not None:
         widths = " or ".join(map(str, settings.pivots.widths))
-        tree.attrs["structure"] += f"; with {widths} columns where these are enough"
+        tree.attrs["prior_structure"] += f"; with {widths} columns where these are enough"
     tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
     tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
     tree.attrs |= {f"rate_of_{name}": rate for name, rate in zip(move.parametrisations, settings.rates, strict=False)}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.likelihoods import Linear
+from ellipslice.likelihoods import LinearPredictor
 from ellipslice.parameters.named_arguments import call_with_latents, check_latents
 from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
@@ -135,6 +135,6 @@ def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, 
             return log_likelihood, part.prior
         return _Picked(parts, log_likelihood), part.prior
     prior = Stack({name: part.prior for name, part in parts.items()})
-    if isinstance(log_likelihood, Linear) and all(part.where is None for part in parts.values()):
+    if isinstance(log_likelihood, LinearPredictor) and all(part.where is None for part in parts.values()):
         return log_likelihood, prior  # `sample` knows how to carry its products along
     return _Picked(parts, log_likelihood), prior

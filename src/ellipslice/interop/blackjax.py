@@ -34,9 +34,9 @@ class EllipticalSliceInfo(NamedTuple):
     """The accepted angle; 0 if the state stayed."""
     subiter: Any
     """Angles tried, each one evaluation of the log-likelihood."""
-    nans: Any
+    nan_evaluations: Any
     """How many of them gave NaN. Such a point is never accepted."""
-    stuck: Any
+    search_failed: Any
     """True if the search was given up and the state stayed where it was."""
 
 
@@ -76,7 +76,7 @@ def elliptical_slice(
     >>> from ellipslice.interop.blackjax import elliptical_slice
     >>> algorithm = elliptical_slice(lambda f: -2 * jnp.sum((f - 1) ** 2), mean=0.0, cov=jnp.ones(1))
     >>> _, (states, info) = run_inference_algorithm(jax.random.key(1), algorithm, 5000, initial_position=jnp.zeros(1))
-    >>> bool(abs(states.position.mean() - 0.8) < 0.05), int(info.stuck.sum())
+    >>> bool(abs(states.position.mean() - 0.8) < 0.05), int(info.search_failed.sum())
     (True, 0)
     """
     kernel = build_kernel(cov, mean, prior=prior)
@@ -120,7 +120,7 @@ def build_kernel(
         centre = jnp.broadcast_to(jnp.asarray(gaussian.mean, flat.dtype), flat.shape)
         f, nu = flat - centre, gaussian.draw(draw_key, flat.dtype)
         new, info = update(search_key, f, state.logdensity, nu, lambda f: logdensity_fn(unravel(f + centre)))
-        position = jnp.where(info.stuck, flat, new.f + centre)  # as it was, to the bit
+        position = jnp.where(info.search_failed, flat, new.f + centre)  # as it was, to the bit
         return EllipSliceState(unravel(position), new.log_likelihood), _info(info, f, nu, lambda f: unravel(f + centre))
 
     return kernel
@@ -128,7 +128,7 @@ def build_kernel(
 
 def _info(info: Info, f: Any, nu: Any, unravel: Callable[[Any], Any]) -> EllipticalSliceInfo:
     momentum = unravel(nu * jnp.cos(info.angle) - f * jnp.sin(info.angle))
-    return EllipticalSliceInfo(momentum, info.angle, info.evaluations, info.nans, info.stuck)
+    return EllipticalSliceInfo(momentum, info.angle, info.evaluations, info.nan_evaluations, info.search_failed)
 
 
 class _Gaussian(NamedTuple):
@@ -170,7 +170,7 @@ class _Gaussian(NamedTuple):
 
         def draw(key: Any, dtype: Any) -> Any:
             ours = jax.tree.map(lambda leaf: _as(leaf, dtype), prior)
-            return ours.color(jax.random.normal(key, (prior.noise_size,), dtype))
+            return ours.unwhiten(jax.random.normal(key, (prior.noise_size,), dtype))
 
         return cls(0.0 if prior.mean is None else prior.mean, draw, _of_layout(prior))
 

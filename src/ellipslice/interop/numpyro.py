@@ -43,9 +43,9 @@ class EllipticalSliceState(NamedTuple):
     In `Gibbs` the priors of the sites of other kernels are part of it."""
     evaluations: Any
     """Proposals tried, each one evaluation of the model."""
-    nans: Any
+    nan_evaluations: Any
     """How many of them gave NaN. Such a point is never accepted."""
-    stuck: Any
+    search_failed: Any
     """True if a search was given up and the sites stayed where they were."""
     angle: Any
     """Where on the ellipse the new values were found."""
@@ -72,7 +72,7 @@ class EllipticalSlice(MCMCKernel):
         A NumPyro model.
     sites : sequence of str, optional
         Names of the sites to update, which must be all the latent ones that no other kernel takes. All, unless given.
-    updates : int
+    updates_per_draw : int
         How many are made for each draw. They are cheap beside an update of NUTS, so where NUTS has the rest of the
         model some more cost little.
 
@@ -100,12 +100,12 @@ class EllipticalSlice(MCMCKernel):
 
     sample_field = "z"  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, model: Callable[..., Any], sites: Sequence[str] | None = None, *, updates: int = 1):
+    def __init__(self, model: Callable[..., Any], sites: Sequence[str] | None = None, *, updates_per_draw: int = 1):
         if not callable(model):
             raise TypeError(f"model must be a function with NumPyro's primitives, but it is a {type(model).__name__}.")
         if isinstance(sites, str):
             raise TypeError(f"sites must be a list of names: sites=[{sites!r}].")
-        self._updates = whole_number("updates", updates, 1, "a whole number, at least 1")
+        self._updates_per_draw = whole_number("updates_per_draw", updates_per_draw, 1, "a whole number, at least 1")
         self._model, self._sites = model, None if sites is None else tuple(sites)
         self._blocks: tuple[tuple[str, ...], ...] = ()
         self._deterministic = False
@@ -182,24 +182,26 @@ class EllipticalSlice(MCMCKernel):
         self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> EllipticalSliceState:
         zero = jnp.int32(0)
-        state = state._replace(evaluations=zero, nans=zero, stuck=jnp.asarray(False))
-        if self._updates == 1:
+        state = state._replace(evaluations=zero, nan_evaluations=zero, search_failed=jnp.asarray(False))
+        if self._updates_per_draw == 1:
             return self._sweep(state, args, kwargs)
-        return jax.lax.fori_loop(0, self._updates, lambda _, state: self._sweep(state, args, kwargs), state)
+        return jax.lax.fori_loop(0, self._updates_per_draw, lambda _, state: self._sweep(state, args, kwargs), state)
 
     def _sweep(
         self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> EllipticalSliceState:
         """One update of each block, whose counts are added to the state's."""
         key, z, value = state.rng_key, state.z, state.total_log_likelihood
-        info = Info(state.evaluations, state.nans, state.stuck, state.angle)
+        info = Info(state.evaluations, state.nan_evaluations, state.search_failed, state.angle)
         for block in self._blocks:
             if len(self._blocks) > 1:  # the value at hand is that of another block
                 value = self._log_likelihood(block, z, args, kwargs)
             key, own = jax.random.split(key)
             z, value, this = self._move(own, block, z, value, args, kwargs)
             info = info.combine(this)
-        return EllipticalSliceState(z, value, info.evaluations, info.nans, info.stuck, info.angle, key)
+        return EllipticalSliceState(
+            z, value, info.evaluations, info.nan_evaluations, info.search_failed, info.angle, key
+        )
 
     def _move(
         self, key: Any, block: tuple[str, ...], z: dict[str, Any], value: Any, args: tuple[Any, ...], kwargs: dict
@@ -216,7 +218,7 @@ class EllipticalSlice(MCMCKernel):
             return self._log_likelihood(block, {**z, **unravel(f + mean)}, args, kwargs)
 
         state, info = update(search_key, here - mean, value, draw - mean, log_likelihood)
-        new = jnp.where(info.stuck, here, state.f + mean)  # as it was, to the bit
+        new = jnp.where(info.search_failed, here, state.f + mean)  # as it was, to the bit
         return {**z, **unravel(new)}, state.log_likelihood, info
 
     def _log_likelihood(

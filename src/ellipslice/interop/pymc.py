@@ -49,7 +49,7 @@ class EllipticalSlice(BlockedStep):
         Of the model, updated together, on one ellipse; if the prior of one depends on another, in turn. What
         `pm.gp.Latent(...).prior` returned stands for the variable behind it. All free variables with a normal prior,
         unless given.
-    updates : int
+    updates_per_draw : int
         How many are made for each draw. They are cheap beside a step of NUTS, so where NUTS has the rest of the model
         some more cost little.
     model : pm.Model, optional
@@ -68,8 +68,8 @@ class EllipticalSlice(BlockedStep):
     What does not depend on the variables is computed once at each update, not at each evaluation, and not again until
     something it depends on has changed. So with known parameters a covariance is factorised once; it may be singular.
 
-    Statistics in the trace: `evaluations` (proposals tried), `total_log_likelihood`, `angle`, `nans` (a point with
-    NaN is never accepted) and `stuck` (True if the search was given up and nothing moved).
+    Statistics in the trace: `evaluations` (proposals tried), `total_log_likelihood`, `angle`, `nan_evaluations` (a
+    point with NaN is never accepted) and `search_failed` (True if the search was given up and nothing moved).
 
     Examples
     --------
@@ -84,8 +84,8 @@ class EllipticalSlice(BlockedStep):
     name: ClassVar[str] = "elliptical_slice"
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
         "evaluations": (np.int64, []),
-        "nans": (np.int64, []),
-        "stuck": (np.bool_, []),
+        "nan_evaluations": (np.int64, []),
+        "search_failed": (np.bool_, []),
         "angle": (np.float64, []),
         "total_log_likelihood": (np.float64, []),
     }
@@ -95,7 +95,7 @@ class EllipticalSlice(BlockedStep):
         self,
         vars: Sequence[Any] | None = None,  # noqa: A002 (PyMC's name)
         *,
-        updates: int = 1,
+        updates_per_draw: int = 1,
         model: pm.Model | None = None,
         rng: Any = None,
         initial_point: dict[str, np.ndarray] | None = None,
@@ -107,7 +107,7 @@ class EllipticalSlice(BlockedStep):
         point = model.initial_point() if initial_point is None else initial_point
         self.vars = [model.rvs_to_values[variable] for variable in variables]
         self.rng = get_random_generator(rng)
-        self.updates = whole_number("updates", updates, 1, "a whole number, at least 1")
+        self.updates_per_draw = whole_number("updates_per_draw", updates_per_draw, 1, "a whole number, at least 1")
         self.tune = False  # there is nothing to tune
         upstream = {variable.name: {str(a.name) for a in ancestors(variable.owner.inputs)} for variable in variables}
         by_name = {variable.name: variable for variable in variables}
@@ -120,7 +120,7 @@ class EllipticalSlice(BlockedStep):
     def step(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
         """As many updates of each block as were asked for."""
         info = Info(0, 0, False, 0.0)
-        for block in self._blocks * self.updates:
+        for block in self._blocks * self.updates_per_draw:
             nobody_else = len(self._blocks) == 1 and point is self._left[0]
             point, value, this = block.update(point, self._left[1] if nobody_else else None, self.rng)
             self._left, info = (point, value), info.combine(this)
@@ -178,7 +178,7 @@ class _Block:
         f = here - self._mean
         state = State(f, log_likelihood(f) if value is None else value)
         state, info = search(_MOVE, nu, rng.standard_exponential(), lambda _: rng.random(), state, log_likelihood)
-        return (point if info.stuck else self._moved(point, state.f + self._mean)), state.log_likelihood, info
+        return (point if info.search_failed else self._moved(point, state.f + self._mean)), state.log_likelihood, info
 
     def _moved(self, point: dict[str, np.ndarray], flat: np.ndarray) -> dict[str, np.ndarray]:
         point, start = dict(point), 0

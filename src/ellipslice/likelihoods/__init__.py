@@ -5,9 +5,10 @@ To add one, write a file with a class derived from `Likelihood` and decorated wi
 
 - `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `arguments.py`) and stores them
   with `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
-- `_terms(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled code;
-- `expected`, `simulate` and the class attributes `log_concave`, `bend_rate` if there is one, and `command`, by which
-  the command line offers it.
+- `_pointwise(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled
+  code;
+- `expected`, `simulate` and the class attributes `log_concave`, `curvature_rate_bound` if there is one, and `command`,
+  by which the command line offers it.
 
 - `base`: the interface of an observation model, and special functions
 - `arguments`: checks of observations and parameters
@@ -19,13 +20,13 @@ To add one, write a file with a class derived from `Likelihood` and decorated wi
 - `binomial`: successes out of a number of trials
 - `poisson`: counts
 - `negative_binomial`: overdispersed counts
-- `linear`: observations of a linear predictor A f
+- `linear_predictor`: observations of a linear predictor A f
 """
 
 from ellipslice.likelihoods.base import Likelihood
 from ellipslice.likelihoods.binomial import Binomial
 from ellipslice.likelihoods.gaussian import Gaussian
-from ellipslice.likelihoods.linear import Linear
+from ellipslice.likelihoods.linear_predictor import LinearPredictor
 from ellipslice.likelihoods.logistic import Logistic
 from ellipslice.likelihoods.negative_binomial import NegativeBinomial
 from ellipslice.likelihoods.poisson import Poisson
@@ -36,7 +37,7 @@ __all__ = [
     "Binomial",
     "Gaussian",
     "Likelihood",
-    "Linear",
+    "LinearPredictor",
     "Logistic",
     "NegativeBinomial",
     "Poisson",

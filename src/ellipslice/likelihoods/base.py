@@ -37,7 +37,7 @@ class Likelihood(ABC):
     """f may have leading batch axes; a batch gives a batch of values."""
     log_concave: ClassVar[bool] = False
     """Whether every term is known to be a concave function of its latent value."""
-    bend_rate: ClassVar[float | None] = None
+    curvature_rate_bound: ClassVar[float | None] = None
     """A number that every term's third derivative is at most times its second, in size; None if there is none."""
     command: ClassVar[Command | None] = None
     """How `ellipslice fit` offers it; None if it does not."""
@@ -63,13 +63,13 @@ class Likelihood(ABC):
         xp, special = namespace(f, self.y)
         # A likelihood too small for a float is zero, which is no mishap, and neither is a rate that is.
         with np.errstate(over="ignore", under="ignore"):
-            flat = self._terms(f, xp, special).reshape(*f.shape[: f.ndim - self.y.ndim], self.y.size)
+            flat = self._pointwise(f, xp, special).reshape(*f.shape[: f.ndim - self.y.ndim], self.y.size)
             if xp is np:
                 # Summed along contiguous memory, a row has the same bits alone and in a batch: so for look-ahead.
                 return np.add.reduce(np.ascontiguousarray(flat), axis=-1)
         return flat.sum(-1)
 
-    def terms(self, f: Any) -> Any:
+    def pointwise(self, f: Any) -> Any:
         """The log-likelihood of each observation, normalising constants included.
 
         Parameters
@@ -82,11 +82,11 @@ class Likelihood(ABC):
         """
         f = self._read(f)
         with np.errstate(over="ignore", under="ignore"):
-            return self._terms(f, *namespace(f, self.y))
+            return self._pointwise(f, *namespace(f, self.y))
 
     @abstractmethod
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
-        """What `terms` returns, written with NumPy-like `xp` and SciPy-like `special` only."""
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
+        """What `pointwise` returns, written with NumPy-like `xp` and SciPy-like `special` only."""
 
     def expected(self, f: Any) -> np.ndarray:
         """What is observed on average, given f; for labels the probability of +1.

@@ -36,7 +36,7 @@ class Binomial(Likelihood):
     >>> log_likelihood = Binomial([0, 2], trials=4)
     >>> log_likelihood
     Binomial(2 observations, trials=4)
-    >>> np.exp(log_likelihood.terms(np.zeros(2))) * 16
+    >>> np.exp(log_likelihood.pointwise(np.zeros(2))) * 16
     array([1., 6.])
     """
 
@@ -46,7 +46,7 @@ class Binomial(Likelihood):
     log_coefficient: Any
 
     log_concave = True
-    bend_rate = 1.0
+    curvature_rate_bound = 1.0
     _shown = ("trials",)
     command = Command(
         "binomial",
@@ -69,7 +69,7 @@ class Binomial(Likelihood):
         log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
         set_fields(self, y=y, trials=trials, failures=leaf(trials - y), log_coefficient=leaf(log_coefficient))
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
 
     def expected(self, f: Any) -> np.ndarray:

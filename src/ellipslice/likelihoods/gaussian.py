@@ -23,50 +23,50 @@ class Gaussian(Likelihood):
     Parameters
     ----------
     y : array of any shape
-    sigma : float or array that broadcasts to y's shape
+    noise_scale : float or array that broadcasts to y's shape
         Standard deviation of the noise, not its variance.
 
     Notes
     -----
-    Section 4.1, equation 16 of the paper, which has sigma = 0.3.
+    Section 4.1, equation 16 of the paper, which has noise_scale = 0.3.
 
     Examples
     --------
     >>> import numpy as np
-    >>> log_likelihood = Gaussian([0.0, 1.0], sigma=0.5)
+    >>> log_likelihood = Gaussian([0.0, 1.0], noise_scale=0.5)
     >>> log_likelihood
-    Gaussian(2 observations, sigma=0.5)
-    >>> log_likelihood.terms(np.array([0.0, 0.5])).round(4)
+    Gaussian(2 observations, noise_scale=0.5)
+    >>> log_likelihood.pointwise(np.array([0.0, 0.5])).round(4)
     array([-0.2258, -0.7258])
     """
 
     y: Any
-    sigma: Any
+    noise_scale: Any
     inverse: Any
-    """Of sigma: products are faster than quotients."""
+    """Of noise_scale: products are faster than quotients."""
     constant: Any
 
     log_concave = True
-    bend_rate = 0.0
-    _shown = ("sigma",)
+    curvature_rate_bound = 0.0
+    _shown = ("noise_scale",)
     command = Command(
-        "gaussian", "numbers with noise", "number", float, options={"noise": "sigma"}, aliases=("normal",)
+        "gaussian", "numbers with noise", "number", float, options={"noise_scale": "noise_scale"}, aliases=("normal",)
     )
 
-    def __init__(self, y: Any, sigma: Any = 1.0):
+    def __init__(self, y: Any, noise_scale: Any = 1.0):
         owner = type(self).__name__
         y = observations(owner, y)
-        sigma = parameter(owner, "sigma", sigma, y.shape, positive=True)
-        xp, _ = namespace(sigma)
+        noise_scale = parameter(owner, "noise_scale", noise_scale, y.shape, positive=True)
+        xp, _ = namespace(noise_scale)
         set_fields(
             self,
             y=y,
-            sigma=sigma,
-            inverse=leaf(1.0 / sigma),
-            constant=leaf(-xp.log(sigma) - 0.5 * math.log(2 * math.pi)),
+            noise_scale=noise_scale,
+            inverse=leaf(1.0 / noise_scale),
+            constant=leaf(-xp.log(noise_scale) - 0.5 * math.log(2 * math.pi)),
         )
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         z = (f - self.y) * self.inverse
         return self.constant - 0.5 * (z * z)
 
@@ -75,4 +75,4 @@ class Gaussian(Likelihood):
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._read(f))
-        return f + self.sigma * rng.standard_normal(f.shape)
+        return f + self.noise_scale * rng.standard_normal(f.shape)

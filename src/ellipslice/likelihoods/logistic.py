@@ -35,7 +35,7 @@ class Logistic(Likelihood):
     >>> log_likelihood = Logistic([-1, 1, 1])
     >>> log_likelihood
     Logistic(3 labels)
-    >>> log_likelihood.terms(np.array([0.0, 2.0, -50.0])).round(4)
+    >>> log_likelihood.pointwise(np.array([0.0, 2.0, -50.0])).round(4)
     array([ -0.6931,  -0.1269, -50.    ])
     """
 
@@ -44,14 +44,14 @@ class Logistic(Likelihood):
     """Whether the labels were given as 0/1."""
 
     log_concave = True
-    bend_rate = 1.0
+    curvature_rate_bound = 1.0
     _noun = "label"
     command = Command(
-        "bernoulli",
+        "logistic",
         "yes or no, in words or as 1 and 0",
         "label",
         scipy.special.logit,
-        other_names=("logistic",),
+        other_names=("bernoulli",),
         aliases=("binary", "logit"),
     )
 
@@ -59,7 +59,7 @@ class Logistic(Likelihood):
         y, converted = labels(type(self).__name__, y)
         set_fields(self, y=y, converted=converted)
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return -softplus(-self.y * f, xp)
 
     def expected(self, f: Any) -> np.ndarray:

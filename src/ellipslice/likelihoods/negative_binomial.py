@@ -39,7 +39,7 @@ class NegativeBinomial(Likelihood):
     >>> log_likelihood = NegativeBinomial([0, 3], dispersion=2.0)
     >>> log_likelihood
     NegativeBinomial(2 observations, dispersion=2, offset=0)
-    >>> log_likelihood.terms(np.zeros(2)).round(4)
+    >>> log_likelihood.pointwise(np.zeros(2)).round(4)
     array([-0.8109, -2.7205])
     """
 
@@ -50,7 +50,7 @@ class NegativeBinomial(Likelihood):
     log_coefficient: Any
 
     log_concave = True
-    bend_rate = 1.0
+    curvature_rate_bound = 1.0
     _shown = ("dispersion", "offset")
     command = Command(
         "negative-binomial",
@@ -79,7 +79,7 @@ class NegativeBinomial(Likelihood):
             log_coefficient=leaf(log_coefficient),
         )
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         a = f + self.shift
         return self.log_coefficient - self.y * softplus(-a, xp) - self.dispersion * softplus(a, xp)
 

@@ -38,7 +38,7 @@ class Poisson(Likelihood):
     >>> log_likelihood = Poisson([0, 1, 3], offset=np.log(0.5))
     >>> log_likelihood
     Poisson(3 observations, offset=-0.6931)
-    >>> log_likelihood.terms(np.zeros(3)).round(4)
+    >>> log_likelihood.pointwise(np.zeros(3)).round(4)
     array([-0.5   , -1.1931, -4.3712])
     """
 
@@ -47,7 +47,7 @@ class Poisson(Likelihood):
     log_factorial: Any
 
     log_concave = True
-    bend_rate = 1.0
+    curvature_rate_bound = 1.0
     _shown = ("offset",)
     command = Command("poisson", "counts", "count", math.log, options={"exposure": "offset"}, aliases=("counts",))
 
@@ -58,7 +58,7 @@ class Poisson(Likelihood):
         offset = parameter(owner, "offset", offset, y.shape)
         set_fields(self, y=y, offset=offset, log_factorial=leaf(scipy.special.gammaln(y + 1.0)))
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         log_rate = f + self.offset
         return self.y * log_rate - xp.exp(log_rate) - self.log_factorial
 

@@ -37,7 +37,7 @@ class Probit(Likelihood):
     >>> log_likelihood = Probit([-1, 1, 1])
     >>> log_likelihood
     Probit(3 labels)
-    >>> log_likelihood.terms(np.array([0.0, 2.0, -50.0])).round(4)
+    >>> log_likelihood.pointwise(np.array([0.0, 2.0, -50.0])).round(4)
     array([-6.9310000e-01, -2.3000000e-02, -1.2548314e+03])
     """
 
@@ -53,7 +53,7 @@ class Probit(Likelihood):
         y, converted = labels(type(self).__name__, y)
         set_fields(self, y=y, converted=converted)
 
-    def _terms(self, f: Any, xp: Any, special: Any) -> Any:
+    def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
 
     def expected(self, f: Any) -> np.ndarray:

@@ -31,14 +31,14 @@ class Cost:
     """What moves have cost so far."""
 
     def __init__(self) -> None:
-        self.updates = self.evaluations = self.nans = self.stuck = 0
+        self.updates = self.evaluations = self.nan_evaluations = self.failed_searches = 0
 
     def add(self, moved: Moved) -> Particles:
         """Count what a mover did; the particles it moved."""
         self.updates += moved.trace.size
         self.evaluations += moved.evaluations
-        self.nans += moved.nans
-        self.stuck += moved.stuck
+        self.nan_evaluations += moved.nan_evaluations
+        self.failed_searches += moved.failed_searches
         return moved.particles
 
 
@@ -140,19 +140,19 @@ class Sequential(NamedTuple):
 
 
 def sequential(
-    mover: Mover, particles: Particles, islands: int, schedule: Schedule, rng: np.random.Generator, cost: Cost
+    mover: Mover, particles: Particles, replicates: int, schedule: Schedule, rng: np.random.Generator, cost: Cost
 ) -> Sequential:
-    """Weigh, resample where weights have become unequal, move; on islands that never hear of each other.
+    """Weigh, resample where weights have become unequal, move; in replicates that are independent of each other.
 
     The estimate of each island is without bias in Z, the schedule being fixed.
     """
-    count = len(particles.f) // islands
-    log_z, log_weights = np.zeros(islands), np.zeros((islands, count))
+    count = len(particles.f) // replicates
+    log_z, log_weights = np.zeros(replicates), np.zeros((replicates, count))
     ancestor, power = np.arange(len(particles.f)), 0.0
     for following, updates in zip(schedule.powers, schedule.updates, strict=True):
-        log_weights = log_weights + weigh(particles.log_likelihood, following - power).reshape(islands, count)
+        log_weights = log_weights + weigh(particles.log_likelihood, following - power).reshape(replicates, count)
         first, power = power == 0, following
-        rows = np.arange(len(particles.f)).reshape(islands, count)
+        rows = np.arange(len(particles.f)).reshape(replicates, count)
         for island, own in enumerate(log_weights):
             total = np.logaddexp.reduce(own)
             if total == -np.inf:  # an island whose draws all have a likelihood of zero: so is its estimate

@@ -43,10 +43,10 @@ def evidence(
     prior: Prior,
     *,
     particles: int = 1000,
-    islands: int = 10,
+    replicates: int = 10,
     reference: str | None = "auto",
-    overlap: float = 0.8,
-    updates: int | None = None,
+    target_effective_fraction: float = 0.8,
+    updates_per_temperature: int | None = None,
     check: bool = True,
     seed: int | None = None,
     engine: str | None = None,
@@ -62,7 +62,7 @@ def evidence(
     Particles are drawn from the prior and led to the posterior through powers of the likelihood: weighed, resampled and
     moved by elliptical slice sampling of L^power (tempered sequential Monte Carlo). A pilot run chooses the powers and
     the number of updates at each; the particles then run with both fixed, so that the estimate of Z has no bias,
-    whatever the pilot run chose. They live on islands that never hear of each other, whose estimates are averaged; the
+    whatever the pilot run chose. They are divided into independent replicates, whose estimates are averaged; the
     error bar is their spread. The same way is gone a second time without weighing particles against each other, by
     annealed importance sampling, as a check.
 
@@ -74,17 +74,17 @@ def evidence(
     prior : Prior
     particles : int
         In all. The error is about proportional to 1 / sqrt(particles), and the time to their number.
-    islands : int
+    replicates : int
         How many independent estimates they make, at least 4; a divisor of `particles`.
     reference : {"auto", "laplace", "ep"} or None
         Begin at a Gaussian fitted to the posterior, as for `sample`, instead of the prior: fewer steps, better moves,
         a smaller error, above all for strong likelihoods. "laplace" and "ep" need a log-likelihood that is a sum over
         the values of f, written with `jax.numpy`. "auto" takes "ep" where it can and the log-likelihood is known to be
         concave, so that there is one mode. None begins at the prior: slower, and safer where there may be several.
-    overlap : float
+    target_effective_fraction : float
         How much of their effective number particles keep from one power to the next, between 0 and 1. Larger is more
         steps.
-    updates : int, optional
+    updates_per_temperature : int, optional
         At each power; chosen by the pilot run unless given: until log-likelihoods have forgotten where they were, or
         400.
     check : bool
@@ -103,7 +103,7 @@ def evidence(
     Returns
     -------
     Evidence
-        `log_z`, `error`, the check, draws from the posterior, and how it went. Print it.
+        `log_z`, `standard_error`, the check, draws from the posterior, and how it went. Print it.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def evidence(
     >>> def log_likelihood(f):
     ...     return -0.5 * jnp.sum((0.5 - f) ** 2) - 0.5 * jnp.log(2 * jnp.pi)
     >>> result = es.evidence(log_likelihood, es.Diagonal([1.0]), reference=None, seed=1)
-    >>> abs(result.log_z + 1.328) < 5 * result.error, result.agrees
+    >>> abs(result.log_z + 1.328) < 5 * result.standard_error, result.estimates_agree
     (True, True)
 
     References
@@ -123,8 +123,11 @@ def evidence(
     sampling, Statistics and Computing 11. Zhou, Johansen & Aston (2016), Toward automatic model comparison, JCGS 25.
     """
     began = time.perf_counter()
-    _check_arguments(particles, islands, overlap, updates, reference, engine, prior)
-    particles, islands, updates = int(particles), int(islands), None if updates is None else int(updates)
+    _check_arguments(
+        particles, replicates, target_effective_fraction, updates_per_temperature, reference, engine, prior
+    )
+    particles, replicates = int(particles), int(replicates)
+    updates = None if updates_per_temperature is None else int(updates_per_temperature)
     check_timeout(timeout, executor)
     _check_one_way_to_evaluate(executor, vectorized)
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
@@ -132,32 +135,33 @@ def evidence(
     with jax_settings(), open_workers(executor, timeout) as workers:
         runner = _engine(posterior, engine, seed, workers)
         target, how = _target(posterior, runner, reference)
-        runs = _Runs(target, seed, overlap, updates)
+        runs = _Runs(target, seed, target_effective_fraction, updates)
         schedule = runs.pilot(min(particles, GROUP), particles)
-        found = sequential(*runs.begin(1, particles), islands, schedule, generator(seed, 1, 1), runs.cost)
+        found = sequential(*runs.begin(1, particles), replicates, schedule, generator(seed, 1, 1), runs.cost)
         log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
 
     estimate = mean_of(found.log_z)
     annealing, effective, agrees = _compare_with_annealing(estimate, log_weights)
     warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
-    rows = systematic(np.repeat(found.log_z, particles // islands), generator(seed, 1, 2))  # by what islands weigh
+    by_weight = np.repeat(found.log_z, particles // replicates)
+    rows = systematic(by_weight, generator(seed, 1, 2))
     latents = posterior.log_likelihood.unpack(target.centre + found.particles.f[rows])
     return Evidence(
         log_z=estimate[0],
-        error=estimate[1],
-        islands=found.log_z,
-        annealed_log_z=annealing[0],
-        annealed_error=annealing[1],
-        annealed_effective=effective,
-        agrees=agrees,
+        standard_error=estimate[1],
+        replicate_log_z=found.log_z,
+        ais_log_z=annealing[0],
+        ais_standard_error=annealing[1],
+        ais_effective_sample_size=effective,
+        estimates_agree=agrees,
         draws=latents["f"] if posterior.log_likelihood.single else latents,
-        powers=schedule.powers,
+        inverse_temperatures=schedule.powers,
         updates=schedule.updates,
         correlations=schedule.correlations,
-        ancestors=found.ancestors,
+        surviving_fraction=found.ancestors,
         evaluations=runs.cost.evaluations,
-        nan_evaluations=runs.cost.nans,
-        stuck_updates=runs.cost.stuck,
+        nan_evaluations=runs.cost.nan_evaluations,
+        failed_searches=runs.cost.failed_searches,
         reference=how,
         engine=target.engine,
         seed=seed,
@@ -166,17 +170,27 @@ def evidence(
 
 
 def _check_arguments(
-    particles: Any, islands: Any, overlap: Any, updates: Any, reference: Any, engine: Any, prior: Any
+    particles: Any,
+    replicates: Any,
+    target_effective_fraction: Any,
+    updates: Any,
+    reference: Any,
+    engine: Any,
+    prior: Any,
 ) -> None:
     """Raise if an argument of `evidence` cannot be used."""
     whole_number("particles", particles, 8)
-    whole_number("islands", islands, 4)
-    if particles % islands or particles < 2 * islands:
-        raise ValueError(f"{islands} islands cannot share {particles} particles equally. Take a multiple of {islands}.")
+    whole_number("replicates", replicates, 4)
+    if particles % replicates or particles < 2 * replicates:
+        raise ValueError(
+            f"{replicates} replicates cannot share {particles} particles equally. Take a multiple of {replicates}."
+        )
     if updates is not None:
-        whole_number("updates", updates, 1)
-    if not is_number(overlap) or not 0 < overlap < 1:
-        raise ValueError(f"overlap must be a number between 0 and 1, but it is {overlap!r}.")
+        whole_number("updates_per_temperature", updates, 1)
+    if not is_number(target_effective_fraction) or not 0 < target_effective_fraction < 1:
+        raise ValueError(
+            f"target_effective_fraction must be a number between 0 and 1, but it is {target_effective_fraction!r}."
+        )
     if reference not in (None, "auto", "laplace", "ep"):
         raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
     if engine not in (None, "batched", "host"):
@@ -235,7 +249,7 @@ def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine
 def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:
     """What the particles are drawn from and weighed by, and its name."""
     if reference == "auto":
-        possible = posterior.concave and engine.traced and has_rows(posterior.prior)
+        possible = posterior.log_concave and engine.traced and has_rows(posterior.prior)
         reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
     if reference is None:
         return around_prior(posterior, engine), "prior"
@@ -248,8 +262,8 @@ def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tupl
 class _Runs:
     """The pilot run and what follows: each with noise of its own, and all on one bill."""
 
-    def __init__(self, target: Target, seed: int, overlap: float, updates: int | None):
-        self._target, self._seed, self._overlap, self._updates = target, seed, overlap, updates
+    def __init__(self, target: Target, seed: int, fraction: float, updates: int | None):
+        self._target, self._seed, self._fraction, self._updates = target, seed, fraction, updates
         self.cost = Cost()
 
     def begin(self, number: int, count: int, draws: int | None = None) -> tuple[Mover, Particles]:
@@ -259,7 +273,7 @@ class _Runs:
         f = self._target.points(generator(self._seed, number, 0), draws or count)
         values = mover.evaluate(f)
         self.cost.evaluations += len(values)
-        self.cost.nans += int(np.isnan(values).sum())
+        self.cost.nan_evaluations += int(np.isnan(values).sum())
         if (values == np.inf).any():
             raise ValueError("the log-likelihood is +inf at a draw from the prior. Z would be infinite.")
         if not np.isfinite(values).any():
@@ -279,7 +293,7 @@ class _Runs:
             mover,
             Particles(f[rows], values[rows]),
             generator(self._seed, 0, 1),
-            self._overlap,
+            self._fraction,
             CORRELATION if self._updates is None else -np.inf,
             MOST if self._updates is None else self._updates,
             self.cost,

@@ -51,8 +51,8 @@ class Moved(NamedTuple):
     trace: np.ndarray
     """Their log-likelihoods after each update, shape (updates, particles)."""
     evaluations: int
-    nans: int
-    stuck: int
+    nan_evaluations: int
+    failed_searches: int
 
 
 class Mover(abc.ABC):

@@ -30,27 +30,27 @@ class Evidence:
 
     Attributes
     ----------
-    log_z, error : float
+    log_z, standard_error : float
         The estimate by sequential Monte Carlo, and its standard error.
-    islands : array
+    replicate_log_z : array
         The estimates of log Z that it is the mean of (of Z, not of log Z), each from particles of its own.
-    annealed_log_z, annealed_error : float
+    ais_log_z, ais_standard_error : float
         The same by annealed importance sampling, or NaN if it was not asked for.
-    annealed_effective : float
+    ais_effective_sample_size : float
         To how many independent runs of equal weight its runs amount: below 100 it is too noisy to be a check.
-    agrees : bool or None
+    estimates_agree : bool or None
         Whether the two are within 4 standard errors; None if there is no check, or one that is too noisy.
     draws : array, shape ``(particles, *shape)``, or dict of them for named latents
-        The particles at the end: draws from the posterior, nearly independent if `ancestors` is not small.
-    powers : array
+        The particles at the end: draws from the posterior, nearly independent if `surviving_fraction` is not small.
+    inverse_temperatures : array
         The powers of the likelihood, from the first above 0 to 1.
     updates : array
         Elliptical slice updates of every particle at each power.
     correlations : array
         Of log-likelihoods before and after these updates, in the pilot run.
-    ancestors : float
+    surviving_fraction : float
         The fraction of first draws with descendants at the end.
-    evaluations, nan_evaluations, stuck_updates : int
+    evaluations, nan_evaluations, failed_searches : int
         Of the likelihood, all runs together; those that gave NaN (taken for a likelihood of zero); and searches that
         were given up.
     reference : str
@@ -62,32 +62,34 @@ class Evidence:
     """
 
     log_z: float
-    error: float
-    islands: np.ndarray
-    annealed_log_z: float
-    annealed_error: float
-    annealed_effective: float
-    agrees: bool | None
+    standard_error: float
+    replicate_log_z: np.ndarray
+    ais_log_z: float
+    ais_standard_error: float
+    ais_effective_sample_size: float
+    estimates_agree: bool | None
     draws: Any
-    powers: np.ndarray
+    inverse_temperatures: np.ndarray
     updates: np.ndarray
     correlations: np.ndarray
-    ancestors: float
+    surviving_fraction: float
     evaluations: int
     nan_evaluations: int
-    stuck_updates: int
+    failed_searches: int
     reference: str
     engine: str
     seed: int
     seconds: float
 
     def __repr__(self) -> str:
-        steps = len(self.powers)
+        steps = len(self.inverse_temperatures)
         path = f"from the {'prior' if self.reference == 'prior' else self.reference + ' approximation'} in {steps} step"
-        lines = [f"log Z = {_shown(self.log_z, self.error)}  (sequential Monte Carlo, {path}{'s' * (steps > 1)})"]
-        if not np.isnan(self.annealed_log_z):
-            said = {True: "agrees", False: "DOES NOT AGREE", None: "too noisy to be a check"}[self.agrees]
-            check = _shown(self.annealed_log_z, self.annealed_error)
+        lines = [
+            f"log Z = {_shown(self.log_z, self.standard_error)}  (sequential Monte Carlo, {path}{'s' * (steps > 1)})"
+        ]
+        if not np.isnan(self.ais_log_z):
+            said = {True: "agrees", False: "DOES NOT AGREE", None: "too noisy to be a check"}[self.estimates_agree]
+            check = _shown(self.ais_log_z, self.ais_standard_error)
             lines.append(f"        {check}  (annealed importance sampling: {said})")
         return "\n".join(lines)
 
@@ -130,15 +132,15 @@ def warn_of_trouble(
     agrees: bool | None,
 ) -> None:
     """Warn about everything that makes the estimate unreliable."""
-    if cost.nans:
+    if cost.nan_evaluations:
         warn(
-            f"{cost.nans:,} of {cost.evaluations:,} log-likelihood evaluations gave NaN. They count as a likelihood of "
-            "zero; if it should not be, look for the log of a negative number or inf - inf."
+            f"{cost.nan_evaluations:,} of {cost.evaluations:,} log-likelihood evaluations gave NaN. They count as a "
+            "likelihood of zero; if it should not be, look for the log of a negative number or inf - inf."
         )
-    if cost.stuck:
+    if cost.failed_searches:
         warn(
-            f"{cost.stuck:,} of {cost.updates:,} updates found no acceptable point. That is rounding if it is rare; "
-            "otherwise the log-likelihood is not a function of f alone."
+            f"{cost.failed_searches:,} of {cost.updates:,} updates found no acceptable point. That is rounding if it "
+            "is rare; otherwise the log-likelihood is not a function of f alone."
         )
     worst = float(schedule.correlations.max())
     if worst > ALIKE:
@@ -149,8 +151,8 @@ def warn_of_trouble(
         )
     if estimate[1] > 1:
         warn(
-            f"the islands differ so much that the error of log Z, {estimate[1]:.2g}, is itself not to be trusted. Take "
-            "more particles."
+            f"the replicates differ so much that the error of log Z, {estimate[1]:.2g}, is itself not to be trusted. "
+            "Take more particles."
         )
     if agrees is False:
         warn(

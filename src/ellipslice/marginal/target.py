@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from the Gaussian."""
-        return np.asarray(self.gaussian.draw(rng, count))
+        return np.asarray(self.gaussian.draw_zero_mean(rng, count))
 
 
 def around_prior(posterior: Posterior, engine: Engine) -> Target:

@@ -12,7 +12,7 @@ checks that it is valid.
 - `auxiliary`: Figure 1
 - `constrained`: under linear constraints
 - `constrained_arcs`: the allowed arcs of an ellipse
-- `recentred`: around a reference Gaussian
+- `reference_slice`: around a reference Gaussian
 - `cycle`: several moves in turn
 - `local`: blocks of values given the rest
 - `local_blocks`: which values are in a block
@@ -20,7 +20,7 @@ checks that it is valid.
 - `local_reach`: whether blocks together move everything
 - `metropolis`: Neal's move and the random walk
 - `line`: slice sampling along a line
-- `one_at_a_time`: one value at a time: slices and Gibbs
+- `one_at_a_time`: one value at a time: slice sampling and Gibbs sampling
 - `control_variables`: control variables
 - `control_inputs`: where control variables should be
 - `control_conditionals`: the joint Gaussian of f and its control variables
@@ -38,8 +38,8 @@ from ellipslice.moves.hamiltonian import Hamiltonian
 from ellipslice.moves.line import LineSlice
 from ellipslice.moves.local import Local
 from ellipslice.moves.metropolis import NealMetropolis, RandomWalk
-from ellipslice.moves.one_at_a_time import CoordinateSlice, Gibbs
-from ellipslice.moves.recentred import Recentred
+from ellipslice.moves.one_at_a_time import CoordinateGibbs, CoordinateSlice
+from ellipslice.moves.reference_slice import ReferenceSlice
 from ellipslice.moves.search import Path, Search
 from ellipslice.moves.step import step
 
@@ -47,10 +47,10 @@ __all__ = [
     "AuxiliaryEllipse",
     "ConstrainedSlice",
     "ControlVariables",
+    "CoordinateGibbs",
     "CoordinateSlice",
     "Cycle",
     "EllipticalSlice",
-    "Gibbs",
     "Hamiltonian",
     "Info",
     "LineSlice",
@@ -59,15 +59,15 @@ __all__ = [
     "NealMetropolis",
     "Path",
     "RandomWalk",
-    "Recentred",
+    "ReferenceSlice",
     "Search",
     "State",
     "step",
 ]
 
 REGISTERED = (
-    *(EllipticalSlice, Recentred, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
-    *(LineSlice, ControlVariables, CoordinateSlice, Gibbs, Hamiltonian),
+    *(EllipticalSlice, ReferenceSlice, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
+    *(LineSlice, ControlVariables, CoordinateSlice, CoordinateGibbs, Hamiltonian),
 )
 """Every move, for stores, the reference pages and the catalogue of the tests."""
 

@@ -6,7 +6,7 @@ Every move has one form, step(noise, state, target) -> (state, info). Moves diff
   of a block of updates beforehand.
 - A search along a line is not valid with the likelihood alone, because the prior changes along it: `Path.log_factor`.
 - A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` accepts or rejects.
-  A rejection is not a failure, so `stuck` stays false; `angle` is then 0.
+  A rejection is not a failure, so `search_failed` stays false; `angle` is then 0.
 - A move with auxiliary variables (`ControlVariables`) draws them anew, given f, at each update: the state is f alone.
 - A move of another library (`Hamiltonian`) takes its randomness from the update's key, `noise.uniforms.key`.
 - No move adapts while it runs. It is a value that holds its settings. `ellipslice.tuning` finds settings by separate
@@ -42,9 +42,9 @@ class Info(NamedTuple):
 
     evaluations: Any
     """Proposals tried, each one likelihood evaluation: the paper's count. (The current state's value is cached.)"""
-    nans: Any
+    nan_evaluations: Any
     """How many of them gave NaN. Such a point is never accepted."""
-    stuck: Any
+    search_failed: Any
     """True if the search was given up and the state stayed where it was."""
     angle: Any
     """Where on the curve the new state was found, measured from the old one; 0 if the state stayed."""
@@ -59,13 +59,13 @@ class Info(NamedTuple):
     def combine(self, later: Info) -> Info:
         """Return what two updates report, one after the other.
 
-        Counts are summed, `stuck` is true if one of them is, the angle is the later one's. The moves' own statistics
-        are dropped.
+        Counts are summed, `search_failed` is true if one of them is, the angle is the later one's. The moves' own
+        statistics are dropped.
         """
         return Info(
             self.evaluations + later.evaluations,
-            self.nans + later.nans,
-            where(self.stuck, True, later.stuck),
+            self.nan_evaluations + later.nan_evaluations,
+            where(self.search_failed, True, later.search_failed),
             later.angle,
         )
 

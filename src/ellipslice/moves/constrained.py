@@ -58,7 +58,7 @@ class ConstrainedSlice(Move):
         first = len(nu) - len(bounds)
         arcs = allowed_arcs(state.f[first:], nu[first:], bounds)
         new, info = target.search(AlongArcs(arcs), noise.search(nu), state)
-        return new, info._replace(angle=where(info.stuck, 0.0, arcs.angle(info.angle)))
+        return new, info._replace(angle=where(info.search_failed, 0.0, arcs.angle(info.angle)))
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class ControlInputs:
 
     def grow_until(self, share: float) -> None:
         """Add inputs until less than this share of the variance is left, or there are no more to add."""
-        while self.left >= share and not self.exhausted:
+        while self.residual_variance >= share and not self.exhausted:
             self.grow()
 
     def grow(self) -> None:
@@ -76,7 +76,7 @@ class ControlInputs:
         self.points = self._variance.minimise(points)
         if self.points.ndim == 1 or self.points.shape[1] == 1:
             self.points = np.sort(self.points, axis=0)
-        self.left = self._variance(self.points) / self._variance.total
+        self.residual_variance = self._variance(self.points) / self._variance.total
 
 
 class VarianceLeft:

@@ -94,14 +94,14 @@ class ControlVariables(Move):
 
     @classmethod
     def chosen(
-        cls, kernel: Any, inputs: Any, *, share: float = 0.1, increment: int = 1, seed: int = 0
+        cls, kernel: Any, inputs: Any, *, residual_variance: float = 0.1, increment: int = 1, seed: int = 0
     ) -> ControlVariables:
         """As many controls as leave less than a share of the prior's variance, where they leave least of it.
 
         `tune_controls` does the same and then adds more until they move, which depends on the likelihood.
         """
         controls = ControlInputs(kernel, inputs, np.random.default_rng(seed), increment)
-        controls.grow_until(share)
+        controls.grow_until(residual_variance)
         return cls(kernel, inputs, controls.points)
 
     @property
@@ -113,14 +113,14 @@ class ControlVariables(Move):
         """Return the conditionals of the joint prior of f and its control variables."""
         carried = prior.size - prior.base.size if isinstance(prior, PredictorPrior) else 0
         if prior.size > LIMIT:
-            rows = f" and the {carried} rows of Linear's A" if carried else ""
+            rows = f" and the {carried} rows of LinearPredictor's design matrix" if carried else ""
             raise ValueError(
                 f"ControlVariables makes dense matrices of the prior's {prior.size - carried} values{rows}; at most "
                 f"{LIMIT} are taken. Use EllipticalSlice."
             )
         try:
             with jax_settings():
-                factor = np.asarray(prior.color(np.eye(prior.noise_size)))
+                factor = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
         except TypeError as error:
             raise TypeError(f"ControlVariables needs the prior's covariance. {error} Or EllipticalSlice.") from None
         own = factor[:, : prior.size - carried]  # control variables depend on f alone, and what is carried on f
@@ -192,7 +192,7 @@ def sweep(noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info
         new, info = metropolis(new_mean + own.given_controls, log_y, 1.0, state, target)
         accepted = info.angle != 0
         f_c, mean = where(accepted, set_block(f_c, own.number, moved), f_c), where(accepted, new_mean, mean)
-        return (new, f_c, mean), (accepted, info.nans)
+        return (new, f_c, mean), (accepted, info.nan_evaluations)
 
     rows = Proposal(
         np.arange(count),

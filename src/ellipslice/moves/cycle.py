@@ -22,8 +22,8 @@ class Cycle(Move):
 
     Notes
     -----
-    Statistics: evaluations and NaNs are summed, `stuck` is true if any move was, `angle` is the last move's. Statistics
-    that only one of the moves has are dropped.
+    Statistics: evaluations and NaNs are summed, `search_failed` is true if any move was, `angle` is the last move's.
+    Statistics that only one of the moves has are dropped.
 
     Examples
     --------

@@ -20,21 +20,21 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @dataclass(frozen=True, init=False, repr=False)
 class Hamiltonian(Move):
-    """Hamiltonian Monte Carlo on z, with f = color(z) and z standard normal under the prior.
+    """Hamiltonian Monte Carlo on z, with f = unwhiten(z) and z standard normal under the prior.
 
-    NUTS unless `steps` is given. For likelihoods with gradients, which must be written with `jax.numpy`: where the data
-    are strong beside the prior it can draw far better than moves without gradients. "Very effective, but requires
-    tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the step. Needs BlackJAX,
-    `pip install 'ellipslice[blackjax]'`, the compiled engine, and a prior with `whiten` that can be compiled.
+    NUTS unless `leapfrog_steps` is given. For likelihoods with gradients, which must be written with `jax.numpy`: where
+    the data are strong beside the prior it can draw far better than moves without gradients. "Very effective, but
+    requires tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the step. Needs BlackJAX, `pip
+    install 'ellipslice[blackjax]'`, the compiled engine, and a prior with `whiten` that can be compiled.
 
     Parameters
     ----------
-    step : float
+    step_size : float
         Of the leapfrog integrator, in units of z.
-    steps : int, optional
+    leapfrog_steps : int, optional
         How many in each trajectory. Chosen by NUTS, at each update, unless given. A fixed number can keep time with the
-        posterior (step times steps near pi, if the variances are right), and then hardly gets anywhere.
-    variances : sequence of float, optional
+        posterior (step_size times leapfrog_steps near pi, if the variances are right), and then hardly gets anywhere.
+    inverse_mass_diagonal : sequence of float, optional
         About the posterior variance of each value of z, as many as the prior's `noise_size`: the inverse of the mass
         matrix's diagonal. Ones, as under the prior, unless given.
 
@@ -53,43 +53,52 @@ class Hamiltonian(Move):
     >>> import ellipslice as es
     >>> move = es.moves.Hamiltonian(0.5)
     >>> move
-    Hamiltonian(step=0.5)
+    Hamiltonian(step_size=0.5)
     >>> tree = es.sample(lambda f: -8 * jnp.sum((f - 1) ** 2), es.Diagonal(np.ones(3)), move=move, draws=100, seed=1)
     """
 
     stored_as = "Hamiltonian"
 
-    epsilon: float
-    steps: int | None
-    variances: tuple[float, ...] | None
+    step_size: float
+    leapfrog_steps: int | None
+    inverse_mass_diagonal: tuple[float, ...] | None
 
     gradients = True
 
-    def __init__(self, step: float, steps: int | None = None, *, variances: Sequence[float] | None = None):
-        if steps is not None:
-            steps = whole_number("steps", steps, 1, "a whole number, at least 1, or None for NUTS")
+    def __init__(
+        self,
+        step_size: float,
+        leapfrog_steps: int | None = None,
+        *,
+        inverse_mass_diagonal: Sequence[float] | None = None,
+    ):
+        if leapfrog_steps is not None:
+            leapfrog_steps = whole_number(
+                "leapfrog_steps", leapfrog_steps, 1, "a whole number, at least 1, or None for NUTS"
+            )
         _blackjax()
-        object.__setattr__(self, "epsilon", as_step(step, most=np.inf))
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "variances", None if variances is None else _positive(variances))
+        object.__setattr__(self, "step_size", as_step(step_size, most=np.inf))
+        object.__setattr__(self, "leapfrog_steps", leapfrog_steps)
+        diagonal = None if inverse_mass_diagonal is None else _positive(inverse_mass_diagonal)
+        object.__setattr__(self, "inverse_mass_diagonal", diagonal)
 
     def __repr__(self) -> str:
-        steps = "" if self.steps is None else f", steps={self.steps}"
-        variances = "" if self.variances is None else f", {len(self.variances)} variances"
-        return f"Hamiltonian(step={self.epsilon:g}{steps}{variances})"
+        steps = "" if self.leapfrog_steps is None else f", leapfrog_steps={self.leapfrog_steps}"
+        variances = "" if self.inverse_mass_diagonal is None else f", {len(self.inverse_mass_diagonal)} inverse masses"
+        return f"Hamiltonian(step_size={self.step_size:g}{steps}{variances})"
 
     def prepare(self, prior: Prior) -> White:
         """The prior's map to z and back, which must be one that can be compiled."""
         try:
             if jax.tree_util.all_leaves([prior]):
-                raise prior.lacks("whiten")
-            jax.eval_shape(lambda z: prior.whiten(prior.color(z)), np.zeros(prior.noise_size))
+                raise prior._missing_capability("whiten")
+            jax.eval_shape(lambda z: prior.whiten(prior.unwhiten(z)), np.zeros(prior.noise_size))
         except TypeError as error:
             raise TypeError(f"Hamiltonian needs a map from the prior to standard normals and back. {error}") from None
-        if self.variances is not None and len(self.variances) != prior.noise_size:
+        if self.inverse_mass_diagonal is not None and len(self.inverse_mass_diagonal) != prior.noise_size:
             raise ValueError(
-                f"Hamiltonian was given {len(self.variances)} variances, but {prior!r} has {prior.noise_size} standard "
-                "normals behind a draw; expected one for each."
+                f"inverse_mass_diagonal has {len(self.inverse_mass_diagonal)} values, but {prior!r} has "
+                f"{prior.noise_size} standard normals behind a draw; expected one for each."
             )
         return White(prior)
 
@@ -108,11 +117,11 @@ class Hamiltonian(Move):
         z = white.whiten(state.f, beyond)
         new_z, taken = self.trajectory(key, z, white.prior, target)
         stayed = (new_z == z).all()
-        new = target.at(jnp.where(stayed, state.f, white.prior.color(new_z)))
+        new = target.at(jnp.where(stayed, state.f, white.prior.unwhiten(new_z)))
         usable = new.log_likelihood > -jnp.inf
         moved = usable & ~stayed
         nans = jnp.isnan(new.log_likelihood).astype(jnp.int32)
-        info = Info(taken.astype(jnp.int32) + 2, nans, False, jnp.where(moved, self.epsilon * taken, 0.0))
+        info = Info(taken.astype(jnp.int32) + 2, nans, False, jnp.where(moved, self.step_size * taken, 0.0))
         return State(*(jnp.where(moved, ours, theirs) for ours, theirs in zip(new, state, strict=True))), info
 
     def trajectory(self, key: Any, z: Any, prior: Prior, target: Target) -> tuple[Any, Any]:
@@ -120,14 +129,16 @@ class Hamiltonian(Move):
         hmc, nuts = _blackjax()
 
         def log_density(z: Any) -> Any:
-            return target.log_likelihood(prior.color(z)) - 0.5 * jnp.sum(z * z)
+            return target.log_likelihood(prior.unwhiten(z)) - 0.5 * jnp.sum(z * z)
 
         start = hmc.init(z, log_density)
-        variances = jnp.ones_like(z) if self.variances is None else jnp.asarray(self.variances, z.dtype)
-        if self.steps is None:
-            end, info = nuts.build_kernel()(key, start, log_density, self.epsilon, variances)
+        variances = (
+            jnp.ones_like(z) if self.inverse_mass_diagonal is None else jnp.asarray(self.inverse_mass_diagonal, z.dtype)
+        )
+        if self.leapfrog_steps is None:
+            end, info = nuts.build_kernel()(key, start, log_density, self.step_size, variances)
         else:
-            end, info = hmc.build_kernel()(key, start, log_density, self.epsilon, variances, self.steps)
+            end, info = hmc.build_kernel()(key, start, log_density, self.step_size, variances, self.leapfrog_steps)
         return end.position, jnp.asarray(info.num_integration_steps)
 
 
@@ -148,13 +159,13 @@ class White:
         if not self.redundant:
             return z
         other = jax.random.normal(key, z.shape, z.dtype)
-        return z + other - self.prior.whiten(self.prior.color(other))
+        return z + other - self.prior.whiten(self.prior.unwhiten(other))
 
 
 def _positive(variances: Any) -> tuple[float, ...]:
-    values = as_numbers(variances, "variances")
+    values = as_numbers(variances, "inverse_mass_diagonal")
     if values.ndim != 1 or not (values > 0).all():
-        raise ValueError(f"variances must be a list of positive numbers, but it is {variances!r}.")
+        raise ValueError(f"inverse_mass_diagonal must be a list of positive numbers, but it is {variances!r}.")
     return tuple(values.tolist())
 
 

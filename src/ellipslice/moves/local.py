@@ -117,7 +117,9 @@ class Local(Move):
         if isinstance(
             prior, PredictorPrior
         ):  # before blocks are compared with its values, of which the user gave only some
-            raise TypeError(f"Local needs the prior of a block given the rest. {prior.lacks('condition')}")
+            raise TypeError(
+                f"Local needs the prior of a block given the rest. {prior._missing_capability('condition')}"
+            )
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
     def _prepare(self, partition: choices.Partition, prior: Prior) -> PreparedPartition:
@@ -198,8 +200,8 @@ class Local(Move):
             lambda part: part.reshape(group.count, group.searches, *part.shape[1:]), (noise.level, noise.uniforms)
         )
         state, infos = jax.lax.scan(one, state, (group.stacked, *each))
-        evaluations, nans = (part.sum(dtype=np.int32) for part in (infos.evaluations, infos.nans))
-        return state, Info(evaluations, nans, infos.stuck.any(), infos.angle[-1])
+        evaluations, nans = (part.sum(dtype=np.int32) for part in (infos.evaluations, infos.nan_evaluations))
+        return state, Info(evaluations, nans, infos.search_failed.any(), infos.angle[-1])
 
     def update(self, block: Block, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update one block given the rest: the inner move on g = f[block] - mean."""

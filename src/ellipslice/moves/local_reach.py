@@ -174,7 +174,7 @@ def _fixed_in_few_dimensions(prior: Prior, blocks: list[np.ndarray]) -> int:
     """The same for many values that few standard normals determine: in the space of these normals."""
     if prior.noise_size > DENSE_LIMIT:
         return 0
-    rows = np.asarray(prior.color(np.eye(prior.noise_size)))
+    rows = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
     basis, upper = np.linalg.qr(rows.T)
     left, singular, _ = np.linalg.svd(upper)
     basis = basis @ left[:, singular > RANK_TOLERANCE * singular[0]]

@@ -15,7 +15,7 @@ from ellipslice.noise import UpdateNoise
 
 @dataclass(frozen=True, init=False, repr=False)
 class NealMetropolis(Move):
-    """Propose f' = sqrt(1 - step^2) f + step nu, and accept it with probability min(1, L(f') / L(f)).
+    """Propose f' = sqrt(1 - step_size^2) f + step_size nu, and accept it with probability min(1, L(f') / L(f)).
 
     Neal (1999), also called preconditioned Crank–Nicolson. One evaluation per update, and a step size to tune:
     `ellipslice.tune_step` does. Where evaluations are dear and the step is well chosen it may draw more per second than
@@ -23,16 +23,16 @@ class NealMetropolis(Move):
 
     Parameters
     ----------
-    step : float
+    step_size : float
         Epsilon of equation (3), in (0, 1]. 1 proposes draws of the prior; the smaller, the more are accepted.
 
     Notes
     -----
     Valid because the proposal is reversible under the prior: of f and nu drawn from N(0, Sigma), f and f' are jointly
-    Gaussian with covariance sqrt(1 - step^2) Sigma, the same in either order. What is left of the acceptance ratio is
-    the likelihood, equation (4).
+    Gaussian with covariance sqrt(1 - step_size^2) Sigma, the same in either order. What is left of the acceptance ratio
+    is the likelihood, equation (4).
 
-    Statistics: `angle` is where f' lies on the ellipse through f and nu, asin(step), and 0 after a rejection, so
+    Statistics: `angle` is where f' lies on the ellipse through f and nu, asin(step_size), and 0 after a rejection, so
     `(tree.sample_stats.angle != 0).mean()` is the acceptance rate.
 
     Examples
@@ -47,63 +47,63 @@ class NealMetropolis(Move):
 
     stored_as = "NealMetropolis"
 
-    epsilon: float
+    step_size: float
 
-    def __init__(self, step: float):
-        object.__setattr__(self, "epsilon", as_step(step, most=1.0))
+    def __init__(self, step_size: float):
+        object.__setattr__(self, "step_size", as_step(step_size, most=1.0))
 
     def __repr__(self) -> str:
-        return f"NealMetropolis(step={self.epsilon:g})"
+        return f"NealMetropolis(step_size={self.step_size:g})"
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Make one proposal."""
         proposal = self.propose(state.f, noise.nu[0])
-        return metropolis(proposal, state.log_likelihood - noise.level[0], math.asin(self.epsilon), state, target)
+        return metropolis(proposal, state.log_likelihood - noise.level[0], math.asin(self.step_size), state, target)
 
     def propose(self, f: Any, nu: Any) -> Any:
         """Equation (3)."""
-        return math.sqrt(1 - self.epsilon**2) * f + self.epsilon * nu
+        return math.sqrt(1 - self.step_size**2) * f + self.step_size * nu
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class RandomWalk(LineMove):
-    """Propose f' = f + step nu, and accept with the ratio of posteriors: N(f'; 0, Sigma) L(f') / N(f; 0, Sigma) L(f).
+    """Propose f' = f + step_size nu, and accept it with probability min(1, ratio of the posterior densities).
 
-    For comparisons. `NealMetropolis` takes the same proposal shortened by sqrt(1 - step^2), which spares the prior's
-    ratio and "performed moderately better" (Section 3); in many dimensions a straight step leaves the shell where the
-    prior's mass is, so only short ones are accepted.
+    For comparisons. `NealMetropolis` takes the same proposal shortened by sqrt(1 - step_size^2), which spares the
+    prior's ratio and "performed moderately better" (Section 3); in many dimensions a straight step leaves the shell
+    where the prior's mass is, so only short ones are accepted.
 
     Parameters
     ----------
-    step : float
+    step_size : float
         Epsilon of equation (15), above 0. `ellipslice.tune_step` finds one.
 
     Notes
     -----
     The proposal is symmetric, hence valid. Needs a prior with `log_density`; the products it takes are made for a whole
-    block of updates at once. `angle` is `step`, and 0 after a rejection.
+    block of updates at once. `angle` is `step_size`, and 0 after a rejection.
 
     Examples
     --------
     >>> RandomWalk(0.3)
-    RandomWalk(step=0.3)
+    RandomWalk(step_size=0.3)
     """
 
     stored_as = "RandomWalk"
 
-    epsilon: float
+    step_size: float
 
-    def __init__(self, step: float):
-        object.__setattr__(self, "epsilon", as_step(step, most=math.inf))
+    def __init__(self, step_size: float):
+        object.__setattr__(self, "step_size", as_step(step_size, most=math.inf))
 
     def __repr__(self) -> str:
-        return f"RandomWalk(step={self.epsilon:g})"
+        return f"RandomWalk(step_size={self.step_size:g})"
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Make one proposal."""
         draws: LineDraws = noise.drawn
-        log_y = state.log_likelihood - noise.level[0] - prior_on_line(state.f, draws)(self.epsilon)
-        return metropolis(state.f + self.epsilon * draws.nu, log_y, self.epsilon, state, target)
+        log_y = state.log_likelihood - noise.level[0] - prior_on_line(state.f, draws)(self.step_size)
+        return metropolis(state.f + self.step_size * draws.nu, log_y, self.step_size, state, target)
 
 
 def metropolis(proposal: Any, log_y: Any, distance: float, state: State, target: Target) -> tuple[State, Info]:
@@ -118,7 +118,7 @@ def metropolis(proposal: Any, log_y: Any, distance: float, state: State, target:
     return State(*(where(accepted, ours, theirs) for ours, theirs in zip(new, state, strict=True))), info
 
 
-def as_step(step: Any, most: float) -> float:
+def as_step(step_size: Any, most: float) -> float:
     """Validate a step size, which must lie in (0, most]."""
     limits = "in (0, 1]" if most == 1 else "above 0 and finite"
-    return number("step", step, above=0, most=most, expected=limits, advice="tune_step finds one.")
+    return number("step_size", step_size, above=0, most=most, expected=limits, advice="tune_step finds one.")

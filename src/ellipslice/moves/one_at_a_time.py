@@ -36,7 +36,7 @@ class CoordinateMove(Move):
 
     def prepare(self, prior: Prior) -> np.ndarray:
         """Return the prior standard deviation, shape (1,)."""
-        return np.full(1, np.linalg.norm(prior.color(np.eye(prior.noise_size))))
+        return np.full(1, np.linalg.norm(prior.unwhiten(np.eye(prior.noise_size))))
 
     def noise_spec(self, prior: Prior, prepared: np.ndarray) -> NoiseSpec:
         return NoiseSpec(lambda rng, updates: rng.standard_normal((updates, 1)), numbers=2)
@@ -90,7 +90,7 @@ class SliceAlongAxis(CoordinateMove):
         return target.search(line, noise.search(deviation), state)
 
 
-class Gibbs(OneAtATime):
+class CoordinateGibbs(OneAtATime):
     """Draw each value from its distribution given all others and the data, in turn; one update is one sweep.
 
     The baseline that the paper starts from: "in models with strong dependencies among variables, including many with
@@ -112,12 +112,14 @@ class Gibbs(OneAtATime):
     >>> import ellipslice as es
     >>> t = np.arange(5)
     >>> prior = es.Dense(np.exp(-np.abs(t[:, None] - t)))
-    >>> tree = es.sample(es.likelihoods.Gaussian(np.sin(t), 0.5), prior, move=es.moves.Gibbs(), draws=100, seed=1)
+    >>> tree = es.sample(
+    ...     es.likelihoods.Gaussian(np.sin(t), 0.5), prior, move=es.moves.CoordinateGibbs(), draws=100, seed=1
+    ... )
     >>> tree.attrs["evaluations"] / tree.attrs["updates"]
     20.0
     """
 
-    stored_as = "Gibbs"
+    stored_as = "CoordinateGibbs"
 
     def __init__(self) -> None:
         super().__init__(ParabolaAlongAxis())
@@ -130,7 +132,7 @@ class ParabolaAlongAxis(CoordinateMove):
     stored_as = "ParabolaAlongAxis"
 
     def __repr__(self) -> str:
-        return "Gibbs()"
+        return "CoordinateGibbs()"
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Fit, draw, accept."""
@@ -149,5 +151,5 @@ class ParabolaAlongAxis(CoordinateMove):
 
         log_y = state.log_likelihood - noise.level[0] + fitted(draw) - fitted(state.f / deviation)
         new, info = metropolis(draw * deviation, log_y, 1.0, state, target)
-        nans = sum((count(value != value) for value in probes), info.nans)
-        return new, info._replace(evaluations=4, nans=nans)
+        nans = sum((count(value != value) for value in probes), info.nan_evaluations)
+        return new, info._replace(evaluations=4, nan_evaluations=nans)

@@ -96,8 +96,10 @@ def step(
     move = EllipticalSlice(bracket_width)
     level = rng.standard_exponential()
     state, info = search(move, nu, level, lambda k: rng.random(), State(f, value), evaluate)
-    if info.stuck:
-        nans = f", and {info.nans} of {info.evaluations} evaluations gave NaN" if info.nans else ""
+    if info.search_failed:
+        nans = (
+            f", and {info.nan_evaluations} of {info.evaluations} evaluations gave NaN" if info.nan_evaluations else ""
+        )
         warnings.warn(
             f"the search found no acceptable point and stayed where it was{nans}. Is log_likelihood_f stale? Leave it "
             "out when anything that the likelihood depends on has changed since.",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.fit_sites import farthest_points, fit_sites, repeat_anchor
 from ellipslice.parameters.joint import JointPrior
@@ -19,7 +19,7 @@ from ellipslice.parameters.sites import SiteInterpolator
 from ellipslice.parameters.update_settings import JointSettings, ParameterGaussian, Step
 from ellipslice.sampling import sample
 
-RELATIVE_COST = {"white": 1.0, "fixed": 1.3, "surrogate": 3.0, "sites": 3.0}
+RELATIVE_COST = {"whitened": 1.0, "fixed_latent": 1.3, "surrogate": 3.0, "sites": 3.0}
 """Cost of trying one value of the hyperparameters, in factorisations of the covariance."""
 
 PROPOSAL_INFLATION = 1.4
@@ -106,7 +106,9 @@ class PilotRuns:
         self._wide = self._near = ParameterGaussian(centre, np.diag(deviation))
         self._surrogate_variance = np.ones((len(self._joint.latents), len(posterior.prior.inputs)))
         self._pivots = None
-        if posterior.of_kernel and "fixed" not in (asked or ()):  # with f fixed the inverse of a full factor is needed
+        if posterior.of_kernel and "fixed_latent" not in (
+            asked or ()
+        ):  # with f fixed the inverse of a full factor is needed
             probes = parameters.draw(np.random.default_rng(options.seed), RANK_PROBE_DRAWS)
             self._pivots = find_pivots(self._joint.factors, posterior.prior.inputs, probes)
         self._sites = self._first_sites(centre)
@@ -122,7 +124,8 @@ class PilotRuns:
             return repeat_anchor(found)
         if "sites" in (self._options.parametrisations or ()):
             raise ValueError(
-                f'ways has "sites", which need a log-likelihood that is a sum over the values of f; but {found}.'
+                'parameter_moves has "sites", which need a log-likelihood that is a sum over the values of f; but '
+                f"{found}."
             )
         return None
 
@@ -218,10 +221,10 @@ def _candidates(sites: bool, pivots: bool, latents: int) -> tuple[str, ...]:
 
     Sites do better than surrogate data, unless several functions depend on each other, which sites ignore.
     """
-    names = ["white"]
+    names = ["whitened"]
     names += ["sites"] if sites else []
     names += ["surrogate"] if not sites or latents > 1 else []
-    names += ["fixed"] if not sites and not pivots else []
+    names += ["fixed_latent"] if not sites and not pivots else []
     return tuple(names)
 
 
@@ -273,7 +276,7 @@ class _PilotRun:
 def _effective_samples(x: np.ndarray) -> float:
     """Return the effective sample size of chains (count, draws), at most what the means of their halves allow."""
     halves = np.concatenate(np.array_split(x, 2, axis=1)).mean(1)
-    return min(float(effective_size(x).sum()), len(halves) * x.var() / (halves.var() + 1e-300))
+    return min(float(effective_sample_size(x).sum()), len(halves) * x.var() / (halves.var() + 1e-300))
 
 
 def _surrogate_variance(posterior: JointPosterior, run: _PilotRun) -> np.ndarray:

@@ -84,7 +84,7 @@ class JointPrior(Prior):
     def noise_size(self) -> int:
         raise TypeError("it is not a linear map of normals")
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         raise TypeError("it is not a linear map of normals")
 
     @property
@@ -95,7 +95,7 @@ class JointPrior(Prior):
     def traceable(self) -> bool:
         return False
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return points, shape (count, size)."""
         u = self.joint.parameters.draw(rng, count)
         z = rng.standard_normal((count, len(self.joint.latents), len(self.inputs)))

@@ -71,8 +71,8 @@ class JointUpdate(Move):
     by elliptical slice sampling, with nothing to tune; each evaluation takes a factorisation of the covariance. What is
     fixed while they move is the parametrisation:
 
-    - "white": the white noise z. f = m(u) + L(u) z follows. Best where the data are not informative.
-    - "fixed": f itself. The data do not matter, and N(f; m(u), Sigma(u)) does. Best where f is known well.
+    - "whitened": the white noise z. f = m(u) + L(u) z follows. Best where the data are not informative.
+    - "fixed_latent": f itself. The data do not matter, and N(f; m(u), Sigma(u)) does. Best where f is known well.
     - "surrogate": between the two. Surrogate data g = L z + noise are drawn, and the white noise of f given g is fixed
       (Murray & Adams 2010). For informative data.
     - "sites": Gaussian sites take the place of the likelihood, and the white noise of f given them is fixed. If they

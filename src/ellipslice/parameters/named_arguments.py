@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ellipslice.likelihoods import Likelihood, Linear
+from ellipslice.likelihoods import Likelihood, LinearPredictor
 from ellipslice.priors.parts.kernels import is_kernel
 
 
@@ -22,8 +22,8 @@ class ParameterFunction:
     what : str
         What it is to the user, for errors.
     function : callable
-        Its arguments are names of parameters (`lambda amplitude, scale: ...`) or of what is at hand; one argument of
-        any other name is given all parameters in a mapping (`lambda p: p["amplitude"] * ...`).
+        Its arguments are names of parameters (`lambda amplitude, length_scale: ...`) or of what is at hand; one
+        argument of any other name is given all parameters in a mapping (`lambda p: p["amplitude"] * ...`).
     names : sequence of str
         The parameters there are.
     first : sequence of str
@@ -182,7 +182,7 @@ class _Known:
 def check_latents(log_likelihood: Any, latents: Sequence[str]) -> None:
     """Raise if what the user's `likelihood` returned cannot be called with the latent functions."""
     names = ", ".join(latents)
-    if list(latents) == ["f"] or isinstance(log_likelihood, Linear):
+    if list(latents) == ["f"] or isinstance(log_likelihood, LinearPredictor):
         return
     if isinstance(log_likelihood, Likelihood):
         if len(latents) > 1:
@@ -208,4 +208,4 @@ def call_with_latents(log_likelihood: Any, latents: Mapping[str, Any]) -> Any:
     if list(latents) == ["f"] or isinstance(log_likelihood, Likelihood):
         (only,) = latents.values()
         return log_likelihood(only)
-    return log_likelihood(latents) if isinstance(log_likelihood, Linear) else log_likelihood(**latents)
+    return log_likelihood(latents) if isinstance(log_likelihood, LinearPredictor) else log_likelihood(**latents)

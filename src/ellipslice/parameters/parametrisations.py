@@ -140,10 +140,10 @@ def fixed(search: HyperparameterSearch) -> tuple[Point, Info]:
 
 
 PARAMETRISATIONS: dict[str, Callable[[HyperparameterSearch], tuple[Point, Info]]] = {
-    "white": white,
+    "whitened": white,
     "sites": sites,
     "surrogate": surrogate,
-    "fixed": fixed,
+    "fixed_latent": fixed,
 }
 
 
@@ -154,6 +154,6 @@ def check_parametrisations(ways: Any) -> tuple[str, ...] | None:
     given = (ways,) if isinstance(ways, str) else tuple(ways)
     if not given or any(way not in PARAMETRISATIONS for way in given) or len(set(given)) < len(given):
         raise ValueError(
-            f"ways must be some of {', '.join(map(repr, PARAMETRISATIONS))}, each once, but it is {ways!r}."
+            f"parameter_moves must be some of {', '.join(map(repr, PARAMETRISATIONS))}, each once, but it is {ways!r}."
         )
     return given

@@ -3,7 +3,7 @@
 To add one, write a file with a class derived from `Prior`, import it and add it to `REGISTERED` here, and add an
 instance to `tests/catalogue.py`. `ellipslice.testing.check_prior` checks it.
 
-- `base`: the interface of a prior, its optional abilities, and what several structures share
+- `base`: the interface of a prior, its optional capabilities, and what several structures share
 - `dense`: any covariance matrix
 - `diagonal`: independent values
 - `low_rank`: few dimensions, f = factor @ z

@@ -18,7 +18,7 @@ from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor
 if TYPE_CHECKING:
     from ellipslice.priors.parts.conditional import BlockConditional
 
-ABILITIES = ("whiten", "log_density", "condition")
+CAPABILITIES = ("whiten", "log_density", "condition")
 """What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""
 
 MAX_DENSE_BLOCK = 5_000
@@ -31,17 +31,18 @@ Layout = tuple[tuple[str, tuple[int, ...]], ...]
 class Prior(abc.ABC):
     """A Gaussian N(mean, Sigma) over a latent array.
 
-    A new structure is one file with a class that sets `mean` and `shape` and writes `noise_size` and `color`, the
+    A new structure is one file with a class that sets `mean` and `shape` and writes `noise_size` and `unwhiten`, the
     linear map from standard normals to a zero-mean draw. The sampler needs nothing else. Check it with
     `ellipslice.testing.check_prior`.
 
-    Where its mathematics allows, a prior has abilities besides: `whiten`, `log_density` and `condition`, each optional.
-    One that is missing raises a TypeError that names the alternative; nothing becomes a dense matrix in silence.
+    Where its mathematics allows, a prior has capabilities besides: `whiten`, `log_density` and `condition`, each
+    optional. One that is missing raises a TypeError that names the alternative; nothing becomes a dense matrix in
+    silence.
 
     Attributes
     ----------
     mean : array, shape (size,), or None
-        None stands for zero. `draw` and `color` leave it out: the sampler works with zero-mean vectors.
+        None stands for zero. `draw_zero_mean` and `unwhiten` leave it out: the sampler works with zero-mean vectors.
     shape : tuple of int
         Shape of the latent as the likelihood receives it. Inside the sampler it is flat, in C order.
     """
@@ -50,7 +51,7 @@ class Prior(abc.ABC):
     shape: tuple[int, ...]
 
     instead = "its class does not write one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
-    """Why an ability is missing, and what to use: the end of the error's sentence."""
+    """Why a capability is missing, and what to use: the end of the error's sentence."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape {self.shape})"
@@ -71,33 +72,33 @@ class Prior(abc.ABC):
         """How many standard normals one draw takes."""
 
     @abc.abstractmethod
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
 
     @property
     def linear(self) -> bool:
-        """Whether draws are a linear map of standard normals: False if there is no `noise_size` and no `color`."""
+        """Whether draws are a linear map of standard normals: False if there is no `noise_size` and no `unwhiten`."""
         return True
 
     def device_factor(self) -> np.ndarray | None:
-        """Return the matrix M (noise_size, size) of `color`, z @ M, if a device should draw with it; None if not."""
+        """Return the matrix M (noise_size, size) of `unwhiten`, z @ M, if a device should draw with it; None if not."""
         return None
 
     by_numpy = False
-    """Whether `color` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
+    """Whether `unwhiten` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
 
     @property
     def traceable(self) -> bool:
-        """Whether `color` and `whiten` can be compiled. If not, they work on arrays, on the host."""
+        """Whether `unwhiten` and `whiten` can be compiled. If not, they work on arrays, on the host."""
         return True
 
-    def draw(self, rng: np.random.Generator, count: int) -> Any:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> Any:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         z = rng.standard_normal((count, self.noise_size))
         if self.by_numpy:
-            return self.color(z)
+            return self.unwhiten(z)
         with jax_settings():
-            return _color(self, z) if self.traceable else self.color(z)
+            return _unwhiten(self, z) if self.traceable else self.unwhiten(z)
 
     @property
     def rank(self) -> int:
@@ -119,20 +120,20 @@ class Prior(abc.ABC):
         if self.size > DENSE_LIMIT:
             return None
         with jax_settings():
-            rows = np.asarray(self.color(np.eye(self.noise_size)))
+            rows = np.asarray(self.unwhiten(np.eye(self.noise_size)))
         return null_space_of_factor(rows, rounding(self.size))
 
     @property
-    def abilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """Which of `whiten`, `log_density` and `condition` this prior has."""
-        return frozenset(name for name in ABILITIES if getattr(type(self), name) is not getattr(Prior, name))
+        return frozenset(name for name in CAPABILITIES if getattr(type(self), name) is not getattr(Prior, name))
 
     def whiten(self, f: Any) -> Any:
-        """The smallest z (..., noise_size) with color(z) = f, for centred flat f (..., size) that `color` can reach.
+        """The smallest z (..., noise_size) with unwhiten(z) = f, for centred flat f (..., size) in its range.
 
         Linear, and traceable by JAX.
         """
-        raise self.lacks("whiten")
+        raise self._missing_capability("whiten")
 
     def log_density(self, f: Any) -> Any:
         """The logarithm of N(f; 0, Sigma) at centred flat vectors (..., size), shape (...); traceable by JAX.
@@ -140,18 +141,18 @@ class Prior(abc.ABC):
         If Sigma is singular, the density on the span of its draws (with the pseudo-determinant), and minus infinity
         for an f that is not a draw to about six digits.
         """
-        raise self.lacks("log_density")
+        raise self._missing_capability("log_density")
 
     def condition(self, block: Any) -> BlockConditional:
         """The distribution of the values at the indices `block` of the flat vector given all others, factorised once.
 
         The conditional has `block` (sorted), `mean(f)` and `prior`, the Gaussian around that mean.
         """
-        raise self.lacks("condition")
+        raise self._missing_capability("condition")
 
-    def lacks(self, ability: str) -> TypeError:
-        """The error of a missing ability."""
-        return TypeError(f"{type(self).__name__} has no `{ability}`: {self.instead}")
+    def _missing_capability(self, capability: str) -> TypeError:
+        """The error of a missing capability."""
+        return TypeError(f"{type(self).__name__} has no `{capability}`: {self.instead}")
 
     def simulate(self, rng: np.random.Generator, count: int | None = None, *, mean: bool = True) -> Any:
         """Draws as the likelihood would receive them, for prior predictive checks.
@@ -171,12 +172,12 @@ class Prior(abc.ABC):
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy Generator, numpy.random.default_rng(seed), but it is {rng!r}.")
         number = 1 if count is None else whole_number("count", count, 0, "a whole number, 0 or more")
-        draws = np.asarray(self.draw(rng, number))
+        draws = np.asarray(self.draw_zero_mean(rng, number))
         latents = unpack(draws[0] if count is None else draws, self.mean if mean else None, self.layout)
         return latents["f"] if is_single(self.layout) else latents
 
 
-_color = jax.jit(lambda prior, z: prior.color(z))
+_unwhiten = jax.jit(lambda prior, z: prior.unwhiten(z))
 
 
 def is_single(layout: Layout) -> bool:

@@ -78,10 +78,10 @@ class Dense(Prior):
     def device_factor(self) -> np.ndarray:
         return np.asarray(self.rows)
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         return z @ self.rows
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         return draw_by_rows(self.rows, self._triangular, rng, count)
 
@@ -103,7 +103,7 @@ class Dense(Prior):
     def log_density(self, f: Any) -> Any:
         z = self.whiten(f)
         log_density = log_normal(z, self.log_determinant, self.noise_size)
-        return log_density if self.noise_size == self.size else on_span(log_density, f, self.color(z))
+        return log_density if self.noise_size == self.size else on_span(log_density, f, self.unwhiten(z))
 
     def condition(self, block: Any) -> BlockConditional:
         return condition_on_rest(self.rows, as_block(block, self.size), self.rank)

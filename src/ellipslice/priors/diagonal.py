@@ -66,7 +66,7 @@ class Diagonal(Prior):
     def noise_size(self) -> int:
         return self.size
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         return z * self.deviation
 
     @property
@@ -79,7 +79,7 @@ class Diagonal(Prior):
     def log_density(self, f: Any) -> Any:
         z, varies = self.whiten(f), self.deviation > 0
         log_determinant = 2 * jnp.sum(jnp.log(jnp.where(varies, self.deviation, 1.0)))
-        return on_span(log_normal(z, log_determinant, varies.sum()), f, self.color(z))
+        return on_span(log_normal(z, log_determinant, varies.sum()), f, self.unwhiten(z))
 
     def condition(self, block: Any) -> BlockConditional:
         block = as_block(block, self.size)

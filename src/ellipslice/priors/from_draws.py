@@ -25,14 +25,14 @@ class FromDraws(Prior):
 
     Parameters
     ----------
-    routine : callable
-        `routine(rng)` returns one zero-mean draw, an array of shape `size`. All its randomness must come from `rng`, a
+    sampler : callable
+        `sampler(rng)` returns one zero-mean draw, an array of shape `size`. All its randomness must come from `rng`, a
         `numpy.random.Generator`; that is what makes a run repeatable. Runs on the host, so any Python will do.
     size : int or tuple of int
         Shape of a draw.
     mean : float or array of shape `size`
     batched : bool
-        True if `routine(rng, count)` returns `count` draws at once, stacked along the first axis.
+        True if `sampler(rng, count)` returns `count` draws at once, stacked along the first axis.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class FromDraws(Prior):
     stored_as = "FromDraws"
 
     mean: Any
-    routine: Callable[..., Any] = static()
+    sampler: Callable[..., Any] = static()
     shape: tuple[int, ...] = static()
     batched: bool = static()
 
@@ -52,28 +52,30 @@ class FromDraws(Prior):
     )
 
     def __init__(
-        self, routine: Callable[..., Any], size: int | tuple[int, ...], mean: Any = 0.0, *, batched: bool = False
+        self, sampler: Callable[..., Any], size: int | tuple[int, ...], mean: Any = 0.0, *, batched: bool = False
     ):
-        if not callable(routine):
-            raise TypeError(f"routine must be callable, but it is a {type(routine).__name__}. For a matrix use Dense.")
+        if not callable(sampler):
+            raise TypeError(f"sampler must be callable, but it is a {type(sampler).__name__}. For a matrix use Dense.")
         shape = _as_shape(size)
-        set_fields(self, routine=routine, shape=shape, mean=as_mean(mean, shape), batched=bool(batched))
-        first, again = (self.draw(np.random.default_rng(0), 2) for _ in range(2))
+        set_fields(self, sampler=sampler, shape=shape, mean=as_mean(mean, shape), batched=bool(batched))
+        first, again = (self.draw_zero_mean(np.random.default_rng(0), 2) for _ in range(2))
         if not np.array_equal(first, again):
             warnings.warn(
-                "routine gave different draws from the same generator, so runs will not be repeatable. Take all "
+                "sampler gave different draws from the same generator, so runs will not be repeatable. Take all "
                 "randomness from the rng it is given.",
                 stacklevel=2,
             )
         if np.array_equal(first[0], first[1]):
             raise ValueError(
-                "routine returned the same draw twice in a row. Each call must return a new draw, from the rng it is "
+                "sampler returned the same draw twice in a row. Each call must return a new draw, from the rng it is "
                 "given."
             )
 
     @property
     def noise_size(self) -> int:
-        raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
+        raise TypeError(
+            "FromDraws draws by itself: it has no map from standard normals. Use a prior that has `unwhiten`."
+        )
 
     @property
     def linear(self) -> bool:
@@ -83,21 +85,23 @@ class FromDraws(Prior):
     def traceable(self) -> bool:
         return False
 
-    def color(self, z: Any) -> Any:
-        raise TypeError("FromDraws draws by itself: it has no map from standard normals. Use a prior that has `color`.")
+    def unwhiten(self, z: Any) -> Any:
+        raise TypeError(
+            "FromDraws draws by itself: it has no map from standard normals. Use a prior that has `unwhiten`."
+        )
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         with _ONE_AT_A_TIME:
             # Copies, for a routine may use its memory again.
-            draws = self.routine(rng, count) if self.batched else [np.array(self.routine(rng)) for _ in range(count)]
+            draws = self.sampler(rng, count) if self.batched else [np.array(self.sampler(rng)) for _ in range(count)]
         array = _as_draws(draws)
         if array.shape != (count, *self.shape):
-            what, got = ("routine(rng, count)", array.shape) if self.batched else ("routine(rng)", array.shape[1:])
+            what, got = ("sampler(rng, count)", array.shape) if self.batched else ("sampler(rng)", array.shape[1:])
             expected = (count, *self.shape) if self.batched else self.shape
             raise ValueError(f"{what} returned shape {got}; expected {expected}.")
         if not np.isfinite(array).all():
-            raise ValueError("routine returned a draw that is not finite; a Gaussian prior has none.")
+            raise ValueError("sampler returned a draw that is not finite; a Gaussian prior has none.")
         return array.reshape(count, self.size)
 
     def __repr__(self) -> str:
@@ -117,7 +121,7 @@ def _as_draws(draws: Any) -> np.ndarray:
     try:
         array = np.asarray(draws)
     except ValueError:
-        raise ValueError("routine returned draws of different shapes.") from None
+        raise ValueError("sampler returned draws of different shapes.") from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"routine must return real numbers, but it returned {array.dtype}.")
+        raise TypeError(f"sampler must return real numbers, but it returned {array.dtype}.")
     return array.astype(np.float64, copy=False)

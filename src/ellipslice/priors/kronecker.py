@@ -34,8 +34,8 @@ class Kronecker(Prior):
     Parameters
     ----------
     *factors : Prior or array, shape (N_i, N_i)
-        One per axis, in the order of the latent's axes: a prior of any structure with `color`, or a covariance matrix.
-        A factor that is a grid itself gives all of its axes.
+        One per axis, in the order of the latent's axes: a prior of any structure with `unwhiten`, or a covariance
+        matrix. A factor that is a grid itself gives all of its axes.
     mean : float or array
         Of the product's shape.
 
@@ -72,7 +72,7 @@ class Kronecker(Prior):
         members = tuple(_as_factor(factor, i) for i, factor in enumerate(factors))
         set_fields(self, factors=members, mean=as_mean(mean, sum((p.shape for p in members), ())))
         total, log_determinant = None, None
-        if all("log_density" in prior.abilities for prior in members):
+        if all("log_density" in prior.capabilities for prior in members):
             total = math.prod(prior.rank for prior in members)
             log_determinant = np.asarray(sum(_log_determinant(prior) * total / max(prior.rank, 1) for prior in members))
         set_fields(self, total=total, log_determinant=log_determinant)
@@ -90,9 +90,9 @@ class Kronecker(Prior):
         return math.prod(prior.rank for prior in self.factors)
 
     @property
-    def abilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """What all factors can do; `condition` besides needs a covariance that is not singular."""
-        shared = frozenset.intersection(*(prior.abilities for prior in self.factors)) - {"condition"}
+        shared = frozenset.intersection(*(prior.capabilities for prior in self.factors)) - {"condition"}
         can = "whiten" in shared and self.total == self.size and all(map(_can_be_axis, self.factors))
         return shared | {"condition"} if can else shared
 
@@ -100,24 +100,24 @@ class Kronecker(Prior):
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.factors)
 
-    def color(self, z: Any) -> Any:
-        return _along_each_axis(z, [p.noise_size for p in self.factors], [p.color for p in self.factors])
+    def unwhiten(self, z: Any) -> Any:
+        return _along_each_axis(z, [p.noise_size for p in self.factors], [p.unwhiten for p in self.factors])
 
     def whiten(self, f: Any) -> Any:
-        if "whiten" not in self.abilities:
-            raise self.lacks("whiten")
+        if "whiten" not in self.capabilities:
+            raise self._missing_capability("whiten")
         return _along_each_axis(f, [p.size for p in self.factors], [p.whiten for p in self.factors])
 
     def log_density(self, f: Any) -> Any:
         if self.total is None:
-            raise self.lacks("log_density")
+            raise self._missing_capability("log_density")
         z = self.whiten(f)
         log_density = log_normal(z, self.log_determinant, self.total)
-        return log_density if self.total == self.size else on_span(log_density, f, self.color(z))
+        return log_density if self.total == self.size else on_span(log_density, f, self.unwhiten(z))
 
     def condition(self, block: Any) -> BlockConditional:
-        if "condition" not in self.abilities:
-            raise self.lacks("condition")
+        if "condition" not in self.capabilities:
+            raise self._missing_capability("condition")
         block = check_small(as_block(block, self.size))
         return _KroneckerConditional(block, self._axes)
 
@@ -126,14 +126,14 @@ class Kronecker(Prior):
         """The precision of each factor, for all blocks."""
         return tuple(map(_as_axis, self.factors))
 
-    def lacks(self, ability: str) -> TypeError:
-        """The error of a missing ability."""
-        if ability == "condition" and self.total is not None:
+    def _missing_capability(self, capability: str) -> TypeError:
+        """The error of a missing capability."""
+        if capability == "condition" and self.total is not None:
             return TypeError(
                 "Kronecker has no `condition`: a factor's covariance is singular, or one of over 5,000 values works "
                 "on the host only. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
             )
-        return super().lacks(ability)
+        return super()._missing_capability(capability)
 
     def __repr__(self) -> str:
         return f"Kronecker({', '.join(map(repr, self.factors))})"

@@ -155,20 +155,20 @@ class LowRank(Prior):
     def device_factor(self) -> np.ndarray | None:
         return np.asarray(self.rows) if self.deviation is None else None
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         if self.deviation is None:
             return z @ self.rows
         weights = self.rows.shape[0]
         return z[..., :weights] @ self.rows + z[..., weights:] * self.deviation
 
     @property
-    def abilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """Everything, unless some of the diagonal is 0 and some is not."""
-        return super().abilities if self.invertible else frozenset()
+        return super().capabilities if self.invertible else frozenset()
 
     def whiten(self, f: Any) -> Any:
         if not self.invertible:
-            raise self.lacks("whiten")
+            raise self._missing_capability("whiten")
         if self.deviation is None:
             z = self._weights(f, self.rows)
             return z + self._weights(f - z @ self.rows, self.rows)  # once more: normal equations lose half the digits
@@ -177,14 +177,14 @@ class LowRank(Prior):
 
     def log_density(self, f: Any) -> Any:
         if not self.invertible:
-            raise self.lacks("log_density")
+            raise self._missing_capability("log_density")
         z = self.whiten(f)
         log_density = log_normal(z, self.log_determinant, self.rank)
-        return log_density if self.rank == self.size else on_span(log_density, f, self.color(z))
+        return log_density if self.rank == self.size else on_span(log_density, f, self.unwhiten(z))
 
     def condition(self, block: Any) -> BlockConditional:
         if not self.invertible:
-            raise self.lacks("condition")
+            raise self._missing_capability("condition")
         block = as_block(block, self.size)
         if self.deviation is None:
             return condition_on_rest(self.rows, block, self.dimension)

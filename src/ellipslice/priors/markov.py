@@ -31,7 +31,7 @@ class Markov(Prior):
     Parameters
     ----------
     kernel : tinygp.kernels.quasisep.Quasisep
-        Such as `tinygp.kernels.quasisep.Matern32(scale=1.5)`, or `Markov.walk(...)`.
+        Such as `tinygp.kernels.quasisep.Matern32(scale=1.5)`, or `Markov.random_walk(...)`.
     times : array, shape (N,)
         Strictly increasing. For times that are not, `times, where = np.unique(times, return_inverse=True)`, and use
         f[where] in the likelihood.
@@ -85,7 +85,7 @@ class Markov(Prior):
         set_fields(self, mean=as_mean(mean, times.shape), shape=times.shape)
 
     @staticmethod
-    def walk(scale: float = 1.0, *, start: float = 0.0, origin: float = 0.0) -> Quasisep:
+    def random_walk(scale: float = 1.0, *, start: float = 0.0, origin: float = 0.0) -> Quasisep:
         """The kernel of a random walk (Brownian motion), to use by itself, in sums and in products.
 
         Its variance is start^2 + scale^2 (time - origin), for times after the origin.
@@ -101,7 +101,7 @@ class Markov(Prior):
 
         Examples
         --------
-        >>> Markov(Markov.walk(0.5, start=2.0), [0.0, 1.0, 4.0])
+        >>> Markov(Markov.random_walk(0.5, start=2.0), [0.0, 1.0, 4.0])
         Markov(3 values, state of 1)
         """
         _import_tinygp()
@@ -117,7 +117,7 @@ class Markov(Prior):
     def noise_size(self) -> int:
         return self.size
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         return _along_time(self._factor.matmul, z)
 
     def whiten(self, f: Any) -> Any:
@@ -144,7 +144,7 @@ class Markov(Prior):
         if self.size > DENSE_LIMIT:
             return None
         with jax_settings():
-            return null_space_of_factor(np.asarray(self.color(np.eye(self.size))), rounding(self.size))
+            return null_space_of_factor(np.asarray(self.unwhiten(np.eye(self.size))), rounding(self.size))
 
     @property
     def _factor(self) -> Any:

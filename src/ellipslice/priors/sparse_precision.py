@@ -19,7 +19,7 @@ from ellipslice.priors.parts.constraints import (
     find_null_space,
     solve_constraints,
 )
-from ellipslice.priors.parts.precisions import as_precision, autoregression, matern, not_definite, random_walk
+from ellipslice.priors.parts.precisions import as_precision, car, matern, not_definite, random_walk
 from ellipslice.priors.parts.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
 from ellipslice.pytree import pytree, set_fields, static
 
@@ -29,7 +29,7 @@ class SparsePrecision(Prior):
     """A Gaussian given by a sparse precision, the inverse of its covariance.
 
     Use it for values on graphs, lattices and meshes, where each depends directly on few others: `random_walk`,
-    `autoregression` and `matern` make the usual ones. For a time series `Markov` is faster, for a stationary kernel on
+    `car` and `matern` make the usual ones. For a time series `Markov` is faster, for a stationary kernel on
     a regular grid `Stationary`.
 
     An intrinsic field has a singular precision: there are directions, such as the same constant added to all values, of
@@ -56,7 +56,7 @@ class SparsePrecision(Prior):
     -----
     Draws are made on the host: one sparse factorisation, then a sparse triangular solve for each draw, many at a time.
     On a lattice of n x n that is O(n^3) once and O(n^2 log n) for each draw. `log_density` costs a product with the
-    precision; `condition` a dense factorisation of the block. `color` and `whiten` work on the host only.
+    precision; `condition` a dense factorisation of the block. `unwhiten` and `whiten` work on the host only.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class SparsePrecision(Prior):
         """A random walk at regular times: differences of the given order are independent, of the given precision.
 
         Intrinsic: values sum to zero; of order 2 they have no straight line in them either. Add the level, or the line,
-        in a `Stack`. For a walk at irregular times or with a start, see `Markov.walk`.
+        in a `Stack`. For a walk at irregular times or with a start, see `Markov.random_walk`.
 
         Examples
         --------
@@ -127,9 +127,7 @@ class SparsePrecision(Prior):
         return cls(random_walk(size, order, precision), mean, constraints="null space")
 
     @classmethod
-    def autoregression(
-        cls, graph: Any, correlation: float = 1.0, *, precision: float = 1.0, mean: Any = 0.0
-    ) -> SparsePrecision:
+    def car(cls, graph: Any, correlation: float = 1.0, *, precision: float = 1.0, mean: Any = 0.0) -> SparsePrecision:
         """A conditional autoregression on a graph: a value is its neighbours' mean, times `correlation`, plus noise.
 
         The precision is precision * (D - correlation * W), with W the graph's weights and D their sums (Besag 1974).
@@ -148,10 +146,10 @@ class SparsePrecision(Prior):
         --------
         >>> import numpy as np
         >>> triangle = np.ones((3, 3)) - np.eye(3)
-        >>> SparsePrecision.autoregression(triangle)
+        >>> SparsePrecision.car(triangle)
         SparsePrecision(3 values, 9 non-zeros, 1 constraint)
         """
-        matrix = autoregression(graph, correlation, precision)
+        matrix = car(graph, correlation, precision)
         return cls(matrix, mean, constraints="null space" if correlation == 1 else None)
 
     @classmethod
@@ -209,17 +207,17 @@ class SparsePrecision(Prior):
     def null_space(self) -> np.ndarray | None:
         return np.zeros((0, self.size)) if self.constraints is None else np.asarray(self.constraints.matrix)
 
-    def color(self, z: Any) -> Any:
-        drawn = self.factor.color(_rows_of(z, "color")).reshape(*z.shape[:-1], self.noise_size)
+    def unwhiten(self, z: Any) -> Any:
+        drawn = self.factor.unwhiten(_rows_of(z, "unwhiten")).reshape(*z.shape[:-1], self.noise_size)
         if self.constraints is None:
             return np.ascontiguousarray(drawn)
         whole = np.zeros((*drawn.shape[:-1], self.size))
         whole[..., self.free] = drawn
         return self.constraints.project(whole)
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
-        return self.color(rng.standard_normal((count, self.noise_size)))
+        return self.unwhiten(rng.standard_normal((count, self.noise_size)))
 
     def whiten(self, f: Any) -> Any:
         rows = _rows_of(f, "whiten")
@@ -289,12 +287,12 @@ class _ThroughNeighbours(BlockConditional):
         return mean - elsewhere @ self.lift.T
 
 
-def _rows_of(values: Any, ability: str) -> np.ndarray:
+def _rows_of(values: Any, capability: str) -> np.ndarray:
     """Concrete vectors as rows of a matrix."""
     if isinstance(values, Tracer):
         raise TypeError(
-            f"SparsePrecision has no `{ability}` in compiled code: its factor is on the host. Use `draw`, or call it "
-            "on arrays; Markov and Kronecker of dense factors can be compiled."
+            f"SparsePrecision has no `{capability}` in compiled code: its factor is on the host. Use `draw_zero_mean`, "
+            "or call it on arrays; Markov and Kronecker of dense factors can be compiled."
         )
     array = np.asarray(values, dtype=np.float64)
     return array.reshape(-1, array.shape[-1])

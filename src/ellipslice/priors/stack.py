@@ -86,18 +86,20 @@ class Stack(Prior):
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.priors)
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         ends = np.cumsum([prior.noise_size for prior in self.priors])[:-1]
-        return jnp.concatenate([p.color(part) for p, part in zip(self.priors, jnp.split(z, ends, -1), strict=True)], -1)
+        return jnp.concatenate(
+            [p.unwhiten(part) for p, part in zip(self.priors, jnp.split(z, ends, -1), strict=True)], -1
+        )
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
-        return np.concatenate([np.asarray(prior.draw(rng, count)) for prior in self.priors], axis=1)
+        return np.concatenate([np.asarray(prior.draw_zero_mean(rng, count)) for prior in self.priors], axis=1)
 
     @property
-    def abilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """What all of them can do."""
-        return frozenset.intersection(*(prior.abilities for prior in self.priors))
+        return frozenset.intersection(*(prior.capabilities for prior in self.priors))
 
     def whiten(self, f: Any) -> Any:
         return jnp.concatenate([prior.whiten(part) for prior, part in self._parts(f)], -1)

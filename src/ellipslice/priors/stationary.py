@@ -58,7 +58,7 @@ class Stationary(Prior):
     >>> import numpy as np
     >>> kernel = lambda lag: np.exp(-np.linalg.norm(lag, axis=-1) / 10)
     >>> prior = Stationary(kernel, shape=(100, 200), spacing=1.0)
-    >>> prior.size, prior.error < 1e-12
+    >>> prior.size, prior.embedding_error < 1e-12
     (20000, True)
     """
 
@@ -99,15 +99,15 @@ class Stationary(Prior):
         return math.prod(self.embedding)
 
     @property
-    def error(self) -> float:
+    def embedding_error(self) -> float:
         """The largest error that a covariance can have, as a share of the variance."""
         return float(self.excess)
 
     @property
     def rank(self) -> int:
-        raise self.lacks("rank")
+        raise self._missing_capability("rank")
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         # The Hartley transform, Re - Im, is real, symmetric and orthogonal, and diagonalises what the Fourier transform
         # does: one real transform from real noise to a draw. The grid lies in the half that a real transform gives.
         axes = tuple(range(-len(self.shape), 0))
@@ -115,8 +115,8 @@ class Stationary(Prior):
         waves = waves[(..., *(slice(n) for n in self.shape))]
         return (waves.real - waves.imag).reshape(*z.shape[:-1], self.size)
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from N(0, Sigma), the mean left out, shape (count, size): `color` in place, on the host.
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draws from N(0, Sigma), the mean left out, shape (count, size): `unwhiten` in place, on the host.
 
         For a million values that takes half the time of the compiled one, most of which goes into new memory.
         """
@@ -133,7 +133,7 @@ class Stationary(Prior):
         return draws.reshape(count, self.size)
 
     def __repr__(self) -> str:
-        exact = f"exact to {self.error:.1g}" if isinstance(self.excess, np.ndarray) else "traced"
+        exact = f"exact to {self.embedding_error:.1g}" if isinstance(self.excess, np.ndarray) else "traced"
         return f"Stationary(shape {self.shape}, embedded in {self.embedding}, {exact})"
 
 

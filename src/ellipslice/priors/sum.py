@@ -77,7 +77,7 @@ class Sum(Prior):
 
     @property
     def rank(self) -> int:
-        raise self.lacks("rank")
+        raise self._missing_capability("rank")
 
     @property
     def linear(self) -> bool:
@@ -87,16 +87,16 @@ class Sum(Prior):
     def traceable(self) -> bool:
         return all(prior.traceable for prior in self.priors)
 
-    def color(self, z: Any) -> Any:
+    def unwhiten(self, z: Any) -> Any:
         ends = np.cumsum([prior.noise_size for prior in self.priors])[:-1]
         parts = jnp.split(z, ends, -1)
-        return sum(prior.color(part) for prior, part in zip(self.priors, parts, strict=True))
+        return sum(prior.unwhiten(part) for prior, part in zip(self.priors, parts, strict=True))
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
         total = np.zeros((count, self.size))
         for prior in self.priors:
-            total += np.asarray(prior.draw(rng, count))
+            total += np.asarray(prior.draw_zero_mean(rng, count))
         return total
 
     def __repr__(self) -> str:

@@ -157,7 +157,7 @@ class TruncatedGaussian:
 
     @cached_property
     def _draws(self) -> np.ndarray:
-        return np.asarray(self.prior.draw(np.random.default_rng(0), DRAWS))
+        return np.asarray(self.prior.draw_zero_mean(np.random.default_rng(0), DRAWS))
 
     @cached_property
     def _spread(self) -> tuple[np.ndarray, np.ndarray]:

@@ -36,10 +36,11 @@ def check_draw_limit(draws: Any, until: Any) -> int:
     if until is None:
         return DRAWS if draws is None else whole_number("draws", draws, 1)
     if not isinstance(until, Until):
-        raise TypeError(f"until must be goals, such as Until(effective_size=400), but it is {until!r}.")
+        raise TypeError(f"until must be goals, such as Until(effective_sample_size=400), but it is {until!r}.")
     if draws is not None:
         raise ValueError(
-            f"draws={draws!r} was given beside until={until!r}. Say there how many may be drawn: Until(..., draws=...)."
+            f"draws={draws!r} was given beside until={until!r}. Say there how many may be drawn: Until(..., "
+            "max_draws=...)."
         )
     return until.most
 
@@ -80,14 +81,14 @@ def as_move(move: Any, prior: Any) -> Move:
 
 
 def make_posterior(
-    prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, concave: bool | None
+    prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, log_concave: bool | None
 ) -> Posterior:
     """Return prior times likelihood. Raise if the prior is truncated and the move would leave its constraints."""
     if not isinstance(prior, TruncatedGaussian):
-        return Posterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+        return Posterior(prior, log_likelihood, vectorized=vectorized, log_concave=log_concave)
     if not move.constrained:
         raise TypeError(
             f"{move!r} does not know of the constraints of a TruncatedGaussian. Leave move out for ConstrainedSlice(). "
             "(Or give the Gaussian, and a log-likelihood that is -inf where they do not hold: right, but slower.)"
         )
-    return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, concave=concave)
+    return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, log_concave=log_concave)

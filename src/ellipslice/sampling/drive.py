@@ -123,7 +123,7 @@ class _Drive:
     def _advance(self, show: Show, check: Callable[[], None]) -> None:
         """Advance the run until something ends it; `check` raises a Ctrl-C that was lost."""
         plan, run = self._plan, self._run
-        limit = np.inf if plan.rule is None or plan.rule.until.seconds is None else plan.rule.until.seconds
+        limit = np.inf if plan.rule is None or plan.rule.until.max_seconds is None else plan.rule.until.max_seconds
         try:
             while not (run.finished and self._is_enough()):
                 if time.perf_counter() - plan.began > limit and self._collector.draws:
@@ -151,7 +151,11 @@ class _Drive:
         for rows in self._run.take():
             collector.add(rows)
         counts = collector.counts
-        show(RunProgress(sum(collector.draws_done), collector.draws, counts.updates, counts.evaluations, counts.nans))
+        show(
+            RunProgress(
+                sum(collector.draws_done), collector.draws, counts.updates, counts.evaluations, counts.nan_evaluations
+            )
+        )
 
     def _is_enough(self) -> bool:
         """Return whether the run ends, now that all chains have made their updates. Else extend it."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 SAME = ("seed", "prior", "likelihood", "move", "warmup", "thin", "precision", "ellipslice_version")
 """What runs must agree on."""
 
-SUMS = ("updates", "evaluations", "proposals", "nan_evaluations", "stuck_updates", "chains")
+SUMS = ("updates", "evaluations", "proposals", "nan_evaluations", "failed_searches", "chains")
 
 LABELS = {"U": "text", "T": "text", "O": "text", "M": "dates", "m": "durations"}
 """Kinds of labels that a store may return in another type than memory."""
 
-OF_THE_WHOLE = ("effective_size", "rhat", "reference_first_accepted")
+OF_THE_WHOLE = ("effective_sample_size", "rhat", "first_proposal_acceptance_rate")
 """What cannot be said of the whole from the parts."""
 
 

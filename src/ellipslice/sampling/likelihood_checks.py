@@ -96,8 +96,8 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
     """Raise if a log-likelihood was declared concave, but runs on the host or is not concave between prior draws."""
     if not engine.traced:
         raise ValueError(
-            "concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. Write it "
-            "with jax.numpy, or leave concave out."
+            "log_concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. "
+            "Write it with jax.numpy, or leave log_concave out."
         )
     rng = np.random.default_rng(0)
     one, two = engine.posterior.points(rng, 2 * pairs).reshape(2, pairs, -1)
@@ -106,8 +106,8 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
         ends, middle = (evaluate(a) + evaluate(b)) / 2, evaluate((a + b) / 2)
         if middle < ends - 1e-8 * (1 + abs(ends)):
             raise ValueError(
-                f"concave=True was given, but the log-likelihood is not concave: halfway between two points where it "
-                f"averages {ends:.8g} it is {middle:.8g}. Leave concave out."
+                "log_concave=True was given, but the log-likelihood is not concave: halfway between two points where "
+                f"it averages {ends:.8g} it is {middle:.8g}. Leave log_concave out."
             )
 
 
@@ -255,4 +255,4 @@ def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _color(posterior: Posterior, z: np.ndarray) -> np.ndarray:
-    return np.asarray(posterior.prior.color(z))
+    return np.asarray(posterior.prior.unwhiten(z))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ellipslice.sampling.traces import Found, Traces
 
 HEALTH_EVERY = 1.0
-"""Seconds between two looks at effective size and R-hat, at least."""
+"""Seconds between two looks at effective sample size and R-hat, at least."""
 
 HEALTH_SHARE = 0.05
 """Of the time that these looks may take."""
@@ -31,7 +31,7 @@ class RunProgress(NamedTuple):
     """Draws that every chain has."""
     updates: int
     evaluations: int
-    nans: int
+    nan_evaluations: int
 
 
 class RunSize(NamedTuple):
@@ -72,7 +72,7 @@ def progress_bar(enabled: bool, compiled: bool, size: RunSize, watch: Callable[[
 class _ProgressText:
     """What is said of a run.
 
-    Effective size and R-hat are looked at once a second at most, and never in the loop: between two turns of it.
+    Effective sample size and R-hat are looked at once a second at most, and never in the loop: between two turns of it.
     """
 
     def __init__(self, compiled: bool, size: RunSize, traces: Traces):
@@ -96,8 +96,8 @@ class _ProgressText:
         cost = now.evaluations / max(now.updates, 1)
         whole = self.size.chains * self.size.draws
         line = f"{now.total:,}/{whole:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
-        if now.nans:
-            line += f", {now.nans:,} NaN"
+        if now.nan_evaluations:
+            line += f", {now.nan_evaluations:,} NaN"
         self._look(now, clock)
         return f"{line}\n{self._health}" if self._health else line
 
@@ -114,12 +114,12 @@ class _ProgressText:
         self._health = self._judged(found, clock - self._drawing) or self._health
 
     def _judged(self, found: Found, seconds: float) -> str:
-        if not math.isfinite(found.effective_size):
+        if not math.isfinite(found.effective_sample_size):
             return ""
         least = "at least " if self._traces.thinned else ""
-        parts = [f"{least}{found.effective_size:,.0f} effective"]
+        parts = [f"{least}{found.effective_sample_size:,.0f} effective"]
         if seconds > 0.5:
-            parts.append(f"{found.effective_size / seconds:,.0f} effective draws/s")
+            parts.append(f"{found.effective_sample_size / seconds:,.0f} effective draws/s")
         if math.isfinite(found.rhat):
             parts.append(f"R-hat {found.rhat:.3f}")
         return ", ".join(parts)

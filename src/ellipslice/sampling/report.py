@@ -69,8 +69,8 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
         "updates": counts.updates,
         "evaluations": counts.evaluations,
         "proposals": counts.proposals,
-        "nan_evaluations": counts.nans,
-        "stuck_updates": counts.stuck,
+        "nan_evaluations": counts.nan_evaluations,
+        "failed_searches": counts.failed_searches,
         "interrupted": int(plan.stopped_by == "interrupt"),
         "stopped_by": plan.stopped_by,
         "sampling_time": plan.earlier.get("sampling_time", 0.0) + time.perf_counter() - plan.began,
@@ -79,7 +79,7 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
     if fallbacks := {*filter(None, before), *taken(plan.began)}:
         attributes["degraded"] = "; ".join(sorted(fallbacks))
     if "reference" in plan.attributes:
-        attributes["reference_first_accepted"] = counts.first_accepted / max(1, counts.updates)
+        attributes["first_proposal_acceptance_rate"] = counts.first_accepted / max(1, counts.updates)
     if plan.rule is not None:
         attributes["goals"] = repr(plan.rule.until)
         attributes |= {name: value for name, value in plan.rule.found._asdict().items() if np.isfinite(value)}
@@ -90,16 +90,16 @@ def warn_of_trouble(plan: Plan, collector: Collector, how_to_resume: str) -> Non
     """Warn, at the end of a run, of what a user must know before using the draws."""
     _warn_of_early_end(plan, collector.draws, how_to_resume)
     counts = collector.counts
-    if counts.nans:
+    if counts.nan_evaluations:
         warn(
-            f"{counts.nans:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points were "
-            "rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
+            f"{counts.nan_evaluations:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points "
+            "were rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
             "number or inf - inf."
         )
-    if counts.stuck:
+    if counts.failed_searches:
         warn(
-            f"{counts.stuck:,} of {counts.updates:,} updates found no acceptable point and stayed where they were. "
-            "That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
+            f"{counts.failed_searches:,} of {counts.updates:,} updates found no acceptable point and stayed where they "
+            "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
             "isolated spikes."
         )
     _warn_if_it_changed(plan, collector)

@@ -122,7 +122,7 @@ def _continue(
     with refused_if_edited(store.path):
         _warn_of_versions(store.setup["attributes"])
     posterior = make_posterior(
-        stored.prior, log_likelihood, spec.move, vectorized=stored.vectorized, concave=stored.concave
+        stored.prior, log_likelihood, spec.move, vectorized=stored.vectorized, log_concave=stored.log_concave
     )
     posterior.probe_points(checkpoints[0].state.f)
     first = checkpoints[0].state.f.astype(np.float64)

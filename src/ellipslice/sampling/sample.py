@@ -21,7 +21,7 @@ from ellipslice.engines.rows import statistics_of
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Cycle, EllipticalSlice, Move
-from ellipslice.moves.recentred import Recentred, RelativeReference
+from ellipslice.moves.reference_slice import ReferenceSlice, RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
@@ -69,7 +69,7 @@ def sample(
     timeout: float | None = None,
     precision: str = "double",
     vectorized: bool | None = None,
-    concave: bool | None = None,
+    log_concave: bool | None = None,
     look_ahead: int | None = None,
     reference: Any = None,
     store: str | os.PathLike[str] | None = None,
@@ -87,7 +87,7 @@ def sample(
         runs too. With a `Stack` prior it receives the latents by name. -inf is fine where the likelihood is zero; NaN
         is never accepted, and counted. None draws from a `TruncatedGaussian` by itself.
     prior : Prior or TruncatedGaussian
-        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(routine, size)`, `Stack({...})`; or
+        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(sampler, size)`, `Stack({...})`; or
         `TruncatedGaussian(prior, A, b)`, one of these where A f <= b.
     move : Move, optional
         One from `ellipslice.moves`; `EllipticalSlice()` unless given, and for a `TruncatedGaussian`
@@ -125,7 +125,7 @@ def sample(
     vectorized : bool, optional
         True says that the log-likelihood takes a batch, ``(batch, *shape) -> (batch,)``. On the host engine this turns
         on look-ahead and evaluates all chains in one call.
-    concave : bool, optional
+    log_concave : bool, optional
         True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
         code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
     look_ahead : int, optional
@@ -134,7 +134,7 @@ def sample(
         draws.
     reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
         For a likelihood much stronger than the prior: sample around a Gaussian fitted to the posterior, by
-        `moves.Recentred`. "laplace" and "ep" (expectation propagation, better where the posterior is skew) need a
+        `moves.ReferenceSlice`. "laplace" and "ep" (expectation propagation, better where the posterior is skew) need a
         log-likelihood that is a sum over the values of f, written with `jax.numpy`; "pilot" takes any, by a short run;
         "auto" takes the best that can be. Or a Gaussian of your own, such as `Dense(covariance, mean)`. The draws are
         from the posterior whatever the reference; the result's attributes say how good it was.
@@ -143,7 +143,8 @@ def sample(
         and a run that is killed can be gone on with, by `resume`. The result is then read from there when it is asked
         for. Needs `ellipslice[store]`.
     until : Until, optional
-        Goals and budgets in place of a number of draws: `Until(effective_size=400, rhat=1.01, seconds=3600)`.
+        Goals and budgets in place of a number of draws: `Until(effective_sample_size=400, rhat=1.01,
+        max_seconds=3600)`.
     progress : bool
         Show a progress bar when there is a terminal or notebook to show it in.
     dims, coords : mapping, optional
@@ -155,8 +156,8 @@ def sample(
     xarray.DataTree
         Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
         `total_log_likelihood` (over all observations), `proposals` (angles tried, the paper's count), `evaluations` of
-        the likelihood, `angle`, `nans` and `stuck` of the update that made each draw. The attributes say what was run,
-        and by what it ended (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
+        the likelihood, `angle`, `nan_evaluations` and `search_failed` of the update that made each draw. The attributes
+        say what was run, and by what it ended (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
 
     Examples
     --------
@@ -190,23 +191,23 @@ def sample(
     check_precision(precision)
     check_goals(until, len(spec.chains), log_likelihood, keep)
     check_timeout(timeout, executor)
-    posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, concave=concave)
+    posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, log_concave=log_concave)
     if reference is not None:
         _check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
         how, around = None, None
         if reference is not None:
-            own, how, around = _around(reference, posterior, spec.seed, engine, workers, bool(concave))
+            own, how, around = _around(reference, posterior, spec.seed, engine, workers, bool(log_concave))
             spec = replace(spec, move=own)
         points = None if initial is None else given_points(posterior, initial, spec.chains)
         trial = trial_point(posterior, spec, points, around)
-        runner, why = _engine(posterior, spec, engine, trial, workers, around, bool(concave))
+        runner, why = _engine(posterior, spec, engine, trial, workers, around, bool(log_concave))
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
         warn_if_not_deterministic(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
         warn_if_prior_counted_twice(runner)
-        stored = StoredRun(prior, spec, vectorized, concave, keep, runner.name)
+        stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
         attributes = first_attributes(stored, log_likelihood, why, how)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
         plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
@@ -222,14 +223,14 @@ def _engine(
     f: np.ndarray,
     workers: Workers | None,
     around: RelativeReference | None,
-    concave: bool,
+    log_concave: bool,
 ) -> tuple[Engine, str]:
     """Return the engine of a run, and why this one. What it cannot run raises before workers are sent anything."""
     engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
     if around is not None:
         engine.cache_prepared(spec.move, around)
     engine.check(spec, by_workers=workers is not None)
-    if concave:
+    if log_concave:
         check_concave(engine)
     return with_workers(engine, workers, f, spec), why
 
@@ -273,17 +274,17 @@ def _check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, mo
 
 
 def _around(
-    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, concave: bool
-) -> tuple[Recentred, str, RelativeReference]:
+    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
+) -> tuple[ReferenceSlice, str, RelativeReference]:
     """Return the move around a fitted reference, how that was found, and the reference relative to the prior."""
     own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
     trial = first_draw(posterior, start_generator(own, 0))
     not_for_a_gpu = Cycle(EllipticalSlice())
     chosen, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers)
-    if concave:
+    if log_concave:
         check_concave(chosen)
     runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
     relative = fitted.reference.relative_to(posterior.prior)
     good = accepted(relative, runner, own) > INDEPENDENT
-    return Recentred(fitted.reference, independent=good), fitted.how, relative
+    return ReferenceSlice(fitted.reference, independence=good), fitted.how, relative

@@ -10,7 +10,7 @@ import numpy as np
 from ellipslice.checks import as_numbers
 from ellipslice.engines.base import Engine, RunSpec
 from ellipslice.moves import State
-from ellipslice.moves.recentred import RelativeReference
+from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
@@ -106,9 +106,9 @@ def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> l
 
 def _check_reachable(prior: Prior, f: np.ndarray) -> None:
     """Refuse points that a singular prior gives no draws like: a chain would never quite get away from them."""
-    if "whiten" not in prior.abilities or prior.rank == prior.size:
+    if "whiten" not in prior.capabilities or prior.rank == prior.size:
         return
-    gap = np.abs(f - np.asarray(prior.color(prior.whiten(f)))).max()
+    gap = np.abs(f - np.asarray(prior.unwhiten(prior.whiten(f)))).max()
     if gap > 1e-6 * np.abs(f).max():
         raise ValueError(
             f"initial is not a point that this prior can draw: its covariance has rank {prior.rank} for {prior.size} "

@@ -21,7 +21,7 @@ LENGTH = 4000
 class Found(NamedTuple):
     """What a look at the draws found: the worst of the values that are watched."""
 
-    effective_size: float = math.nan
+    effective_sample_size: float = math.nan
     rhat: float = math.nan
 
 

@@ -21,63 +21,66 @@ MAX_DRAWS = 100_000
 
 @dataclass(frozen=True)
 class Until:
-    """What a run should reach, and what it may take: `sample(..., until=Until(effective_size=400, seconds=3600))`.
+    """What a run should reach, and what it may take: `until=Until(effective_sample_size=400, max_seconds=3600)`.
 
     The run ends when every goal is reached, or the first budget is gone; the result's attribute `stopped_by` says
     which: "goals", "draws" or "seconds". Goals are looked at when the number of draws has grown by a fifth or more,
-    at numbers that depend on the draws alone: but for `seconds`, the same seed gives the same draws, and as many.
+    at numbers that depend on the draws alone: but for `max_seconds`, the same seed gives the same draws, and as many.
 
     Parameters
     ----------
-    effective_size : float, optional
+    effective_sample_size : float, optional
         A goal: effective draws of all chains together, the smaller of ArviZ's bulk and tail sizes.
     rhat : float, optional
         A goal: the largest R-hat (rank-normalised). Needs two chains or more.
-    seconds : float, optional
+    max_seconds : float, optional
         A budget: from the call of `sample` on, and counted anew when a store is resumed.
-    draws : int, optional
+    max_draws : int, optional
         A budget: draws of each chain; 100,000 unless given.
 
     Notes
     -----
     Judged are the log-likelihood and 16 of the latent values that are kept, evenly spaced: the worst of them counts. A
-    run that ends at the first look that pleases is slightly too pleased: effective sizes are estimates, and it stops
-    where one happens to be high. Ask for a little more than you need; `diagnostics.check_convergence` uses all values.
+    run that ends at the first look that pleases is slightly too pleased: effective sample sizes are estimates, and it
+    stops where one happens to be high. Ask for a little more than you need; `diagnostics.check_convergence` uses all
+    values.
 
     Examples
     --------
     >>> import numpy as np, jax.numpy as jnp
     >>> import ellipslice as es
-    >>> goals = es.Until(effective_size=400, rhat=1.05)
+    >>> goals = es.Until(effective_sample_size=400, rhat=1.05)
     >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), until=goals, seed=1)
-    >>> tree.attrs["stopped_by"], tree.attrs["effective_size"] >= 400
+    >>> tree.attrs["stopped_by"], tree.attrs["effective_sample_size"] >= 400
     ('goals', True)
     """
 
-    effective_size: float | None = None
+    effective_sample_size: float | None = None
     rhat: float | None = None
-    seconds: float | None = None
-    draws: int | None = None
+    max_seconds: float | None = None
+    max_draws: int | None = None
 
     def __post_init__(self) -> None:
         if all(value is None for value in asdict(self).values()):
-            raise ValueError("Until was given no goal and no budget. Give one, such as Until(effective_size=400).")
-        for name, least in (("effective_size", 0), ("rhat", 1), ("seconds", 0)):
+            raise ValueError(
+                "Until was given no goal and no budget. Give one, such as Until(effective_sample_size=400)."
+            )
+        for name, least in (("effective_sample_size", 0), ("rhat", 1), ("max_seconds", 0)):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, number(name, value, above=least))
-        if self.draws is not None:
-            object.__setattr__(self, "draws", whole_number("draws", self.draws, 1))
+        if self.max_draws is not None:
+            object.__setattr__(self, "max_draws", whole_number("max_draws", self.max_draws, 1))
 
     @property
     def most(self) -> int:
         """Largest number of draws of each chain."""
-        return MAX_DRAWS if self.draws is None else self.draws
+        return MAX_DRAWS if self.max_draws is None else self.max_draws
 
     @property
     def has_goals(self) -> bool:
         """Whether there is something to look at."""
-        return self.effective_size is not None or self.rhat is not None
+        return self.effective_sample_size is not None or self.rhat is not None
 
 
 def check_goals(until: Until | None, chains: int, log_likelihood: Any, keep: Any) -> None:
@@ -95,7 +98,7 @@ def check_goals(until: Until | None, chains: int, log_likelihood: Any, keep: Any
 
 def reached(until: Until, found: Found) -> bool:
     """Whether every goal is."""
-    enough = until.effective_size is None or found.effective_size >= until.effective_size
+    enough = until.effective_sample_size is None or found.effective_sample_size >= until.effective_sample_size
     return until.has_goals and enough and (until.rhat is None or found.rhat <= until.rhat)
 
 
@@ -114,7 +117,7 @@ class StoppingRule:
         self.until, self.found = until, Found()
         self.missing: set[str] = set()
         """Names of what is kept that has had a value which is not finite."""
-        self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_size or 0) / chains)))
+        self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_sample_size or 0) / chains)))
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
         """Take the monitored elements of some draws."""
@@ -135,14 +138,16 @@ class StoppingRule:
     def describe_progress(self) -> str:
         """Return the diagnostics of the last check compared with the goals, in words."""
         until, parts = self.until, []
-        if until.effective_size is not None:
-            parts.append(f"effective size {self.found.effective_size:,.0f} of {until.effective_size:,.0f}")
+        if until.effective_sample_size is not None:
+            parts.append(
+                f"effective sample size {self.found.effective_sample_size:,.0f} of {until.effective_sample_size:,.0f}"
+            )
         if until.rhat is not None:
             parts.append(f"R-hat {self.found.rhat:.3f}, which should be at most {until.rhat:g}")
         return " and ".join(parts)
 
     def next_check(self, draws: int) -> int:
         """Return the number of draws at the next check after one that failed, extrapolated from the last one."""
-        goal, size = self.until.effective_size, self.found.effective_size
+        goal, size = self.until.effective_sample_size, self.found.effective_sample_size
         hoped = draws * goal / size if goal is not None and size > 0 else math.inf
         return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))

@@ -36,7 +36,7 @@ from ellipslice.store.read import RENAMED, is_inside, open_tree
 if TYPE_CHECKING:
     import xarray
 
-FORMAT = 1
+FORMAT = 2
 """Of what is beside the Zarr group. To be raised when it changes: stores of another one are refused."""
 
 MIN_COMMIT_SECONDS = 1.0
@@ -48,8 +48,9 @@ MAX_COMMIT_FRACTION = 0.05
 PRIVATE = ".ellipslice"
 
 CHANGING = (
-    *("draws", "updates", "evaluations", "proposals", "nan_evaluations", "stuck_updates", "interrupted", "stopped_by"),
-    *("sampling_time", "goals", "effective_size", "rhat", "reference_first_accepted", "degraded"),
+    *("draws", "updates", "evaluations", "proposals", "nan_evaluations", "failed_searches"),
+    *("interrupted", "stopped_by", "sampling_time", "stopping_rule"),
+    *("effective_sample_size", "rhat", "first_proposal_acceptance_rate", "degraded"),
 )
 """Attributes that a commit may change; the others stay as they are written at the start."""
 

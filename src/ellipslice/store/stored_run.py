@@ -21,7 +21,7 @@ from ellipslice.store.verify import as_made, load_arrays, refused_if_edited
 OF_SPEC = ("chains", "seed", "warmup", "thin", "precision", "look_ahead")
 """Fields of `RunSpec` that JSON holds as they are."""
 
-OF_RUN = ("engine", "vectorized", "concave")
+OF_RUN = ("engine", "vectorized", "log_concave")
 """Fields of `StoredRun` that JSON holds as they are."""
 
 
@@ -32,7 +32,7 @@ class StoredRun:
     prior: Prior | TruncatedGaussian
     spec: RunSpec
     vectorized: bool | None
-    concave: bool | None
+    log_concave: bool | None
     keep: Callable[..., Any] | Literal[False] | None
     engine: str
     """Its name."""

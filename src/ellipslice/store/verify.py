@@ -73,8 +73,9 @@ def _check_format(where: Path) -> None:
         return  # `unseal` says so
     if found != FORMAT:
         raise ValueError(
-            f"{where.parent.parent} has format version {found!r}, and this ellipslice reads {FORMAT}. Go on with it by "
-            "the version that made it, which its attribute ellipslice_version names; or read the draws with xarray."
+            f"{where.parent.parent} has format version {found!r}, but this version of ellipslice resumes format "
+            f"version {FORMAT}. Resume it with the version that made it (attribute ellipslice_version), read its draws "
+            "with xarray.open_datatree, or start a new run."
         )
 
 

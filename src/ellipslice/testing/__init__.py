@@ -9,7 +9,7 @@ Each check returns nothing when all is well, and raises an `AssertionError` that
 are tested at a level of one in a million, so a failure is not bad luck.
 
 - `prior`: property tests of a prior
-- `abilities`: property tests of its optional abilities
+- `capabilities`: property tests of its optional capabilities
 - `likelihood`: property tests of a likelihood
 - `move`: property tests of a move
 - `search`: exact property tests of a search

@@ -21,8 +21,8 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
     """Check a log-likelihood near a latent array `f` where it is finite.
 
     The laws: it returns one real number; the same f gives the same number; it does not change its argument; if JAX can
-    trace it, compiled and plain values agree. For a `Likelihood` also: `terms` sum to the value, batches equal their
-    rows, and `simulate` gives data of the right shape.
+    trace it, compiled and plain values agree. For a `Likelihood` also: `pointwise` sum to the value, batches equal
+    their rows, and `simulate` gives data of the right shape.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
 
 def _check_parts(likelihood: Likelihood, f: np.ndarray, rng: np.random.Generator) -> None:
     batch = f + rng.standard_normal((5, *f.shape)) * np.array([0.1, 1, 3, 10, 30]).reshape(5, *[1] * f.ndim)
-    terms = np.asarray(likelihood.terms(batch))
+    terms = np.asarray(likelihood.pointwise(batch))
     require(terms.shape == batch.shape, f"terms of shape {batch.shape} have shape {terms.shape}")
     require_close(likelihood(batch), terms.reshape(5, -1).sum(axis=1), "terms do not sum to the value")
     require_close([likelihood(row) for row in batch], likelihood(batch), "a batch differs from its rows")

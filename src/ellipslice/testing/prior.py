@@ -10,19 +10,19 @@ import numpy as np
 
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Prior
-from ellipslice.priors.base import ABILITIES
-from ellipslice.testing.abilities import check_abilities
+from ellipslice.priors.base import CAPABILITIES
 from ellipslice.testing.assertions import require, require_close, require_p_value
+from ellipslice.testing.capabilities import check_capabilities
 
 
 def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     """Check that a prior is what the sampler takes it for.
 
-    The laws: shapes and layout agree; `color` is linear, takes batches, and can be compiled unless the prior says that
-    it is not traceable; `draw` is a function of its generator; draws have mean zero, are Gaussian, and have the
-    covariance that `color` says. And the abilities it has: `whiten` inverts `color`, `log_density` is that of the
-    covariance, `condition` is the formula for dense matrices. One that it has not raises a TypeError that names an
-    alternative. `device_factor`, if there is one, is the matrix of `color`.
+    The laws: shapes and layout agree; `unwhiten` is linear, takes batches, and can be compiled unless the prior says
+    that it is not traceable; `draw_zero_mean` is a function of its generator; draws have mean zero, are Gaussian, and
+    have the covariance that `unwhiten` says. And the capabilities it has: `whiten` inverts `unwhiten`, `log_density` is
+    that of the covariance, `condition` is the formula for dense matrices. One that it has not raises a TypeError that
+    names an alternative. `device_factor`, if there is one, is the matrix of `unwhiten`.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
     require(mean is None or bool(np.isfinite(mean).all()), "mean is not finite")
 
     factor = None
-    if _has_color(prior):
+    if _has_unwhiten(prior):
         with jax_settings():
-            factor = _check_color(prior, np.random.default_rng(seed))
+            factor = _check_unwhiten(prior, np.random.default_rng(seed))
     if covariance is not None:
         covariance = np.asarray(covariance, dtype=np.float64)
         require(
             covariance.shape == (size, size), f"the covariance given has shape {covariance.shape}, not ({size}, {size})"
         )
         if factor is not None:
-            require_close(factor.T @ factor, covariance, "color does not have the covariance given")
+            require_close(factor.T @ factor, covariance, "unwhiten does not have the covariance given")
     elif factor is not None:
         covariance = factor.T @ factor
     _check_draws(prior, covariance, seed)
@@ -67,21 +67,21 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
 
 
 def _check_optional(prior: Prior, factor: np.ndarray | None, seed: int) -> None:
-    """Check the abilities that a prior has, those that it lacks, and its matrix for devices."""
-    for ability in ABILITIES:
-        if ability not in prior.abilities:
-            _check_missing(prior, ability)
+    """Check the capabilities that a prior has, those that it lacks, and its matrix for devices."""
+    for capability in CAPABILITIES:
+        if capability not in prior.capabilities:
+            _check_missing(prior, capability)
         elif factor is None:
-            raise AssertionError(f"a prior with `{ability}` needs `color` too")
+            raise AssertionError(f"a prior with `{capability}` needs `unwhiten` too")
     if factor is not None:
         with jax_settings():
-            if prior.abilities:
-                check_abilities(prior, factor, seed)
+            if prior.capabilities:
+                check_capabilities(prior, factor, seed)
             if (matrix := prior.device_factor()) is not None:
-                require_close(matrix, factor, "device_factor is not the matrix of color")
+                require_close(matrix, factor, "device_factor is not the matrix of unwhiten")
 
 
-def _has_color(prior: Prior) -> bool:
+def _has_unwhiten(prior: Prior) -> bool:
     try:
         size = prior.noise_size
     except TypeError:
@@ -91,47 +91,49 @@ def _has_color(prior: Prior) -> bool:
     return size >= 1
 
 
-def _check_missing(prior: Prior, ability: str) -> None:
-    argument = [0] if ability == "condition" else np.zeros(prior.size)
+def _check_missing(prior: Prior, capability: str) -> None:
+    argument = [0] if capability == "condition" else np.zeros(prior.size)
     try:
-        getattr(prior, ability)(argument)
+        getattr(prior, capability)(argument)
     except TypeError as error:
         require(
-            f"no `{ability}`" in str(error) and "use " in str(error).lower(),
-            f"the error of a missing ability does not say so or names no alternative: {error}",
+            f"no `{capability}`" in str(error) and "use " in str(error).lower(),
+            f"the error of a missing capability does not say so or names no alternative: {error}",
         )
     else:
-        raise AssertionError(f"`{ability}` is not among the prior's abilities, but it did not raise a TypeError")
+        raise AssertionError(f"`{capability}` is not among the prior's capabilities, but it did not raise a TypeError")
 
 
-def _check_color(prior: Prior, rng: np.random.Generator) -> np.ndarray:
+def _check_unwhiten(prior: Prior, rng: np.random.Generator) -> np.ndarray:
     size, noise = prior.size, prior.noise_size
     x, y = rng.standard_normal((2, 3, noise))
-    drawn = np.asarray(prior.color(x))
-    require(drawn.shape == (3, size), f"color maps (3, {noise}) to {drawn.shape}; expected (3, {size})")
-    require_close(prior.color(2.5 * x - y), 2.5 * drawn - np.asarray(prior.color(y)), "color is not linear")
-    require_close(prior.color(np.zeros(noise)), np.zeros(size), "color does not map 0 to 0")
-    require_close(np.stack([prior.color(row) for row in x]), drawn, "color treats a batch differently from its rows")
-    require_close(prior.color(np.stack([x, y]))[1], prior.color(y), "color does not take several leading axes")
+    drawn = np.asarray(prior.unwhiten(x))
+    require(drawn.shape == (3, size), f"unwhiten maps (3, {noise}) to {drawn.shape}; expected (3, {size})")
+    require_close(prior.unwhiten(2.5 * x - y), 2.5 * drawn - np.asarray(prior.unwhiten(y)), "unwhiten is not linear")
+    require_close(prior.unwhiten(np.zeros(noise)), np.zeros(size), "unwhiten does not map 0 to 0")
+    require_close(
+        np.stack([prior.unwhiten(row) for row in x]), drawn, "unwhiten treats a batch differently from its rows"
+    )
+    require_close(prior.unwhiten(np.stack([x, y]))[1], prior.unwhiten(y), "unwhiten does not take several leading axes")
     if prior.traceable:
-        require_close(jax.jit(lambda p, z: p.color(z))(prior, x), drawn, "compiled color differs from color")
+        require_close(jax.jit(lambda p, z: p.unwhiten(z))(prior, x), drawn, "compiled unwhiten differs from unwhiten")
     leaves, structure = jax.tree.flatten(prior)
     again = jax.tree.unflatten(structure, leaves)
-    require_close(again.color(x), drawn, "the prior does not survive being taken apart as a pytree")
-    return np.asarray(prior.color(np.eye(noise)))
+    require_close(again.unwhiten(x), drawn, "the prior does not survive being taken apart as a pytree")
+    return np.asarray(prior.unwhiten(np.eye(noise)))
 
 
 def _check_draws(prior: Prior, covariance: np.ndarray | None, seed: int, count: int = 2000) -> None:
     from scipy import stats  # slow to import, and needed only here
 
     rng = np.random.default_rng(seed)
-    draws = np.asarray(prior.draw(rng, count))
+    draws = np.asarray(prior.draw_zero_mean(rng, count))
     require(
         draws.shape == (count, prior.size),
         f"draw(rng, {count}) has shape {draws.shape}; expected {(count, prior.size)}",
     )
     require(bool(np.isfinite(draws).all()), "draw gives values that are not finite")
-    again = np.asarray(prior.draw(np.random.default_rng(seed), count))
+    again = np.asarray(prior.draw_zero_mean(np.random.default_rng(seed), count))
     require(np.array_equal(draws, again), "draw is not a function of its generator: the same seed gave other draws")
     weights = np.random.default_rng(seed + 1).standard_normal((prior.size, 8))
     weights[:, :2] = np.eye(prior.size)[:, [0, -1]]  # single values too, whose variance a sum could hide

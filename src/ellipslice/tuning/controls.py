@@ -43,9 +43,9 @@ class TunedControls(NamedTuple):
     """The one to use."""
     initial: Any
     """Where the adaptation ended: a start for `sample`."""
-    acceptance: np.ndarray
+    acceptance_rate: np.ndarray
     """The share of each control variable's proposals that the last round accepted."""
-    left: float
+    residual_variance: float
     """The share of the prior's variance that f has left, given the control variables."""
     rounds: int
     """Rounds of adaptation that were run."""
@@ -57,7 +57,7 @@ def tune_controls(
     log_likelihood: Callable[..., Any],
     prior: Prior,
     *,
-    share: float = 0.1,
+    residual_variance: float = 0.1,
     increment: int = 1,
     rounds: int = 80,
     seed: int | None = None,
@@ -76,7 +76,7 @@ def tune_controls(
         As for `moves.ControlVariables`.
     log_likelihood, prior, seed, engine
         As for `sample`.
-    share : float
+    residual_variance : float
         Of the prior's variance, in (0, 1).
     increment : int
         Inputs added at a time. The paper has 1, and 20 for its 767 digits.
@@ -95,8 +95,8 @@ def tune_controls(
     ControlVariables(4 inputs in 1 dimension)
     >>> tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=100, seed=1)
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share must lie in (0, 1), but it is {share}.")
+    if not 0 < residual_variance < 1:
+        raise ValueError(f"residual_variance must lie in (0, 1), but it is {residual_variance}.")
     increment = whole_number("increment", increment, 1, "a whole number, at least 1")
     rounds = whole_number("rounds", rounds, 1, "a whole number, at least 1")
     seed = secrets.randbits(32) if seed is None else seed
@@ -106,7 +106,7 @@ def tune_controls(
         limit_blas_threads(available_cores()),
     ):  # many small products, which more threads would only slow down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
-        controls.grow_until(share)
+        controls.grow_until(residual_variance)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)
         adaptation.use(controls)
         passed = 0
@@ -120,7 +120,7 @@ def tune_controls(
                 adaptation.use(controls)
     _warn_of_controls(controls, passed, number)
     initial = posterior.log_likelihood.unpack(adaptation.state.f)["f"]
-    return TunedControls(adaptation.move, initial, adaptation.acceptance, controls.left, number)
+    return TunedControls(adaptation.move, initial, adaptation.acceptance, controls.residual_variance, number)
 
 
 class _Adaptation:
@@ -132,7 +132,7 @@ class _Adaptation:
 
     def __init__(self, kernel: Any, inputs: Any, posterior: Posterior, engine: str | None, seed: int):
         self._kernel, self._inputs, self._prior, self._seed = kernel, inputs, posterior.prior, seed
-        trial = np.asarray(self._prior.draw(generator(seed, 1), 1))[0]
+        trial = np.asarray(self._prior.draw_zero_mean(generator(seed, 1), 1))[0]
         chosen = choose_engine(posterior, engine, trial, EllipticalSlice())[0]
         self._evaluate = chosen.evaluate
         self._compiled = compilable(posterior.log_likelihood, self._prior.size) if chosen.traced else None

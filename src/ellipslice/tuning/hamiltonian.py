@@ -33,9 +33,9 @@ def tune_hamiltonian(
     log_likelihood: Callable[..., Any],
     prior: Prior,
     *,
-    steps: int | None = None,
-    updates: int = 1_000,
-    acceptance: float = 0.8,
+    leapfrog_steps: int | None = None,
+    warmup: int = 1_000,
+    target_acceptance: float = 0.8,
     seed: int = 0,
 ) -> TunedHamiltonian:
     """Step and mass matrix for `moves.Hamiltonian`, by the warm-up of Stan as BlackJAX has it (`window_adaptation`).
@@ -44,11 +44,11 @@ def tune_hamiltonian(
     ----------
     log_likelihood, prior
         As for `sample`; the log-likelihood must be written with `jax.numpy`.
-    steps : int, optional
+    leapfrog_steps : int, optional
         As for `moves.Hamiltonian`: NUTS unless given.
-    updates : int
+    warmup : int
         How many it takes.
-    acceptance : float
+    target_acceptance : float
         The share of proposals to be accepted, in (0, 1).
     seed : int
 
@@ -57,31 +57,33 @@ def tune_hamiltonian(
     >>> import jax.numpy as jnp, numpy as np
     >>> import ellipslice as es
     >>> prior, log_likelihood = es.Diagonal(np.ones(3)), lambda f: -50 * jnp.sum((f - 1) ** 2)
-    >>> tuned = es.tune_hamiltonian(log_likelihood, prior, steps=4, seed=1)
+    >>> tuned = es.tune_hamiltonian(log_likelihood, prior, leapfrog_steps=4, seed=1)
     >>> tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=100, seed=1)
     """
-    if not 0 < acceptance < 1:
-        raise ValueError(f"acceptance must lie in (0, 1), but it is {acceptance}.")
-    updates = whole_number("updates", updates, 20, "a whole number, at least 20")
+    if not 0 < target_acceptance < 1:
+        raise ValueError(f"target_acceptance must lie in (0, 1), but it is {target_acceptance}.")
+    warmup = whole_number("warmup", warmup, 20, "a whole number, at least 20")
     posterior = Posterior(prior, log_likelihood)
-    move = Hamiltonian(0.1, steps)
+    move = Hamiltonian(0.1, leapfrog_steps)
     move.prepare(posterior.prior)  # says what is missing, BlackJAX among it
     import blackjax
 
     with jax_settings():
         _check_gradients(posterior, move, seed)
         value = compilable(posterior.log_likelihood, prior.size)
-        algorithm = blackjax.nuts if steps is None else blackjax.hmc
-        extra: dict[str, Any] = {} if steps is None else {"num_integration_steps": steps}
+        algorithm = blackjax.nuts if leapfrog_steps is None else blackjax.hmc
+        extra: dict[str, Any] = {} if leapfrog_steps is None else {"num_integration_steps": leapfrog_steps}
 
         def log_density(z: Any) -> Any:
-            return value(prior.color(z)) - 0.5 * jnp.sum(z * z)
+            return value(prior.unwhiten(z)) - 0.5 * jnp.sum(z * z)
 
-        adapt = blackjax.window_adaptation(algorithm, log_density, target_acceptance_rate=acceptance, **extra)
+        adapt = blackjax.window_adaptation(algorithm, log_density, target_acceptance_rate=target_acceptance, **extra)
         start = generator(seed, 0).standard_normal(prior.noise_size)
-        (state, found), _ = jax.jit(adapt.run, static_argnums=2)(jax.random.key(seed), start, int(updates))
-        move = Hamiltonian(float(found["step_size"]), steps, variances=found["inverse_mass_matrix"].tolist())
-        latents = posterior.log_likelihood.unpack(np.asarray(prior.color(state.position)))
+        (state, found), _ = jax.jit(adapt.run, static_argnums=2)(jax.random.key(seed), start, int(warmup))
+        move = Hamiltonian(
+            float(found["step_size"]), leapfrog_steps, inverse_mass_diagonal=found["inverse_mass_matrix"].tolist()
+        )
+        latents = posterior.log_likelihood.unpack(np.asarray(prior.unwhiten(state.position)))
     return TunedHamiltonian(move, latents["f"] if posterior.log_likelihood.single else latents)
 
 

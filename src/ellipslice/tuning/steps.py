@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.checks import warn
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 from ellipslice.moves import Move
 from ellipslice.priors import Prior
 from ellipslice.sampling import sample
@@ -25,11 +25,11 @@ class Tuned(NamedTuple):
 
     move: Move
     """The one to use."""
-    steps: np.ndarray
+    step_sizes: np.ndarray
     """The steps tried."""
-    effective_sizes: np.ndarray
+    effective_sample_sizes: np.ndarray
     """Of the log-likelihood, for each step: what the choice was made by."""
-    acceptance: np.ndarray
+    acceptance_rate: np.ndarray
     """The share of updates that moved, for each step."""
 
 
@@ -38,7 +38,7 @@ def tune_step(
     log_likelihood: Callable[..., Any],
     prior: Prior,
     *,
-    steps: Sequence[float] = GRID,
+    step_sizes: Sequence[float] = GRID,
     draws: int = 30_000,
     warmup: int = 1_000,
     chains: int = 1,
@@ -55,33 +55,33 @@ def tune_step(
     ----------
     move : callable
         Makes a move of a step: `moves.NealMetropolis`, `moves.RandomWalk`, or a function such as
-        `lambda step: Cycle(NealMetropolis(step), ...)`.
+        `lambda step_size: Cycle(NealMetropolis(step_size), ...)`.
     log_likelihood, prior, seed, initial, engine
         As for `sample`.
-    steps : sequence of float
+    step_sizes : sequence of float
     draws, warmup, chains : int
         Of each run.
 
     Returns
     -------
     Tuned
-        `move` is the best; `steps`, `effective_sizes` (of the log-likelihood, by `diagnostics.effective_size`) and
-        `acceptance` are what it was chosen from.
+        `move` is the best; `step_sizes`, `effective_sample_sizes` (of the log-likelihood, by
+        `diagnostics.effective_sample_size`) and `acceptance_rate` are what it was chosen from.
 
     Examples
     --------
     >>> import jax.numpy as jnp, numpy as np
     >>> import ellipslice as es
     >>> prior, log_likelihood = es.Diagonal(np.ones(3)), lambda f: -8 * jnp.sum((f - 1) ** 2)
-    >>> tuned = es.tune_step(es.moves.NealMetropolis, log_likelihood, prior, steps=[0.01, 0.4, 0.99], seed=1)
+    >>> tuned = es.tune_step(es.moves.NealMetropolis, log_likelihood, prior, step_sizes=[0.01, 0.4, 0.99], seed=1)
     >>> tuned.move
-    NealMetropolis(step=0.4)
+    NealMetropolis(step_size=0.4)
     """
     _check_takes_step(move)
-    moves = [_made(move, step) for step in steps]
+    moves = [_made(move, step) for step in step_sizes]
     if not moves:
-        raise ValueError("steps is empty. Give the step sizes to try, such as [0.03, 0.1, 0.3].")
-    if len(set(steps)) > 1 and all(made == moves[0] for made in moves):
+        raise ValueError("step_sizes is empty. Give the step sizes to try, such as [0.03, 0.1, 0.3].")
+    if len(set(step_sizes)) > 1 and all(made == moves[0] for made in moves):
         raise TypeError(f"move makes {moves[0]!r} of every step: there is no step in it to tune. {_STEPPED}")
     seed = secrets.randbits(32) if seed is None else seed
     options: dict[str, Any] = {"draws": draws, "warmup": warmup, "seed": seed, "initial": initial}
@@ -91,13 +91,16 @@ def tune_step(
     for made in moves:
         tree = sample(log_likelihood, prior, move=made, engine=engine, keep=False, progress=False, **options)
         statistics = tree["sample_stats"].to_dataset()
-        sizes.append(effective_size(statistics["total_log_likelihood"]))
+        sizes.append(effective_sample_size(statistics["total_log_likelihood"]))
         acceptance.append((statistics["angle"].to_numpy() != 0).mean())
     best = int(np.argmax(sizes))
-    if len(moves) > 1 and steps[best] in (min(steps), max(steps)):
-        which, other = ("smallest", "smaller") if steps[best] == min(steps) else ("largest", "larger")
-        warn(f"the best step, {steps[best]:g}, is the {which} of those tried. Try {other} ones too, with steps=[...].")
-    return Tuned(moves[best], np.array(steps), np.array(sizes), np.array(acceptance))
+    if len(moves) > 1 and step_sizes[best] in (min(step_sizes), max(step_sizes)):
+        which, other = ("smallest", "smaller") if step_sizes[best] == min(step_sizes) else ("largest", "larger")
+        warn(
+            f"the best step, {step_sizes[best]:g}, is the {which} of those tried. Try {other} ones too, with "
+            "step_sizes=[...]."
+        )
+    return Tuned(moves[best], np.array(step_sizes), np.array(sizes), np.array(acceptance))
 
 
 _STEPPED = "Moves with a step are NealMetropolis, RandomWalk and Hamiltonian; EllipticalSlice has nothing to tune."
@@ -115,7 +118,7 @@ def _check_takes_step(move: Any) -> None:
         for name, parameter in inspect.signature(move).parameters.items()
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
     ]
-    if open_to_it[:1] != ["step"]:
+    if open_to_it[:1] != ["step_size"]:
         first = f"its first argument is {open_to_it[0]}" if open_to_it else "it takes no argument"
         raise TypeError(
             f"{made.__name__} has no step to tune: {first}. {_STEPPED} To tune another setting, give a function: "

@@ -75,7 +75,7 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
     likelihood = problem.likelihood
     y = np.asarray(likelihood.y)
     if isinstance(likelihood, Gaussian):
-        sigma = float(likelihood.sigma)
+        sigma = float(likelihood.noise_scale)
         constant = -0.5 * len(y) * math.log(2 * math.pi * sigma**2)
         return lambda xp: lambda f: constant - 0.5 * xp.sum((y - f) ** 2) / sigma**2
     if isinstance(likelihood, Poisson):
@@ -180,7 +180,7 @@ def draws_alone(prior: Dense) -> Contestant:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
         with limit_blas_threads(1):  # as our engines have it
             for _ in range(0, updates, block):
-                prior.draw(rng, block)
+                prior.draw_zero_mean(rng, block)
         return Timing()
 
     return advance

@@ -20,7 +20,7 @@ import numpy as np
 from ellipslice import fast_cpu
 from ellipslice.apps.bench.contestants import FAST, FLOOR, Contestant, Timing, make
 from ellipslice.apps.paper import problem
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 
 SHORT = 256
 """Updates of a chain that are too few to say what an effective draw costs."""
@@ -66,7 +66,7 @@ class Here:
             told["evaluations_per_update"] = evaluations / (self._chains * self._updates)
         if trace is not None and self._updates >= SHORT:
             some = trace[:LOOKED_AT]
-            told["effective_per_update"] = sum(effective_size(one) for one in some) / some.size
+            told["effective_per_update"] = sum(effective_sample_size(one) for one in some) / some.size
         return told
 
 

@@ -29,7 +29,7 @@ COMMANDS = [cls.command for cls in REGISTERED if cls.command is not None]
 
 
 def _named(command: Command) -> str:
-    """Return a likelihood's names as the help lists them: "bernoulli (or logistic)"."""
+    """Return a likelihood's names as the help lists them: "logistic (or bernoulli)"."""
     return command.name + (f" (or {', '.join(command.other_names)})" if command.other_names else "")
 
 
@@ -62,11 +62,13 @@ def fit(
         ),
     ] = "matern52",
     out: Annotated[Path, typer.Option(help="Folder to write into; made if missing.", file_okay=False)] = Path("run"),
-    lengthscale: Annotated[
+    length_scale: Annotated[
         list[float] | None, typer.Option(help="Fix it, in units of the input; once, or once for each --x.")
     ] = None,
     amplitude: Annotated[float | None, typer.Option(help="Fix the latent function's standard deviation.")] = None,
-    noise: Annotated[float | None, typer.Option(help=f"Fix the noise of {_those_with('noise')}.")] = None,
+    noise_scale: Annotated[
+        float | None, typer.Option(help=f"Fix the noise scale of {_those_with('noise_scale')}.")
+    ] = None,
     dispersion: Annotated[
         float | None, typer.Option(help=f"Fix the dispersion of {_those_with('dispersion')}.")
     ] = None,
@@ -85,10 +87,14 @@ def fit(
     warmup: Annotated[int, typer.Option(help="Updates discarded first, per chain.")] = 500,
     chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same bits; drawn unless given.")] = None,
-    effective_size: Annotated[float | None, typer.Option(help="A goal: stop at so many effective draws.")] = None,
+    effective_sample_size: Annotated[
+        float | None, typer.Option(help="A goal: stop at so many effective draws.")
+    ] = None,
     rhat: Annotated[float | None, typer.Option(help="A goal: stop when R-hat is at most this, such as 1.01.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
-    at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
+    predict_at: Annotated[
+        Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")
+    ] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     drop_missing: DropMissing = False,
@@ -103,9 +109,9 @@ def fit(
 
     \b
     ellipslice fit counts.csv --x time --y count --likelihood poisson --out run
-    ellipslice fit sites.parquet --x lon --x lat --y found --likelihood bernoulli
+    ellipslice fit sites.parquet --x lon --x lat --y found --likelihood logistic
     ellipslice fit coal.csv --events date --cells 112 --kernel squared-exponential
-    ellipslice fit data.csv --x t --y value --effective-size 1000 --seconds 600
+    ellipslice fit data.csv --x t --y value --effective-sample-size 1000 --max-seconds 600
 
     Then: ellipslice report run; and if it was stopped, ellipslice resume run.
     """  # noqa: D301  click reads the \b
@@ -115,7 +121,11 @@ def fit(
         from ellipslice.apps.fits.table import Table
 
         table = Table(data, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
-        elsewhere = None if at is None else Table(at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
+        elsewhere = (
+            None
+            if predict_at is None
+            else Table(predict_at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
+        )
         if events and (x or y):
             raise ValueError(
                 "--events was given beside --x or --y. Events have no other column: give one or the other."
@@ -128,11 +138,11 @@ def fit(
             inputs=tuple(events or x or ()),
             target=y,
             likelihood=as_named(likelihood or ("poisson" if events else "gaussian")),
-            kernel=as_named(kernel), amplitude=amplitude, lengthscale=_tuple(lengthscale), noise=noise,
+            kernel=as_named(kernel), amplitude=amplitude, length_scale=_tuple(length_scale), noise_scale=noise_scale,
             dispersion=dispersion, mean=mean, exposure=exposure, trials=trials,
             window=None if window is None else tuple(_pair(text) for text in window), cells=_tuple(cells),
             draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed,
-            effective_size=effective_size, rhat=rhat, seconds=seconds,
+            effective_sample_size=effective_sample_size, rhat=rhat, max_seconds=max_seconds,
         )  # fmt: skip
         folder = begin(table, asked, out, _command(seed, asked.seed), elsewhere)
     try:

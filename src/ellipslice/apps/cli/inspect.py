@@ -15,7 +15,7 @@ def summary(folder: RunPath, json_: Json = False) -> None:
 
     \b
     ellipslice summary run
-    ellipslice summary run --json | jq .parameters.lengthscale.mean
+    ellipslice summary run --json | jq .parameters.length_scale.mean
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet=json_):
         print_summary(*_opened(folder), json_=json_, quiet=False)
@@ -24,27 +24,27 @@ def summary(folder: RunPath, json_: Json = False) -> None:
 def plot(
     folder: RunPath,
     out: Annotated[
-        Path | None, typer.Option(help="PNG, PDF or SVG to write; picture.png in the folder unless given.")
+        Path | None, typer.Option(help="PNG, PDF or SVG to write; plot.png in the folder unless given.")
     ] = None,
-    what: Annotated[str | None, typer.Option(help="expected, observed or latent.")] = None,
+    variable: Annotated[str | None, typer.Option(help="expected, predictive or latent.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Draw the fit: a curve with intervals for one input, maps for two. Also while a fit runs.
 
     \b
     ellipslice plot run
-    ellipslice plot run --what latent --out latent.pdf
+    ellipslice plot run --variable latent --out latent.pdf
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet):
         from ellipslice.apps.fits.picture import MOST_INPUTS, draw_fit
 
-        path = folder / "picture.png" if out is None else out
+        path = folder / "plot.png" if out is None else out
         if path.suffix.lower() not in (".png", ".pdf", ".svg"):
             raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}.")
         opened, fit = _opened(folder)
         if len(opened.asked.inputs) > MOST_INPUTS:
             raise ValueError(f"there are {len(opened.asked.inputs)} inputs, and a picture has one or two.")
-        figure = draw_fit(opened, fit, what)
+        figure = draw_fit(opened, fit, variable)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         _wrote(path, quiet)

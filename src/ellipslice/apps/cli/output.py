@@ -28,7 +28,7 @@ Delimiter = Annotated[
 ]
 Decimal = Annotated[str, typer.Option(help="In numbers of a CSV file: a point, or a comma.")]
 DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows without a value, also of the table of --at.")
+    bool, typer.Option("--drop-missing", help="Leave out rows without a value, also of the table of --predict-at.")
 ]
 RunPath = Annotated[Path, typer.Argument(help="A folder that `ellipslice fit` made.", metavar="RUN")]
 
@@ -104,7 +104,7 @@ def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = N
 
 
 def write_picture(folder: Any, found: Any, quiet: bool) -> list[Path]:
-    """Write the file picture.png, where it can be made; return its path in a list."""
+    """Write the file plot.png, where it can be made; return its path in a list."""
     from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit
     from ellipslice.store.journal import replace
 
@@ -116,8 +116,8 @@ def write_picture(folder: Any, found: Any, quiet: bool) -> list[Path]:
         if not quiet:
             typer.echo(f"no picture: {error}", err=True)
         return []
-    replace(folder.path / "picture.png", content)
-    return [folder.path / "picture.png"]
+    replace(folder.path / "plot.png", content)
+    return [folder.path / "plot.png"]
 
 
 def print_summary(folder: Any, found: Any, *, json_: bool, quiet: bool) -> None:

@@ -13,10 +13,12 @@ from ellipslice.apps.cli.output import Decimal, Delimiter, DropMissing, Json, Qu
 def resume(
     folder: RunPath,
     draws: Annotated[int | None, typer.Option(help="Of each chain in all, those that are there included.")] = None,
-    effective_size: Annotated[float | None, typer.Option(help="Another goal: so many effective draws.")] = None,
+    effective_sample_size: Annotated[float | None, typer.Option(help="Another goal: so many effective draws.")] = None,
     rhat: Annotated[float | None, typer.Option(help="Another goal: R-hat at most this.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
-    at: Annotated[Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
+    predict_at: Annotated[
+        Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")
+    ] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     drop_missing: DropMissing = False,
@@ -30,7 +32,7 @@ def resume(
     \b
     ellipslice resume run
     ellipslice resume run --draws 5000
-    ellipslice resume run --at new_inputs.csv
+    ellipslice resume run --predict-at new_inputs.csv
     """  # noqa: D301  click reads the \b
     with readable_errors():
         from ellipslice import Until
@@ -39,9 +41,9 @@ def resume(
 
         opened = open_folder(folder)
         elsewhere = None
-        if at is not None:
-            elsewhere = Table(at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
+        if predict_at is not None:
+            elsewhere = Table(predict_at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
             opened.check_at(elsewhere)
-        goals = effective_size is not None or rhat is not None or seconds is not None
-        until = Until(effective_size, rhat, seconds, draws) if goals else None
+        goals = effective_sample_size is not None or rhat is not None or max_seconds is not None
+        until = Until(effective_sample_size, rhat, max_seconds, draws) if goals else None
     run(opened, draws=None if until else draws, until=until, at=elsewhere, json_=json_, quiet=quiet)

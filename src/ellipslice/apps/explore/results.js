@@ -14,7 +14,7 @@ function drawResults(chains, truth, name, colours) {
   find("table").innerHTML = [...rows, exact].join("");
 }
 
-/** Updates, evaluations, how many moved, mean, effective size, and that for each update and each evaluation. */
+/** Updates, evaluations, how many moved, mean, effective sample size, and that for each update and each evaluation. */
 function worth({ trace, moves }, name) {
   if (!trace.f1.length) return ["0", "0", "–", "–", "–", "–", "–"];
   const kept = afterWarmup(trace[name]);

@@ -32,7 +32,7 @@ function average(trace) {
 }
 
 /**
- * How many independent draws a trace is worth: the paper's measure, R-CODA's, as `diagnostics.effective_size` has it.
+ * How many independent draws a trace is worth: the paper's measure, R-CODA's, as `diagnostics.effective_sample_size` has it.
  * The variance beside the spectral density at frequency 0 of an autoregression, whose order Akaike's criterion chooses.
  */
 function effectiveSize(trace) {

@@ -4,7 +4,7 @@
     run/data.csv           the columns that are used, as numbers
     run/draws.zarr         the store
     run/predictions.csv    at the data's inputs, or at others
-    run/picture.png
+    run/plot.png
     run/report.html        when it is asked for
 
 Everything in it is text, JSON, or numbers: opening the folder of somebody else runs none of his code.
@@ -202,7 +202,10 @@ def _read_settings(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or "format" not in found:
         raise ValueError(f"{where} is not what `ellipslice fit` writes.")
     if found["format"] != FORMAT:
-        raise ValueError(f"{path} has format version {found['format']!r}, and this ellipslice reads {FORMAT}.")
+        raise ValueError(
+            f"{path} has format version {found['format']!r}, but this version of ellipslice reads format version "
+            f"{FORMAT}. Use the version that made it (versions in settings.json), or fit again into another --out."
+        )
     kinds = {"command": str, "created_at": str, "versions": dict, "data": dict, "asked": dict}
     of_data = {"file": str, "sha256": str, "rows": int, "origins": list, "kept_sha256": str}
     for holder, expected in ((found, kinds), (found.get("data"), of_data)):

@@ -44,7 +44,7 @@ class Problem:
         self.asked, self._data = asked, data
         self._check()
         seen, found = _Seen(asked, data), medians(asked, data)
-        given = {"amplitude": asked.amplitude, "lengthscale": asked.of_each("lengthscale"), **asked.own_parameters}
+        given = {"amplitude": asked.amplitude, "length_scale": asked.of_each("length_scale"), **asked.own_parameters}
         self.known = {name: _plain(value) for name, value in given.items() if value is not None}
         self.medians = {name: _plain(found[name]) for name, value in given.items() if value is None}
         self.mean = latent_mean(asked, data) if asked.mean is None else asked.mean
@@ -90,7 +90,7 @@ class Problem:
         if {row.tobytes() for row in inputs + 0.0} <= {row.tobytes() for row in known + 0.0}:  # -0.0 is 0.0
             return
         raise ValueError(
-            f"--at has inputs that are not among the data's, and there are {self._values:,} of these; at most "
+            f"--predict-at has inputs that are not among the data's, and there are {self._values:,} of these; at most "
             f"{LIMIT:,} can be predicted from. Fit to fewer, or predict at the data's own inputs."
         )
 
@@ -103,7 +103,7 @@ class Problem:
         if structured and not self.medians:
             return
         more = (
-            f"For more all parameters must be given: here {' and '.join(f'--{name}' for name in self.medians)} too."
+            f"For more all parameters must be given: here {' and '.join(map(_option, self.medians))} too."
             if structured
             else f"More can be with one input and the kernel {', '.join(MARKOV[:-1])} or {MARKOV[-1]}, or on a "
             "complete regular grid, and with all parameters given."
@@ -227,7 +227,7 @@ class UnitFit(Fit):
         return self._seen.shown()
 
     def _posterior_predictive(
-        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], observed: Any, rng: np.random.Generator
+        self, drawn: np.ndarray, values: Mapping[str, np.ndarray], likelihood: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         built = [
             self._seen.unit({**self._known, **{name: value[i] for name, value in values.items()}}, drawn.shape[-1])
@@ -235,7 +235,7 @@ class UnitFit(Fit):
         ]
         pairs = list(zip(built, drawn[:, 0], strict=True))
         expected = np.stack([one.expected(f) for one, f in pairs])
-        return {"expected": expected, "observed": np.stack([one.simulate(f, rng) for one, f in pairs])}
+        return {"expected": expected, "predictive": np.stack([one.simulate(f, rng) for one, f in pairs])}
 
 
 def _kernel(asked: Asked, known: Mapping[str, Any], large: bool) -> Any:
@@ -251,18 +251,23 @@ def _kernel(asked: Asked, known: Mapping[str, Any], large: bool) -> Any:
         "squared-exponential": kernels.ExpSquared,
     }[asked.kernel]  # fmt: skip
     one = len(asked.inputs) == 1
-    if one and large and asked.kernel in MARKOV and {"amplitude", "lengthscale"} <= set(known):
+    if one and large and asked.kernel in MARKOV and {"amplitude", "length_scale"} <= set(known):
         name = {"matern12": "Exp", "matern32": "Matern32", "matern52": "Matern52"}[asked.kernel]
-        return getattr(kernels.quasisep, name)(scale=known["lengthscale"], sigma=known["amplitude"])
+        return getattr(kernels.quasisep, name)(scale=known["length_scale"], sigma=known["amplitude"])
 
     def kernel(values: Mapping[str, Any]) -> Any:
-        amplitude, scale = (known[name] if name in known else values[name] for name in ("amplitude", "lengthscale"))
+        amplitude, scale = (known[name] if name in known else values[name] for name in ("amplitude", "length_scale"))
         if one:
             return amplitude**2 * shape(scale[0] if np.ndim(scale) else scale)
         inverse: Any = 1.0 / (np.asarray(scale) if isinstance(scale, list) else scale)
         return amplitude**2 * Linear(inverse, shape(1.0, distance=L2Distance()))
 
-    return kernel({}) if {"amplitude", "lengthscale"} <= set(known) else kernel
+    return kernel({}) if {"amplitude", "length_scale"} <= set(known) else kernel
+
+
+def _option(name: str) -> str:
+    """Return the option of the command line for a parameter."""
+    return "--" + name.replace("_", "-")
 
 
 def _plain(value: Any) -> Any:

@@ -101,7 +101,7 @@ def _said(folder: RunFolder, what: str) -> str:
     asked = folder.asked
     if what == "latent":
         return "latent function"
-    if what == "observed":
+    if what == "predictive":
         return f"{asked.target}, a new one"
     if asked.events:
         units = [

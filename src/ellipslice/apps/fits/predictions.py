@@ -18,11 +18,11 @@ LEVELS = {"q05": 0.05, "median": 0.5, "q95": 0.95}
 def write_predictions(folder: RunFolder, fit: Fit, at: Table | None = None) -> Path:
     """The file predictions.csv: a row for each input, with what is predicted there.
 
-    `latent` is the latent function, `expected` what is seen on average (a rate, a probability), `observed` a new
+    `latent` is the latent function, `expected` what is seen on average (a rate, a probability), `predictive` a new
     observation; each with its mean and its quantiles of 5, 50 and 95 %.
     """
     points, labels = (fit.X, _labels(folder, fit.X)) if at is None else _at(folder, at)
-    predicted = fit.predict(points, seed=folder.asked.seed, together=False)
+    predicted = fit.predict(points, seed=folder.asked.seed, joint=False)
     table = dict(labels)
     for name, values in predicted.data_vars.items():
         flat = values.values.reshape(-1, len(points))

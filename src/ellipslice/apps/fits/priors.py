@@ -5,8 +5,8 @@ What is not given is unknown, with a log-normal prior whose median comes from th
 | parameter    | median                                             | standard deviation of the logarithm |
 |---|---|---|
 | amplitude    | the data's standard deviation if they are real numbers; 1 otherwise | 1   |
-| lengthscale  | a fifth of the range of each input                 | 1                                   |
-| noise        | half the data's standard deviation                 | 1                                   |
+| length_scale | a fifth of the range of each input                 | 1                                   |
+| noise_scale  | half the data's standard deviation                 | 1                                   |
 | dispersion   | 5                                                  | 1                                   |
 
 A standard deviation of 1 is a factor of 2.7 either way, of 7 with 95 %. The mean of the latent function is a constant:
@@ -49,7 +49,7 @@ def medians(asked: Asked, data: Data) -> dict[str, Any]:
     """Return the median of each parameter's prior, unknown or not: numbers, and an array for the length scales."""
     spread = float(np.std(data.y)) if data.y is not None and asked.command.kind == "number" else 1.0
     ranges = np.ptp(np.asarray(window(asked, data)), axis=1) if asked.events else np.ptp(data.inputs, axis=0)
-    return {"amplitude": spread, "lengthscale": ranges / 5, "noise": spread / 2, "dispersion": 5.0}
+    return {"amplitude": spread, "length_scale": ranges / 5, "noise_scale": spread / 2, "dispersion": 5.0}
 
 
 def latent_mean(asked: Asked, data: Data) -> float:

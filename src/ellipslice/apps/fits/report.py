@@ -51,7 +51,7 @@ def page(folder: RunFolder, fit: Fit) -> str:
         f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {many}</p>',
         _picture(draw_fit(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
         "<h2>Convergence</h2>",
-        f'<p class="convergence {"good" if found["good"] else "poor"}">',
+        f'<p class="convergence {"good" if found["converged"] else "poor"}">',
         "<br>".join(escape(line) for line in found["convergence_report"]),
         "</p>",
         "<h2>Parameters</h2>",
@@ -76,7 +76,7 @@ def _picture(figure: Any, says: str) -> str:
 
 
 def _table(found: dict[str, Any]) -> str:
-    titles = ("", "mean", "standard deviation", "5 %", "95 %", "effective size", "R-hat")
+    titles = ("", "mean", "standard deviation", "5 %", "95 %", "effective sample size", "R-hat")
     rows = ["<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"]
     for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *judgement(one)]

@@ -13,7 +13,7 @@ from ellipslice.likelihoods import REGISTERED, Likelihood
 from ellipslice.likelihoods.command import Command
 from ellipslice.sampling.until import Until
 
-FORMAT = 1
+FORMAT = 2
 """Of a run's folder. To be raised when it changes: folders of another one are refused."""
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
@@ -46,9 +46,9 @@ class Asked:
     likelihood, kernel : str
     amplitude : float or None
         None if unknown.
-    lengthscale : tuple of float or None
+    length_scale : tuple of float or None
         One for each input; None if unknown.
-    noise : float or None
+    noise_scale : float or None
         Of gaussian and student-t; None if unknown.
     dispersion : float or None
         Of negative-binomial; None if unknown.
@@ -61,7 +61,7 @@ class Asked:
     cells : tuple of int or None
         Of events, along each input.
     draws, warmup, chains, seed : int
-    effective_size, rhat, seconds : float or None
+    effective_sample_size, rhat, max_seconds : float or None
         Goals and a budget, as for `Until`.
     """
 
@@ -70,8 +70,8 @@ class Asked:
     likelihood: str = "gaussian"
     kernel: str = "matern52"
     amplitude: float | None = None
-    lengthscale: tuple[float, ...] | None = None
-    noise: float | None = None
+    length_scale: tuple[float, ...] | None = None
+    noise_scale: float | None = None
     dispersion: float | None = None
     mean: float | None = None
     exposure: str | None = None
@@ -82,9 +82,9 @@ class Asked:
     warmup: int = 500
     chains: int = 4
     seed: int = 0
-    effective_size: float | None = None
+    effective_sample_size: float | None = None
     rhat: float | None = None
-    seconds: float | None = None
+    max_seconds: float | None = None
 
     @property
     def events(self) -> bool:
@@ -106,9 +106,9 @@ class Asked:
     @property
     def until(self) -> Until | None:
         """Goals and budgets, if there are any but draws."""
-        if self.effective_size is None and self.rhat is None and self.seconds is None:
+        if self.effective_sample_size is None and self.rhat is None and self.max_seconds is None:
             return None
-        return Until(self.effective_size, self.rhat, self.seconds, self.draws)
+        return Until(self.effective_sample_size, self.rhat, self.max_seconds, self.draws)
 
     def check(self) -> None:
         """Refuse what makes no sense, in the words of the command line."""
@@ -120,8 +120,8 @@ class Asked:
         if twice := [name for name in columns if columns.count(name) > 1]:
             raise ValueError(f"the column {twice[0]!r} is named twice.")
         for option, value in (
-            ("--amplitude", self.amplitude), ("--noise", self.noise), ("--dispersion", self.dispersion),
-            *(("--lengthscale", value) for value in self.lengthscale or ()),
+            ("--amplitude", self.amplitude), ("--noise-scale", self.noise_scale), ("--dispersion", self.dispersion),
+            *(("--length-scale", value) for value in self.length_scale or ()),
         ):  # fmt: skip
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{option} must be positive, but it is {value:g}.")
@@ -140,7 +140,8 @@ class Asked:
         self._check_what_belongs()
         self._check_lengths()
         for option, value, least in (
-            ("--effective-size", self.effective_size, 0), ("--rhat", self.rhat, 1), ("--seconds", self.seconds, 0),
+            ("--effective-sample-size", self.effective_sample_size, 0), ("--rhat", self.rhat, 1),
+            ("--max-seconds", self.max_seconds, 0),
         ):  # fmt: skip
             if value is not None and not least < value < math.inf:
                 raise ValueError(f"{option} must be finite and above {least}, but it is {value:g}.")
@@ -152,7 +153,9 @@ class Asked:
             ours = [command.name for command in commands if option in command.options]
             if getattr(self, option) is not None and (option not in self.command.options or self.events):
                 now = "events" if self.events else self.likelihood
-                raise ValueError(f"--{option} is for {' and '.join(ours)}; it means nothing for {now}.")
+                raise ValueError(
+                    f"--{option.replace('_', '-')} is for {' and '.join(ours)}; it means nothing for {now}."
+                )
         for option in self.command.required:
             if getattr(self, option) is None:
                 raise ValueError(f"--likelihood {self.likelihood} needs --{option}, the column with the {option}.")
@@ -164,7 +167,11 @@ class Asked:
             raise ValueError("--rhat compares chains, but there is one. Give --chains 2 or more.")
 
     def _check_lengths(self) -> None:
-        for option, given in (("--lengthscale", self.lengthscale), ("--window", self.window), ("--cells", self.cells)):
+        for option, given in (
+            ("--length-scale", self.length_scale),
+            ("--window", self.window),
+            ("--cells", self.cells),
+        ):
             if given is not None and len(given) not in (1, len(self.inputs)):
                 raise ValueError(
                     f"{option} was given {len(given)} times for {len(self.inputs)} inputs. Give it once for all, or "
@@ -201,9 +208,10 @@ def read_asked(found: Any, path: Path) -> Asked:
     """The settings again. Raises ValueError over anything that `as_json` did not give."""
     kinds: dict[str, Any] = {
         "inputs": _names, "target": str, "likelihood": str, "kernel": str, "exposure": str, "trials": str,
-        "lengthscale": _floats, "window": _pairs, "cells": _whole_numbers,
+        "length_scale": _floats, "window": _pairs, "cells": _whole_numbers,
         **dict.fromkeys(("draws", "warmup", "chains", "seed"), _whole),
-        **dict.fromkeys(("amplitude", "noise", "dispersion", "mean", "effective_size", "rhat", "seconds"), _number),
+        **dict.fromkeys(("amplitude", "noise_scale", "dispersion", "mean"), _number),
+        **dict.fromkeys(("effective_sample_size", "rhat", "max_seconds"), _number),
     }  # fmt: skip
     if not isinstance(found, dict) or set(found) != {field.name for field in fields(Asked)}:
         raise ValueError(f"{path} is damaged, or was edited: its settings are not those of a fit.")

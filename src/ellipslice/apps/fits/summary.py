@@ -22,7 +22,7 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
         for index, label in _members(name, values.shape[2:], folder.asked.inputs):
             parameters[label] = measures(values[(slice(None), slice(None), *index)])
     size, rhat = judged(posterior[fit.model.latents[0]].values)
-    whole = {"effective_size": _plain(size), "rhat": _plain(rhat)}
+    whole = {"effective_sample_size": _plain(size), "rhat": _plain(rhat)}
     traced = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
     report = check_convergence(fit.tree)
     return {
@@ -53,11 +53,11 @@ def measures(values: np.ndarray) -> dict[str, float | None]:
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     size, worst = judged(values)
     found = {"mean": values.mean(), "sd": values.std(), "q05": low, "median": middle, "q95": high}
-    return {name: _plain(value) for name, value in (found | {"effective_size": size, "rhat": worst}).items()}
+    return {name: _plain(value) for name, value in (found | {"effective_sample_size": size, "rhat": worst}).items()}
 
 
 def judged(values: np.ndarray) -> tuple[float, float]:
-    """The least effective size, bulk or tail, and the largest R-hat of (chains, draws, ...); NaN if not to be known."""
+    """The smallest effective sample size, bulk or tail, and the largest R-hat of (chains, draws, ...), or NaN."""
     import xarray
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
@@ -89,7 +89,7 @@ def model_in_words(folder: RunFolder) -> str:
 def as_text(found: dict[str, Any]) -> str:
     """For the eye."""
     lines = [f"{found['data']['file']}, {found['data']['rows']:,} rows. {found['model']}", ""]
-    rows = [["parameter", "mean", "sd", "5 %", "95 %", "effective size", "R-hat"]]
+    rows = [["parameter", "mean", "sd", "5 %", "95 %", "effective sample size", "R-hat"]]
     for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         numbers = [short(one[key]) for key in ("mean", "sd", "q05", "q95")]
         rows.append([name, *numbers, *judgement(one)])
@@ -102,8 +102,8 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def judgement(one: dict[str, Any]) -> list[str]:
-    """Effective size and R-hat, as they are printed."""
-    size, rhat = one["effective_size"], one["rhat"]
+    """Effective sample size and R-hat, as they are printed."""
+    size, rhat = one["effective_sample_size"], one["rhat"]
     return ["-" if size is None else f"{size:,.0f}", "-" if rhat is None else f"{rhat:.3f}"]
 
 

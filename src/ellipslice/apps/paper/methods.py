@@ -30,7 +30,7 @@ from ellipslice import Dense, tune_controls, tune_hamiltonian
 from ellipslice.approximations import fit_reference
 from ellipslice.apps.paper.problems import PROBLEMS, Problem, problem
 from ellipslice.engines.compiled import CompiledEngine
-from ellipslice.moves import EllipticalSlice, LineSlice, Move, NealMetropolis, Recentred
+from ellipslice.moves import EllipticalSlice, LineSlice, Move, NealMetropolis, ReferenceSlice
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.start import prior_starts
 
@@ -86,7 +86,7 @@ def with_controls(one: Problem, seed: int) -> MethodSetup:
 def recentred(name: str, seed: int) -> Move:
     """Ellipses around a Gaussian near the posterior."""
     engine = CompiledEngine(Posterior(prior(name, 0.0), problem(name).likelihood))
-    return Recentred(
+    return ReferenceSlice(
         fit_reference("auto", engine, lambda count: prior_starts(engine, seed, range(count)), seed).reference
     )
 

@@ -1,7 +1,8 @@
 """The paper's protocol (Section 4): what a run of a method on a problem does, and what is noted of it.
 
 As in the authors' scripts there are 10^4 iterations of burn-in and 10^5 that are kept; the trace is the log-likelihood
-after every iteration, and its effective size is that of R's package coda. Evaluations and time count the burn-in too.
+after every iteration, and its effective sample size is that of R's package coda. Evaluations and time count the burn-in
+too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from ellipslice import sample
 from ellipslice.apps.paper.methods import BEYOND, METHODS, MethodSetup, set_up
 from ellipslice.apps.paper.problems import PROBLEMS, problem
-from ellipslice.diagnostics import effective_size
+from ellipslice.diagnostics import effective_sample_size
 from ellipslice.machine import machine
 
 NO_RESULT = ("USPS", "control")
@@ -75,7 +76,7 @@ class RunOutcome:
     evaluations: int
     """Of the likelihood, as the paper counts: every proposal and the first state, burn-in included."""
     computed: int
-    """Of these, how many were computed: the rest were known to be too low (see `sample`, concave)."""
+    """Of these, how many were computed: the rest were known to be too low (see `sample`, log_concave)."""
     seconds: float
     """Processor time of all threads: its share of that of the runs made with it."""
     elapsed: float
@@ -131,7 +132,7 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ru
         RunOutcome(
             *cell,
             run=run,
-            effective=float(effective_size(trace)),
+            effective=float(effective_sample_size(trace)),
             evaluations=int(statistics["proposals"][row].sum()) + 1,
             computed=int(statistics["evaluations"][row].sum()) + 1,
             seconds=seconds,

@@ -23,7 +23,7 @@ class LoopCounters(NamedTuple):
     tried: Any
     """Number of angles tried: evaluated, or skipped by the scout."""
     evaluations: Any
-    nans: Any
+    nan_evaluations: Any
     """Number of evaluations that were NaN."""
     last_theta: Any
     """Angle of the last evaluation."""
@@ -53,7 +53,7 @@ class LoopCounters(NamedTuple):
             theta_max,
             tried=self.tried + counted,
             evaluations=self.evaluations + counted,
-            nans=self.nans + (counted & is_nan),
+            nan_evaluations=self.nan_evaluations + (counted & is_nan),
             last_theta=self.theta,
         )
 
@@ -83,7 +83,9 @@ class Curve:
         """Return the counters at the first angle."""
         theta, theta_min, theta_max = map(self._number, self.path.begin(self.here, self._place, self._uniforms(1)))
         zero = self._number(0)
-        return LoopCounters(theta, theta_min, theta_max, tried=zero, evaluations=zero, nans=zero, last_theta=zero)
+        return LoopCounters(
+            theta, theta_min, theta_max, tried=zero, evaluations=zero, nan_evaluations=zero, last_theta=zero
+        )
 
     def after(self, counters: LoopCounters) -> tuple[Any, Any, Any]:
         """Return the angle to try if `theta` is rejected, and its bracket: (theta, theta_min, theta_max)."""

@@ -115,10 +115,10 @@ class CompiledEngine(Engine):
         """Return the scout of a run: tangent planes where they can be had, because they are the fastest."""
         if look_ahead > 1:
             return LookAhead(look_ahead)
-        if move.path is None or not self.posterior.concave:
+        if move.path is None or not self.posterior.log_concave:
             return NoScout()
         function = self.posterior.log_likelihood.callable
-        scout = TangentPlanes(function.bend_rate if isinstance(function, Likelihood) else None)
+        scout = TangentPlanes(function.curvature_rate_bound if isinstance(function, Likelihood) else None)
         try:
             scout.first(self._vectorised_likelihood, State(jnp.asarray(start.f), start.log_likelihood))
         except Exception as error:  # noqa: BLE001  the log-likelihood was compiled, only its derivatives were not

@@ -117,7 +117,7 @@ class _AnglesAhead(Watch):
         nans = jnp.sum(jnp.isnan(values) & (jnp.arange(self.count) < pick))
         picked = LoopCounters(*(column[pick] for column in ahead))
         # Angles before it were evaluated, if only in the batch, so they count.
-        return picked._replace(evaluations=picked.tried, nans=counters.nans + nans), None
+        return picked._replace(evaluations=picked.tried, nan_evaluations=counters.nan_evaluations + nans), None
 
     def _coming(self, counters: LoopCounters) -> LoopCounters:
         """Return the counters at each of the coming angles, as if those before it were skipped: shape (count,)."""
@@ -135,29 +135,30 @@ class TangentPlanes(Scout):
 
     Attributes
     ----------
-    bend_rate : float or None
-        That of the likelihood (`Likelihood.bend_rate`). None: there are planes, but no quadratic bound.
+    curvature_rate_bound : float or None
+        That of the likelihood (`Likelihood.curvature_rate_bound`). None: there are planes, but no quadratic bound.
     """
 
-    bend_rate: float | None
+    curvature_rate_bound: float | None
 
     def first(self, log_likelihood: Any, state: State) -> Known:
         """Return the derivatives at the state."""
-        _, derivatives = value_and_derivatives(self.bend_rate, log_likelihood, state.f)
+        _, derivatives = value_and_derivatives(self.curvature_rate_bound, log_likelihood, state.f)
         return Known(derivatives, jnp.int32(0))
 
     def watch(self, curve: Curve, log_likelihood: Any, state: State, known: Known) -> _BelowPlanes:
         """Return its part in one search."""
-        return _BelowPlanes(self.bend_rate, curve, log_likelihood, state, known)
+        return _BelowPlanes(self.curvature_rate_bound, curve, log_likelihood, state, known)
 
     def check(self, known: Known) -> None:
         """Raise if a value was above a bound."""
         if int(known.above):
             raise ValueError(
-                "the log-likelihood is not concave: a value was above a tangent plane. Leave out concave=True."
-                if self.bend_rate is None
-                else f"a value of the log-likelihood was above a bound that follows from its class's bend_rate, "
-                f"{self.bend_rate:g}. That is too small, or there is no such number: None."
+                "the log-likelihood is not concave: a value was above a tangent plane. Leave out log_concave=True."
+                if self.curvature_rate_bound is None
+                else "a value of the log-likelihood was above a bound that follows from its class's "
+                f"curvature_rate_bound, {self.curvature_rate_bound:g}. That is too small, or there is no such number: "
+                "None."
             )
 
 
@@ -183,14 +184,18 @@ class PlanesMemory(NamedTuple):
 class _BelowPlanes(Watch):
     """One search with tangent planes."""
 
-    def __init__(self, bend_rate: float | None, curve: Curve, log_likelihood: Any, state: State, known: Known):
+    def __init__(
+        self, curvature_rate_bound: float | None, curve: Curve, log_likelihood: Any, state: State, known: Known
+    ):
         super().__init__(curve, log_likelihood)
-        self.bend_rate, self.known = bend_rate, known
+        self.curvature_rate_bound, self.known = curvature_rate_bound, known
         c, s = (jnp.asarray(weight, curve.a.dtype) for weight in curve.path.weights(curve.here))
         here = TangentPoint(state.log_likelihood, known.here, c, s)
-        self.quadratic = None if bend_rate is None else QuadraticBound.at(here, bend_rate, curve.a, curve.b)
+        self.quadratic = (
+            None if curvature_rate_bound is None else QuadraticBound.at(here, curvature_rate_bound, curve.a, curve.b)
+        )
         # A quadratic bound of rate 0 is the function itself; the second plane is there because of rounding.
-        self.slots = 2 if bend_rate == 0 else MAX_PLANES
+        self.slots = 2 if curvature_rate_bound == 0 else MAX_PLANES
         self.memory = PlanesMemory(Planes.none(self.slots, curve.a.dtype), here, known.above)
 
     def skip(self, counters: LoopCounters, memory: PlanesMemory) -> tuple[LoopCounters, PlanesMemory]:
@@ -209,9 +214,9 @@ class _BelowPlanes(Watch):
         """Return the point with its log-likelihood; remember the derivatives, and whether a bound was too low."""
         c, s = self.curve.weights(counters.theta)
         point = lax.optimization_barrier(self.curve.point(c, s))
-        value, derivatives = value_and_derivatives(self.bend_rate, self.log_likelihood, point)
+        value, derivatives = value_and_derivatives(self.curvature_rate_bound, self.log_likelihood, point)
         value = lax.optimization_barrier(value)
-        if self.bend_rate == 0:
+        if self.curvature_rate_bound == 0:
             derivatives = derivatives._replace(curvatures=self.known.here.curvatures)  # equal everywhere
         bound, size = upper_bound(memory.planes, self.quadratic, c, s)
         is_above = value > bound + 100 * ROUNDING * (size + jnp.abs(value))

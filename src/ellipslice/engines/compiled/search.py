@@ -87,8 +87,8 @@ def search(
     found, counters = is_found(end), end.counters
     info = Info(
         counters.evaluations.astype(jnp.int32),
-        counters.nans.astype(jnp.int32),
-        stuck=~found,
+        counters.nan_evaluations.astype(jnp.int32),
+        search_failed=~found,
         angle=curve.turned(found, counters.last_theta),
     )
     new = jax.tree.map(lambda new, old: jnp.where(found, new, old), end.last, state)

@@ -4,11 +4,11 @@ Over that plane g(c, s) = log L(c a + s b) is a concave function. Each evaluatio
 one point, and so a plane that lies above it everywhere. An angle whose bound is not above the slice level cannot be on
 the slice. The first plane, at the current state, is known before the search begins.
 
-Where third derivatives of the terms of log L are at most a number times their second ones (`Likelihood.bend_rate`), the
-plane at the current state becomes a quadratic bound, which lies much closer. A term with curvature h has a curvature of
-at least h exp(-rate |d|) at a distance d, so it falls below its tangent by at least h d^2 / (2 + rate |d|). (Functions
-like that are called self-concordant: Bach 2010.) For Gaussian observations, whose rate is 0, the bound is the function
-itself.
+Where third derivatives of the terms of log L are at most a number times their second ones
+(`Likelihood.curvature_rate_bound`), the plane at the current state becomes a quadratic bound, which lies much closer. A
+term with curvature h has a curvature of at least h exp(-rate |d|) at a distance d, so it falls below its tangent by at
+least h d^2 / (2 + rate |d|). (Functions like that are called self-concordant: Bach 2010.) For Gaussian observations,
+whose rate is 0, the bound is the function itself.
 """
 
 from __future__ import annotations
@@ -105,13 +105,15 @@ def upper_bound(planes: Planes, quadratic: QuadraticBound | None, c: Any, s: Any
 
 
 @partial(jax.jit, static_argnums=0)
-def value_and_derivatives(bend_rate: float | None, log_likelihood: Any, point: Any) -> tuple[Any, Derivatives]:
+def value_and_derivatives(
+    curvature_rate_bound: float | None, log_likelihood: Any, point: Any
+) -> tuple[Any, Derivatives]:
     """Return the log-likelihood at a point, and its derivatives; without curvatures if there is no rate."""
 
     def value(f: Any) -> Any:
         return jnp.asarray(log_likelihood(f), f.dtype)
 
-    if bend_rate is None:
+    if curvature_rate_bound is None:
         at_point, gradient = jax.value_and_grad(value)(point)
         return at_point, Derivatives(gradient, None)
     # Each term depends on one element of f, so the derivative of the gradient along (1, ..., 1) is the diagonal.

@@ -58,7 +58,7 @@ def fused_block(
     written = launch(kernel, shapes, chains, "chain", dtype, interpret)(*inputs)
     (f, log_likelihood), draws, totals = jax.tree.unflatten(out_tree, written)
     draws = DrawBuffer(*(part.reshape(slots, chains, *part.shape[1:]) for part in draws))
-    draws = draws._replace(f=draws.f[..., :size], stuck=draws.stuck > 0)
+    draws = draws._replace(f=draws.f[..., :size], search_failed=draws.search_failed > 0)
     return State(f[:, :size], log_likelihood), draws, totals
 
 

@@ -106,7 +106,7 @@ class _Search(NamedTuple):
 
     accepted: Any
     tried: Any
-    nans: Any
+    nan_evaluations: Any
     point: _Point
 
 
@@ -160,14 +160,14 @@ class KernelChain:
             place = before.slot * self.settings.chains + self.chain
             angle = jnp.where(accepted, self._last_angle(found, late, row), self.dtype(0))
             self._store(self.outputs.draws.f, f, place)
-            numbers = log_likelihood, found.tried, found.nans, stuck, angle
+            numbers = log_likelihood, found.tried, found.nan_evaluations, stuck, angle
             for reference, number in zip(self.outputs.draws[1:], numbers, strict=True):
                 reference[place] = number
 
         totals = ChainTotals(
             before.totals.proposals + found.tried,
-            before.totals.nans + found.nans,
-            before.totals.stuck + stuck,
+            before.totals.nan_evaluations + found.nan_evaluations,
+            before.totals.failed_searches + stuck,
             jnp.maximum(before.totals.highest, log_likelihood),
         )
         slot = jnp.where(leaves_draw, before.slot + 1, before.slot)
@@ -217,7 +217,7 @@ class KernelChain:
             above = point.value > log_y
             accepted, used = jnp.where(above, one, accepted), jnp.where(above, jnp.int32(number), used)
             chosen = _Point(*(jnp.where(above, new, old) for new, old in zip(point, chosen, strict=True)))
-        nans = search.nans
+        nans = search.nan_evaluations
         for i, point in enumerate(points):
             is_nan = point.value != point.value
             nans = jnp.where(is_nan & (used > i), nans + one, nans)

@@ -58,8 +58,8 @@ class DrawBuffer(NamedTuple):
     f: Any
     log_likelihood: Any
     proposals: Any
-    nans: Any
-    stuck: Any
+    nan_evaluations: Any
+    search_failed: Any
     angle: Any
 
     def pack(self) -> Any:
@@ -76,8 +76,8 @@ class DrawBuffer(NamedTuple):
             f=rows[..., :size],
             log_likelihood=log_likelihood,
             proposals=proposals.astype(jnp.int32),
-            nans=nans.astype(jnp.int32),
-            stuck=stuck > 0,
+            nan_evaluations=nans.astype(jnp.int32),
+            search_failed=stuck > 0,
             angle=angle,
         )
 
@@ -86,8 +86,8 @@ class ChainTotals(NamedTuple):
     """Sums over all updates of each chain, and its largest log-likelihood: arrays of shape (chains,)."""
 
     proposals: Any
-    nans: Any
-    stuck: Any
+    nan_evaluations: Any
+    failed_searches: Any
     highest: Any
 
 
@@ -108,14 +108,21 @@ class _Chains(NamedTuple):
     """The current update of the block."""
     tried: Any
     """Number of angles that this update has tried."""
-    nans: Any
+    nan_evaluations: Any
     """Number of NaNs among their values."""
     late: _Angle
     """The last angle of a chain that has tried all angles of its table; any numbers for the others."""
     totals: ChainTotals
 
     def pack(self) -> _PackedChains:
-        integers = self.update, self.tried, self.nans, self.totals.proposals, self.totals.nans, self.totals.stuck
+        integers = (
+            self.update,
+            self.tried,
+            self.nan_evaluations,
+            self.totals.proposals,
+            self.totals.nan_evaluations,
+            self.totals.failed_searches,
+        )
         reals = self.log_likelihood, self.totals.highest, *self.late
         return _PackedChains(self.f, jnp.stack(integers), jnp.stack(reals))
 
@@ -209,8 +216,8 @@ class _Block:
             f=jnp.where(accepted[:, None], a * w_a[last][:, None] + b * w_b[last][:, None], now.f),
             log_likelihood=jnp.where(accepted, values[last], now.log_likelihood),
             proposals=tried,
-            nans=now.nans + nans,
-            stuck=ended & ~accepted,
+            nan_evaluations=now.nan_evaluations + nans,
+            search_failed=ended & ~accepted,
             angle=jnp.where(accepted, theta[last] - here, 0.0),
         )
         return _Carry(_proceed(now, reached, ended, late).pack(), self._write(carry.draws, now.update, reached, ended))
@@ -242,11 +249,11 @@ def _proceed(now: _Chains, reached: DrawBuffer, ended: Any, late: _Angle) -> _Ch
     """Return where chains are after a pass: at their next update if this one has ended."""
     totals = ChainTotals(
         proposals=now.totals.proposals + jnp.where(ended, reached.proposals, 0),
-        nans=now.totals.nans + jnp.where(ended, reached.nans, 0),
-        stuck=now.totals.stuck + jnp.where(ended, reached.stuck, 0),
+        nan_evaluations=now.totals.nan_evaluations + jnp.where(ended, reached.nan_evaluations, 0),
+        failed_searches=now.totals.failed_searches + jnp.where(ended, reached.search_failed, 0),
         highest=jnp.maximum(now.totals.highest, reached.log_likelihood),
     )
-    tried, nans = jnp.where(ended, 0, reached.proposals), jnp.where(ended, 0, reached.nans)
+    tried, nans = jnp.where(ended, 0, reached.proposals), jnp.where(ended, 0, reached.nan_evaluations)
     return _Chains(reached.f, reached.log_likelihood, now.update + ended, tried, nans, late, totals)
 
 

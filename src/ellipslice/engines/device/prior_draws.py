@@ -55,7 +55,7 @@ class Colored(Source):
     def draw(self, keys: Any) -> Any:
         count = self.prior.noise_size
         with jax.default_matmul_precision("highest"):
-            nu = self.prior.color(normals(keys, count + count % 2, self.dtype)[:, :count])
+            nu = self.prior.unwhiten(normals(keys, count + count % 2, self.dtype)[:, :count])
         return jnp.pad(nu, ((0, 0), (0, self.padded - nu.shape[1])))
 
 
@@ -115,7 +115,7 @@ def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None
 
 
 def can_draw(prior: Prior) -> bool:
-    """Return whether a device can draw from this prior. (The predictor of a `Linear` is drawn by one matrix.)."""
+    """Return whether a device can draw from this prior. One matrix draws the predictor of a `LinearPredictor`."""
     return prior.traceable and (not isinstance(prior, PredictorPrior) or prior.noise_size <= MAX_PREDICTOR_LATENTS)
 
 

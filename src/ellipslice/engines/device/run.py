@@ -42,8 +42,8 @@ class _Sums(NamedTuple):
 
     updates: Any
     proposals: Any
-    nans: Any
-    stuck: Any
+    nan_evaluations: Any
+    search_failed: Any
     highest: Any
     """The largest log-likelihood."""
 
@@ -73,7 +73,7 @@ def _run_own(
     noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
     state, draws, counts = loop(likelihood, state, noise, DrawSchedule(stop, since, thin), plan.slots)
     proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
-    sums = _Sums(stop * counts.nans.size, proposals, nans, stuck, jnp.max(counts.highest))
+    sums = _Sums(stop * counts.nan_evaluations.size, proposals, nans, stuck, jnp.max(counts.highest))
     return state, draws, _Sums(*(jnp.reshape(part, 1) for part in sums))
 
 

@@ -169,7 +169,7 @@ def _check_portable(error: Exception) -> None:
 def _prior_uses_jax(prior: Prior) -> bool:
     """Return whether compiled code makes the draws of a prior, or of one of its parts."""
     parts = [part for value in vars(prior).values() for part in (value if isinstance(value, tuple | list) else [value])]
-    own = type(prior).draw is Prior.draw and prior.traceable and not prior.by_numpy
+    own = type(prior).draw_zero_mean is Prior.draw_zero_mean and prior.traceable and not prior.by_numpy
     return own or any(_prior_uses_jax(part) for part in parts if isinstance(part, Prior))
 
 

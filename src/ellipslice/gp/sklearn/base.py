@@ -31,18 +31,24 @@ class EllipticalGP(BaseEstimator):
     draws: int
     warmup: int
     chains: int
-    places: int
-    rounds: int
+    ensemble_size: int
+    ensemble_refreshes: int
     _own_names: ClassVar[tuple[str, ...]] = ()
     """Hyperparameters that the observations have, whether they are unknown or not."""
 
     def _check_settings(self) -> None:
-        for name, least in (("draws", 1), ("warmup", 0), ("chains", 1), ("places", 2), ("rounds", 1)):
+        for name, least in (
+            ("draws", 1),
+            ("warmup", 0),
+            ("chains", 1),
+            ("ensemble_size", 2),
+            ("ensemble_refreshes", 1),
+        ):
             whole_number(name, getattr(self, name), least, f"a whole number, {least} or more")
         if self.parameters and (self.kernel is None or is_kernel(self.kernel)):
             raise ValueError(
-                "parameters are unknown parameters of a kernel that is a function of them: kernel=lambda scale: "
-                "RBF(scale). Leave them out, or give such a function."
+                "parameters are unknown parameters of a kernel that is a function of them: kernel=lambda length_scale: "
+                "RBF(length_scale). Leave them out, or give such a function."
             )
 
     def _set_scale(self, X: np.ndarray) -> None:
@@ -72,8 +78,10 @@ class EllipticalGP(BaseEstimator):
 
     def _unknown(self, amplitude: float, others: LogNormals) -> JoinedParameters:
         if self.kernel is None:
-            scale = np.sqrt(self._inputs.shape[1])  # inputs of deviation 1 are about as far apart
-            return JoinedParameters(LogNormals({"amplitude": (amplitude, 0.7), "scale": (scale, 0.7)}), others)
+            length_scale = np.sqrt(self._inputs.shape[1])  # inputs of deviation 1 are about as far apart
+            return JoinedParameters(
+                LogNormals({"amplitude": (amplitude, 0.7), "length_scale": (length_scale, 0.7)}), others
+            )
         if not self.parameters:
             return JoinedParameters(others)
         parameters = Parameters(self.parameters)
@@ -99,7 +107,7 @@ class EllipticalGP(BaseEstimator):
             )
 
     def _draw(self, likelihood: Any, unknown: JoinedParameters, rng: np.random.Generator) -> EnsembleDraws:
-        settings = EnsembleSettings(self.places, self.rounds, self.draws, self.warmup, self.chains)
+        settings = EnsembleSettings(self.ensemble_size, self.ensemble_refreshes, self.draws, self.warmup, self.chains)
         return draw(self._kernel(), likelihood, unknown, self._inputs, settings, rng)
 
     def _generator(self, random_state: Any) -> np.random.Generator:
@@ -122,4 +130,4 @@ class EllipticalGP(BaseEstimator):
 
 def _default_kernel(values: Mapping[str, Any]) -> Any:
     """A Matérn kernel: its functions have two derivatives."""
-    return ConstantKernel(values["amplitude"] ** 2) * Matern(values["scale"], nu=2.5)
+    return ConstantKernel(values["amplitude"] ** 2) * Matern(values["length_scale"], nu=2.5)

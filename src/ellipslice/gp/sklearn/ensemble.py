@@ -42,9 +42,9 @@ LATENT_UPDATES = 10
 class EnsembleSettings(NamedTuple):
     """Settings of the chains."""
 
-    places: int
+    ensemble_size: int
     """Number of values of the hyperparameters that a chain chooses among."""
-    rounds: int
+    ensemble_refreshes: int
     """Number of times in a run that all but the chain's current value are drawn anew."""
     draws: int
     warmup: int
@@ -85,8 +85,8 @@ def draw(
 ) -> EnsembleDraws:
     """Draw from the posterior of parameters and latent values.
 
-    It takes O(n^3) for each of some 50 values of the parameters at the start, and then for each of `places * rounds` of
-    a chain; a draw takes O(places n^2), which is also the memory.
+    It takes O(n^3) for each of some 50 values of the parameters at the start, and then for each of `ensemble_size *
+    ensemble_refreshes` of a chain; a draw takes O(ensemble_size n^2), which is also the memory.
     """
     spread, weights = _look(kernel, likelihood, unknown, inputs) if unknown.size else (None, None)
 
@@ -97,7 +97,7 @@ def draw(
         log_weight = 0.0 if spread is None else unknown.log_density(u) - spread.log_density(u)
         return EnsembleMember(values, log_weight, gaussian_from_sites(matrix, seen, find_sites(matrix, seen, weights)))
 
-    settings = settings if unknown.size else settings._replace(places=1)
+    settings = settings if unknown.size else settings._replace(ensemble_size=1)
     runs = [_run(fresh, settings, one) for one in rng.spawn(settings.chains)]
     firsts = np.cumsum([0, *(len(values) for values, _, _ in runs)])[:-1]
     return EnsembleDraws(
@@ -191,20 +191,20 @@ def _run(
     fresh: Callable[[np.random.Generator], EnsembleMember], settings: EnsembleSettings, rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], np.ndarray, np.ndarray]:
     """Run one chain: return the values of the parameters it visited, the number of each draw's, and its white noise."""
-    places, rounds, draws, warmup, _ = settings
+    ensemble_size, ensemble_refreshes, draws, warmup, _ = settings
     here = fresh(rng)
     ensemble, values = [here], []
     n = len(here.gaussian.mean)
     eta, where, z = rng.standard_normal(n), np.zeros(draws, int), np.zeros((draws, n))
-    anew = {round(number) for number in np.linspace(-warmup, draws, rounds, endpoint=False)}
+    anew = {round(number) for number in np.linspace(-warmup, draws, ensemble_refreshes, endpoint=False)}
     for update in range(-warmup, draws):
-        if places > 1:
+        if ensemble_size > 1:
             if update in anew:
-                ensemble = [here, *(fresh(rng) for _ in range(places - 1))]
+                ensemble = [here, *(fresh(rng) for _ in range(ensemble_size - 1))]
             heights = [place.log_weight + place.gaussian.log_ratio(place.gaussian.root @ eta) for place in ensemble]
             here = ensemble[_choose(heights, rng)]
         eta = _latent(here.gaussian, eta, rng)
-        if places > 1:
+        if ensemble_size > 1:
             z_here = here.gaussian.white(eta)
             heights = [
                 place.log_weight + place.gaussian.likelihood(place.gaussian.lower @ z_here) for place in ensemble

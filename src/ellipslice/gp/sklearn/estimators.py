@@ -20,7 +20,7 @@ from ellipslice.gp.sklearn.estimator_parameters import LogNormals
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit, StudentT
 
 LINKS = {"logistic": Logistic, "probit": Probit}
-NOISES = ("gaussian", "student", "poisson")
+LIKELIHOODS = ("gaussian", "student-t", "poisson")
 
 
 class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
@@ -34,8 +34,8 @@ class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
     ----------
     kernel : scikit-learn kernel, tinygp kernel or function, optional
         A kernel is taken as it is (nothing of it is optimised, where scikit-learn would). A function of unknown
-        parameters returns one: `lambda scale: 4.0 * RBF(scale)`. By default a Matérn kernel with nu = 5/2 of inputs
-        that are scaled to deviation 1, whose amplitude and scale are unknown.
+        parameters returns one: `lambda length_scale: 4.0 * RBF(length_scale)`. By default a Matérn kernel with nu = 5/2
+        of inputs that are scaled to deviation 1, whose amplitude and length scale are unknown.
     parameters : mapping of str to numpyro distribution, optional
         Priors of the parameters of a kernel that is a function.
     link : {"logistic", "probit"}
@@ -43,7 +43,7 @@ class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
     draws, warmup, chains : int
         Draws that are kept of each chain; updates of each before them; chains. Chains start near the posterior and
         hardly remember: a few hundred draws are many.
-    places, rounds : int
+    ensemble_size, ensemble_refreshes : int
         Each chain has as many values of the unknown parameters at hand to choose from, and so many times in its run
         all but its own are drawn anew. Values cost O(n^3) each: they are most of the time of a fit.
     random_state : int, RandomState or None
@@ -83,8 +83,8 @@ class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
         draws: int = 200,
         warmup: int = 50,
         chains: int = 2,
-        places: int = 8,
-        rounds: int = 10,
+        ensemble_size: int = 8,
+        ensemble_refreshes: int = 10,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -93,8 +93,8 @@ class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
         self.draws = draws
         self.warmup = warmup
         self.chains = chains
-        self.places = places
-        self.rounds = rounds
+        self.ensemble_size = ensemble_size
+        self.ensemble_refreshes = ensemble_refreshes
         self.random_state = random_state
 
     @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
@@ -140,15 +140,15 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
 
     Parameters
     ----------
-    kernel, parameters, draws, warmup, chains, places, rounds, random_state
+    kernel, parameters, draws, warmup, chains, ensemble_size, ensemble_refreshes, random_state
         As for `EllipticalGPClassifier`.
-    noise : {"gaussian", "student", "poisson"}
-        "student" has heavy tails (Student's t with 4 degrees), so that outliers are left aside. "poisson" is for
+    likelihood : {"gaussian", "student-t", "poisson"}
+        "student-t" has heavy tails (Student's t with 4 degrees), so that outliers are left aside. "poisson" is for
         counts: the latent function is the logarithm of their rate over the mean rate.
     noise_scale : float, optional
         Size of the noise, in the units of y; unknown by default. It is the standard deviation of Gaussian noise.
     normalize_y : bool
-        Whether the kernel is one of y with mean 0 and deviation 1 (for "student", median 0 and a spread that outliers
+        Whether the kernel is one of y with mean 0 and deviation 1 (for "student-t", median 0 and a spread that outliers
         hardly change), or of y as it is. Counts are never normalised.
 
     Attributes
@@ -163,7 +163,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(40)
     >>> y[::10] += 5.0
-    >>> model = EllipticalGPRegressor(noise="student", random_state=1).fit(X, y)
+    >>> model = EllipticalGPRegressor(likelihood="student-t", random_state=1).fit(X, y)
     >>> mean, deviation = model.predict([[1.5], [4.5]], return_std=True)
     >>> mean.round()
     array([ 1., -1.])
@@ -176,42 +176,44 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
         kernel: Any = None,
         *,
         parameters: Mapping[str, Any] | None = None,
-        noise: str = "gaussian",
+        likelihood: str = "gaussian",
         noise_scale: float | None = None,
         normalize_y: bool = True,
         draws: int = 200,
         warmup: int = 50,
         chains: int = 2,
-        places: int = 8,
-        rounds: int = 10,
+        ensemble_size: int = 8,
+        ensemble_refreshes: int = 10,
         random_state: Any = None,
     ):
         self.kernel = kernel
         self.parameters = parameters
-        self.noise = noise
+        self.likelihood = likelihood
         self.noise_scale = noise_scale
         self.normalize_y = normalize_y
         self.draws = draws
         self.warmup = warmup
         self.chains = chains
-        self.places = places
-        self.rounds = rounds
+        self.ensemble_size = ensemble_size
+        self.ensemble_refreshes = ensemble_refreshes
         self.random_state = random_state
 
     @np.errstate(under="ignore")
     def fit(self, X: Any, y: Any) -> EllipticalGPRegressor:
         """Draw from the posterior given inputs X (n, axes) and observations y (n,)."""
         self._check_settings()
-        if self.noise not in NOISES:
-            raise ValueError(f"noise must be 'gaussian', 'student' or 'poisson', but it is {self.noise!r}.")
-        if self.noise_scale is not None and (self.noise == "poisson" or not self.noise_scale > 0):
+        if self.likelihood not in LIKELIHOODS:
+            raise ValueError(f"likelihood must be 'gaussian', 'student-t' or 'poisson', but it is {self.likelihood!r}.")
+        if self.noise_scale is not None and (self.likelihood == "poisson" or not self.noise_scale > 0):
             raise ValueError(f"noise_scale must be positive, and left out for counts; but it is {self.noise_scale!r}.")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._set_scale(X)
-        self._shift, self._unit = _middle_and_spread(y, self.noise == "student") if self.normalize_y else (0.0, 1.0)
-        likelihood, others = self._observation(y)
-        self._draws = self._draw(likelihood, self._unknown(1.0, others), self._generator(self.random_state))
+        self._shift, self._unit = (
+            _middle_and_spread(y, self.likelihood == "student-t") if self.normalize_y else (0.0, 1.0)
+        )
+        observed, others = self._observation(y)
+        self._draws = self._draw(observed, self._unknown(1.0, others), self._generator(self.random_state))
         self.parameters_ = self._draws.parameters()
         if "noise_scale" in self.parameters_:
             self.parameters_["noise_scale"] = self.parameters_["noise_scale"] * self._unit
@@ -219,13 +221,13 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
 
     def _observation(self, y: np.ndarray) -> tuple[Any, LogNormals]:
         """The likelihood as a function of parameters, and which of them only it has."""
-        if self.noise == "poisson":
+        if self.likelihood == "poisson":
             self._shift, self._unit = np.log(max(y.mean(), 1e-12)), 1.0
             seen = Poisson(y, offset=self._shift)
             return (lambda _: seen), LogNormals({})
         normal = (y - self._shift) / self._unit
         known = None if self.noise_scale is None else self.noise_scale / self._unit
-        kind = Gaussian if self.noise == "gaussian" else StudentT
+        kind = Gaussian if self.likelihood == "gaussian" else StudentT
         unknown = {} if known else {"noise_scale": (0.3 * _middle_and_spread(normal, True)[1], 1.0)}
         return (lambda values: kind(normal, known or values["noise_scale"])), LogNormals(unknown)
 
@@ -238,13 +240,13 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
         inputs = self._new(X)
         first, second = np.zeros(len(inputs)), np.zeros(len(inputs))
         for mean, variance in at_new_inputs(self._kernel(), self._draws, self._inputs, inputs):
-            if self.noise == "poisson":
+            if self.likelihood == "poisson":
                 rate = np.exp(self._shift + mean + 0.5 * variance)
                 first, second = first + rate.sum(axis=0), second + (rate**2 * np.exp(variance)).sum(axis=0)
             else:
                 first, second = first + mean.sum(axis=0), second + (mean**2 + variance).sum(axis=0)
         first, second = first / self._draws.where.size, second / self._draws.where.size
-        shift = 0.0 if self.noise == "poisson" else self._shift
+        shift = 0.0 if self.likelihood == "poisson" else self._shift
         expected = shift + self._unit * first
         if not return_std:
             return expected
@@ -252,7 +254,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.noise == "poisson"
+        tags.target_tags.positive_only = self.likelihood == "poisson"
         return tags
 
 

@@ -97,7 +97,7 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
         weights, f = np.zeros_like(f), np.zeros_like(f)
         height = float(likelihood(f))
     for _ in range(MAX_STEPS):
-        slope, precision = _slopes(likelihood.terms, f)
+        slope, precision = _slopes(likelihood.pointwise, f)
         linear = slope + precision * f
         there, _ = _solve(matrix, linear, precision)
         step, gain = there - weights, -np.inf
@@ -113,7 +113,7 @@ def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | 
         weights, f, height = new, f_new, height + gain
         if gain < MIN_GAIN:
             break
-    slope, precision = _slopes(likelihood.terms, f)
+    slope, precision = _slopes(likelihood.pointwise, f)
     linear = slope + precision * f
     _, half_log_determinant = _solve(matrix, linear, precision)
     return Mode(weights, linear, precision, float(height - half_log_determinant))
@@ -126,7 +126,7 @@ def find_sites(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray |
     if isinstance(likelihood, Gaussian):  # for which these are exact
         return sites
     try:
-        return propagate(lower.T, likelihood.terms, sites, sweeps=SWEEPS)
+        return propagate(lower.T, likelihood.pointwise, sites, sweeps=SWEEPS)
     except np.linalg.LinAlgError:  # it may break down where terms are not concave
         return sites
 

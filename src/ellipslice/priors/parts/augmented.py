@@ -1,4 +1,4 @@
-"""A prior with a linear map of its values beside them: [f, A f], for `likelihoods.Linear`."""
+"""A prior with a linear map of its values beside them: [f, A f], for `likelihoods.LinearPredictor`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PredictorPrior(Prior):
         Whether JAX can trace `times`.
     """
 
-    asked_for = "likelihoods.Linear"
+    asked_for = "likelihoods.LinearPredictor"
     """What the user gave, for which A f is carried along."""
 
     instead = (
@@ -53,31 +53,31 @@ class PredictorPrior(Prior):
         return self.base.linear
 
     def device_factor(self) -> np.ndarray:
-        return np.asarray(self.color(np.eye(self.noise_size)))
+        return np.asarray(self.unwhiten(np.eye(self.noise_size)))
 
     @property
     def traceable(self) -> bool:
         return self._traceable and self.base.traceable
 
-    def color(self, z: Any) -> Any:
-        return self.augment(self.base.color(z))
+    def unwhiten(self, z: Any) -> Any:
+        return self.augment(self.base.unwhiten(z))
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from N(0, Sigma) and their products, shape (count, size)."""
-        return self.augment(np.asarray(self.base.draw(rng, count)))
+        return self.augment(np.asarray(self.base.draw_zero_mean(rng, count)))
 
     def augment(self, f: Any) -> Any:
         """[f, A f] for each f of a batch."""
         return (np if isinstance(f, np.ndarray) else jnp).concatenate([f, self._times(f)], -1)
 
     @property
-    def abilities(self) -> frozenset[str]:
+    def capabilities(self) -> frozenset[str]:
         """That of finding whether a point can be drawn."""
-        return self.base.abilities & {"whiten"}
+        return self.base.capabilities & {"whiten"}
 
-    def lacks(self, ability: str) -> TypeError:
-        """Return the error of a missing ability, in terms of what the user gave."""
-        return TypeError(f"{self.asked_for} has no `{ability}`: {self.instead}")
+    def _missing_capability(self, capability: str) -> TypeError:
+        """Return the error of a missing capability, in terms of what the user gave."""
+        return TypeError(f"{self.asked_for} has no `{capability}`: {self.instead}")
 
     def whiten(self, f: Any) -> Any:
         return self.base.whiten(f[..., : self.base.size])

@@ -51,12 +51,12 @@ def _basis(prior: Prior, draws: np.ndarray) -> Any:
     try:
         rank = prior.rank
     except TypeError:  # a prior that draws by itself: what it drew can be drawn
-        more = np.asarray(prior.draw(np.random.default_rng(1), min(prior.size, 1000)))
+        more = np.asarray(prior.draw_zero_mean(np.random.default_rng(1), min(prior.size, 1000)))
         return more.T / np.sqrt(len(more))
     if rank == prior.size:
         return scipy.sparse.diags_array(np.sqrt((draws**2).mean(0)))
     with jax_settings():
-        return np.asarray(prior.color(np.eye(prior.noise_size))).T
+        return np.asarray(prior.unwhiten(np.eye(prior.noise_size))).T
 
 
 def _max_slack(rows: Any, limits: np.ndarray) -> tuple[np.ndarray, float]:

@@ -25,7 +25,7 @@ def random_walk(size: int, order: int, precision: float) -> Any:
     return positive_number("precision", precision) * (difference.T @ difference)
 
 
-def autoregression(graph: Any, correlation: float, precision: float) -> Any:
+def car(graph: Any, correlation: float, precision: float) -> Any:
     """The precision D - correlation W of a graph with weights W, whose sums are D."""
     from scipy.sparse import csr_array, diags_array, issparse
 

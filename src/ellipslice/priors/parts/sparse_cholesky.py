@@ -43,14 +43,14 @@ class SparseCholesky:
         self.__dict__.update(state)
         self._solver = _triangular_solver(self._lower) if self._order.size else None
 
-    def color(self, z: np.ndarray) -> np.ndarray:
+    def unwhiten(self, z: np.ndarray) -> np.ndarray:
         """The vectors x with L' P x = z: draws from N(0, inv(Q)), if z are standard normals."""
         if self._solver is None:
             return z
         return self._solver.solve(np.asfortranarray(z.T))[self._order].T
 
     def whiten(self, x: np.ndarray) -> np.ndarray:
-        """What `color` inverts: L' P x."""
+        """What `unwhiten` inverts: L' P x."""
         permuted = np.empty_like(x.T)
         permuted[self._order] = x.T
         return (self._lower.T @ permuted).T

@@ -11,26 +11,28 @@ from ellipslice.checks import as_numbers, check_real
 from ellipslice.likelihoods.base import Likelihood
 
 
-class Linear:
-    """A log-likelihood g(A f): generalised linear models, and anything else that sees the latents through a matrix.
+class LinearPredictor:
+    """A log-likelihood of a linear predictor A f: generalised linear models, and others with a design matrix A.
 
     Every point of an ellipse is a f + b nu, so its predictor is a A f + b A nu. `sample` carries A f beside f and draws
-    A nu beside nu: one product for each update, none for its proposals. It pays when A is large beside g.
+    A nu beside nu: one product for each update, none for its proposals. It pays when A is large compared with the
+    likelihood.
 
     Parameters
     ----------
-    A : array, scipy.sparse array or LinearOperator, shape (rows, N); or mapping of names to these
+    design : array, scipy.sparse array or LinearOperator, shape (rows, N); or mapping of names to these
         Maps the flat latent vector, its mean included, to the predictor. For a `Stack`: one matrix for the whole of it,
         or one for each latent by name, whose products are added.
-    g : callable
+    likelihood : callable
         The log-likelihood of the predictor, an array of shape (rows,): one from `ellipslice.likelihoods`, or any
         function.
 
     Notes
     -----
-    A sparse matrix or an operator works on the host, where noise is drawn; g is compiled if it can be, whatever A is.
-    The state is longer by as many values as A has rows. The carried predictor is never made anew from f, yet stays the
-    product to rounding: each update shrinks what rounding there is. `Local` does not take it.
+    A sparse matrix or an operator works on the host, where noise is drawn; the likelihood is compiled if it can be,
+    whatever the design matrix is. The state is longer by as many values as the design matrix has rows. The carried
+    predictor is never made anew from f, yet stays the product to rounding: each update shrinks what rounding there is.
+    `Local` does not take it.
 
     Examples
     --------
@@ -39,32 +41,36 @@ class Linear:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 3))
     >>> y = np.where(rng.random(500) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5])), 1, -1)
-    >>> model = es.likelihoods.Linear(X, es.likelihoods.Logistic(y))
+    >>> model = es.likelihoods.LinearPredictor(X, es.likelihoods.Logistic(y))
     >>> model
-    Linear(500 x 3, Logistic(500 labels))
+    LinearPredictor(500 x 3, Logistic(500 labels))
     >>> tree = es.sample(model, es.Diagonal(np.full(3, 10.0)), draws=500, warmup=500, seed=1)
     >>> tree.posterior.f.shape
     (4, 500, 3)
     """
 
-    def __init__(self, A: Any, g: Callable[[Any], Any]):
-        if isinstance(g, type) and issubclass(g, Likelihood):
-            raise TypeError(f"g is the class {g.__name__}. Make an instance of it, with the data: {g.__name__}(y).")
-        if not callable(g):
-            raise TypeError(f"g must be a function of the predictor A f, but it is a {type(g).__name__}.")
-        if isinstance(A, Mapping) and not A:
-            raise ValueError("A is an empty mapping. Give a matrix for each of the prior's latents, by name.")
-        self.matrices = {name: _matrix(A[name], f"A[{name!r}]") for name in A} if isinstance(A, Mapping) else None
-        self.matrix = _matrix(A, "A") if self.matrices is None else None
-        self.g = g
+    def __init__(self, design: Any, likelihood: Callable[[Any], Any]):
+        if isinstance(likelihood, type) and issubclass(likelihood, Likelihood):
+            name = likelihood.__name__
+            raise TypeError(f"likelihood is the class {name}. Make an instance of it, with the data: {name}(y).")
+        if not callable(likelihood):
+            raise TypeError(
+                f"likelihood must be a function of the predictor A f, but it is a {type(likelihood).__name__}."
+            )
+        if isinstance(design, Mapping) and not design:
+            raise ValueError("design is an empty mapping. Give a matrix for each of the prior's latents, by name.")
+        by_name = isinstance(design, Mapping)
+        self.matrices = {name: _matrix(design[name], f"design[{name!r}]") for name in design} if by_name else None
+        self.matrix = _matrix(design, "design") if self.matrices is None else None
+        self.likelihood = likelihood
         rows = {name: matrix.shape[0] for name, matrix in self._parts.items()}
         if len(set(rows.values())) > 1:
-            raise ValueError(f"the matrices in A must have the same number of rows, but they have {rows}.")
+            raise ValueError(f"the matrices in design must have the same number of rows, but they have {rows}.")
         self.rows = next(iter(rows.values()))
-        if isinstance(g, Likelihood) and g.y.shape != (self.rows,):
+        if isinstance(likelihood, Likelihood) and likelihood.y.shape != (self.rows,):
             raise ValueError(
-                f"A has {self.rows} rows, but {g!r} has observations of shape {g.y.shape}. Expected one row of A for "
-                "each observation."
+                f"design has {self.rows} rows, but {likelihood!r} has observations of shape {likelihood.y.shape}. "
+                "Expected one row of the design matrix for each observation."
             )
 
     @property
@@ -84,20 +90,21 @@ class Linear:
             assert self.matrix is not None  # noqa: S101  one of the two is given
             if self.matrix.shape[1] != size:
                 raise ValueError(
-                    f"A has shape {self.matrix.shape}, but the prior has {size} values. Expected ({self.rows}, {size})."
+                    f"design has shape {self.matrix.shape}, but the prior has {size} values. Expected ({self.rows}, "
+                    f"{size})."
                 )
             return [(self.matrix, slice(0, size))]
         if set(self.matrices) != set(sizes):
             raise ValueError(
-                f"A has matrices for {', '.join(self.matrices)}, but the prior's latents are {', '.join(sizes)}. Give "
-                "one for each."
+                f"design has matrices for {', '.join(self.matrices)}, but the prior's latents are {', '.join(sizes)}. "
+                "Give one for each."
             )
         spans, start = [], 0
         for name, size in sizes.items():
             matrix = self.matrices[name]
             if matrix.shape[1] != size:
                 raise ValueError(
-                    f"A[{name!r}] has shape {matrix.shape}, but {name} has {size} values. Expected "
+                    f"design[{name!r}] has shape {matrix.shape}, but {name} has {size} values. Expected "
                     f"({self.rows}, {size})."
                 )
             spans.append((matrix, slice(start, start + size)))
@@ -109,12 +116,12 @@ class Linear:
         latents = f if isinstance(f, Mapping) else {"f": f}
         if set(latents) != set(self._parts):
             raise ValueError(f"f must be a mapping with the names {', '.join(self._parts)}.")
-        return self.g(sum(matrix @ np.ravel(latents[name]) for name, matrix in self._parts.items()))
+        return self.likelihood(sum(matrix @ np.ravel(latents[name]) for name, matrix in self._parts.items()))
 
     def __repr__(self) -> str:
         sizes = [f"{matrix.shape[1]}" for matrix in self._parts.values()]
-        what = getattr(self.g, "__qualname__", None) or repr(self.g)
-        return f"Linear({self.rows} x {' + '.join(sizes)}, {what})"
+        what = getattr(self.likelihood, "__qualname__", None) or repr(self.likelihood)
+        return f"LinearPredictor({self.rows} x {' + '.join(sizes)}, {what})"
 
 
 def times(matrix: Any, f: Any) -> Any:

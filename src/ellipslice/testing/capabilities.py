@@ -11,15 +11,15 @@ from ellipslice.priors import Prior
 from ellipslice.testing.assertions import require, require_close
 
 
-def check_abilities(prior: Prior, factor: np.ndarray, seed: int) -> None:
-    """Check the abilities of a prior with covariance factor.T @ factor."""
+def check_capabilities(prior: Prior, factor: np.ndarray, seed: int) -> None:
+    """Check the capabilities of a prior with covariance factor.T @ factor."""
     rng = np.random.default_rng(seed + 2)
     f = rng.standard_normal((3, len(factor))) @ factor
     for name, check in (("whiten", _check_whiten), ("log_density", _check_log_density)):
-        if name in prior.abilities:
+        if name in prior.capabilities:
             check(prior, factor, f)
             _check_mapped(prior, name, f)
-    if "condition" in prior.abilities:
+    if "condition" in prior.capabilities:
         size = prior.size
         some = np.flatnonzero(rng.random(size) < 0.5)
         for block in ([rng.integers(size)], [*some, rng.integers(size)], np.arange(size)):
@@ -44,7 +44,7 @@ def _check_whiten(prior: Prior, factor: np.ndarray, f: np.ndarray) -> None:
     z = np.asarray(prior.whiten(f))
     expected = (len(f), len(factor))
     require(z.shape == expected, f"whiten maps {f.shape} to {z.shape}; expected {expected}")
-    require_close(prior.color(z), f, "whiten does not invert color")
+    require_close(prior.unwhiten(z), f, "whiten does not invert unwhiten")
     inverse, slack = _pseudo_inverse(factor)[:2]
     smallest = np.linalg.norm(f @ inverse, axis=1)
     _near(np.linalg.norm(z, axis=1), smallest, slack * smallest.max(), "whiten does not give the smallest z")
@@ -89,7 +89,7 @@ def _check_condition(prior: Prior, factor: np.ndarray, f: np.ndarray, block: np.
     _near(got, mean, slack * size, "the mean of condition is not the dense formula's")
     _near(unmoved, mean, slack * max(size, 17.0), "the mean depends on the values of the block itself")
     left = factor[:, indices] / scale[indices] - (factor[:, rest] / scale[rest]) @ share
-    spread = np.asarray(conditional.prior.color(np.eye(conditional.prior.noise_size))) / scale[indices]
+    spread = np.asarray(conditional.prior.unwhiten(np.eye(conditional.prior.noise_size))) / scale[indices]
     _near(spread.T @ spread, left.T @ left, slack, "the prior of condition has not the dense formula's covariance")
 
 

@@ -61,8 +61,8 @@ PLAIN, AROUND, ALONE = 0, 1, 2
 """An update on the prior's ellipse, on the reference's, or one that tries a draw of the reference alone."""
 
 
-class RecentredDraws(NamedTuple):
-    """What is drawn for one update of `Recentred`."""
+class ReferenceSliceDraws(NamedTuple):
+    """What is drawn for one update of `ReferenceSlice`."""
 
     nu: Any
     """A draw from the reference without its mean, or from the prior if the update is PLAIN."""
@@ -71,7 +71,7 @@ class RecentredDraws(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recentred(Move):
+class ReferenceSlice(Move):
     """Move on ellipses around the mean of a reference Q instead of the prior's, now and then on plain ones.
 
     The posterior is prior times likelihood, and so it is Q times (prior times likelihood over Q). That is a Gaussian
@@ -79,34 +79,34 @@ class Recentred(Move):
     takes the place of log L. If Q is near the posterior, the function is nearly constant and most first proposals are
     accepted, however far the posterior is from the prior.
 
-    Every `plain`-th update is one of the prior's own ellipses. Any Q gives the right posterior, but one that is too
-    narrow leaves the tails only rarely; plain updates do not depend on Q, so it can cost time and no more.
+    Every `plain_every`-th update is one of the prior's own ellipses. Any Q gives the right posterior, but one that is
+    too narrow leaves the tails only rarely; plain updates do not depend on Q, so it can cost time and no more.
 
     An ellipse goes through the current state, so that however good Q is, squares of f remember where they were. With
-    `independent`, most updates try a draw of Q itself instead, and stay where they are if it is below the level: the
+    `independence`, most updates try a draw of Q itself instead, and stay where they are if it is below the level: the
     independence sampler of Metropolis and Hastings. `sample` chooses it where most such draws would be accepted.
 
     Parameters
     ----------
     reference : Reference
         As `sample(..., reference=...)` fits it.
-    plain : int
+    plain_every : int
         At least 2.
-    independent : bool
+    independence : bool
 
     References
     ----------
     Nishihara, Murray & Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15.
     """
 
-    stored_as = "Recentred"
+    stored_as = "ReferenceSlice"
 
     reference: Reference = field(compare=False)  # it is handed to compiled code, which does not depend on it
-    plain: int = 10
-    independent: bool = False
+    plain_every: int = 10
+    independence: bool = False
 
     def __post_init__(self) -> None:
-        whole_number("plain", self.plain, 2, "a whole number, at least 2")
+        whole_number("plain_every", self.plain_every, 2, "a whole number, at least 2")
 
     @property
     def elementwise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -121,35 +121,36 @@ class Recentred(Move):
 
     def _draw(
         self, prior: Prior, reference: RelativeReference, rng: np.random.Generator, updates: int
-    ) -> RecentredDraws:
-        number = np.arange(updates) % self.plain
-        is_plain = number == self.plain - 1
-        # Draws of the reference come first, and are given to updates 0, plain, 2 plain, ..., then to updates 1,
-        # plain + 1, ...: slices are copied faster than a mask. This order is part of what a seed means.
+    ) -> ReferenceSliceDraws:
+        number = np.arange(updates) % self.plain_every
+        is_plain = number == self.plain_every - 1
+        # Draws of the reference come first, and are given to updates 0, plain_every, 2 plain_every, ..., then to
+        # updates 1, plain_every + 1, ...: slices are copied faster than a mask. This order is part of what a seed
+        # means.
         around, done = np.asarray(reference.draw(rng, int((~is_plain).sum()))), 0
         nu = aligned_empty((updates, around.shape[1]))
-        for first in range(min(self.plain - 1, updates)):
-            rows = nu[first :: self.plain]
+        for first in range(min(self.plain_every - 1, updates)):
+            rows = nu[first :: self.plain_every]
             rows[:] = around[done : done + len(rows)]
             done += len(rows)
         if is_plain.any():
-            nu[self.plain - 1 :: self.plain] = np.asarray(prior.draw(rng, int(is_plain.sum())))
+            nu[self.plain_every - 1 :: self.plain_every] = np.asarray(prior.draw_zero_mean(rng, int(is_plain.sum())))
         # Even independent updates use an ellipse now and then: it moves where no draw of the reference is accepted.
-        alone = self.independent & (number != (self.plain - 1) // 2)
-        return RecentredDraws(nu, np.where(is_plain, PLAIN, np.where(alone, ALONE, AROUND)))
+        alone = self.independence & (number != (self.plain_every - 1) // 2)
+        return ReferenceSliceDraws(nu, np.where(is_plain, PLAIN, np.where(alone, ALONE, AROUND)))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Elliptical slice sampling in coordinates around the reference's mean, or the prior's."""
-        draws: RecentredDraws = noise.drawn
+        draws: ReferenceSliceDraws = noise.drawn
         reference: RelativeReference = target.prepared
         around = where(draws.kind == PLAIN, 0.0, 1.0)
         centre = around * reference.centre
         x = state.f - centre
         ratio = Ratio(*(around * part for part in reference.along(x, draws.nu)))
-        ellipse = RatioEllipse(ratio=ratio, alone=draws.kind == ALONE if self.independent else False)
+        ellipse = RatioEllipse(ratio=ratio, alone=draws.kind == ALONE if self.independence else False)
         shifted = target.with_likelihood(lambda x: target.log_likelihood(centre + x), None)
         new, info = shifted.search(ellipse, noise.search(draws.nu), State(x, state.log_likelihood))
-        return State(where(info.stuck, state.f, centre + new.f), new.log_likelihood), info
+        return State(where(info.search_failed, state.f, centre + new.f), new.log_likelihood), info
 
 
 @dataclass(frozen=True, kw_only=True)
