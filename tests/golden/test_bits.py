@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from golden.check import check_noise, check_run, record
+from golden.check import check_noise, check_run, is_comparable, record
 from golden.record import key
 from golden.runs import OTHERS, SHORT, cases, run
 
@@ -35,6 +35,8 @@ def test_random_numbers_are_the_recorded_ones():
 
 @pytest.mark.parametrize(("move", "problem", "engine"), ALLOWED)
 def test_a_seed_gives_the_recorded_draws(move, problem, engine):
+    if not is_comparable(key(move, problem, engine)):
+        pytest.skip("these draws depend on the processor, and they were recorded on another one")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*updates found no acceptable point")
         check_run(key(move, problem, engine), run(move, problem, engine))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray
 
-from golden.check import close, made_here, record
+from golden.check import close, is_comparable, made_here, record
 from golden.runs import arrays
 from golden.unfinished import RUNS, resume
 
@@ -34,8 +34,6 @@ def unpack(tmp_path):
 
 def check(name, found, draws, *, exact):
     expected = record("stores.json")["runs"][name]
-    if "factorisations" in expected and "angle" in found:  # fits with unknown hyperparameters rename it in their result
-        found["factorisations"] = found.pop("angle")
     assert set(found) == set(expected)
     for key, values in expected.items():
         values = np.array(values)[:, :draws]
@@ -62,6 +60,8 @@ def test_it_is_read(name, unpack):
 def test_it_is_resumed_to_the_bit(name, unpack):
     path = unpack(name)
     tree = resume(name, path)
+    if not is_comparable(name, "stores.json"):
+        pytest.skip("these draws depend on the processor, and they were recorded on another one")
     check(name, arrays(tree), 20, exact=made_here("stores.json"))
     check(name, arrays(xarray.open_datatree(path, engine="zarr")), 20, exact=made_here("stores.json"))
     assert tree.attrs["stopped_by"] == "draws"

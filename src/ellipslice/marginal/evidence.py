@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
@@ -19,9 +19,9 @@ from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings, on_cpu
-from ellipslice.marginal.annealing import Cost, Schedule, annealed, find_schedule, sequential, systematic
+from ellipslice.marginal.annealing import Cost, Schedule, Sequential, annealed, find_schedule, sequential, systematic
 from ellipslice.marginal.particles import GROUP, Mover, Particles
-from ellipslice.marginal.result import Evidence, agreement, mean_of, warn_of_trouble, weighted_mean
+from ellipslice.marginal.result import Evidence, compare_with_annealing, mean_of, warn_of_trouble
 from ellipslice.marginal.target import Target, around_prior, around_reference
 from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import generator, start_generator
@@ -127,25 +127,20 @@ def evidence(
         particles, replicates, target_effective_fraction, updates_per_temperature, reference, engine, prior
     )
     particles, replicates = int(particles), int(replicates)
-    updates = None if updates_per_temperature is None else int(updates_per_temperature)
-    check_timeout(timeout, executor)
-    _check_one_way_to_evaluate(executor, vectorized)
+    _check_workers(executor, timeout, vectorized)
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
     with jax_settings(), open_workers(executor, timeout) as workers:
         runner = _engine(posterior, engine, seed, workers)
         target, how = _target(posterior, runner, reference)
-        runs = _Runs(target, seed, target_effective_fraction, updates)
+        runs = _Runs(target, seed, target_effective_fraction, updates_per_temperature)
         schedule = runs.pilot(min(particles, GROUP), particles)
         found = sequential(*runs.begin(1, particles), replicates, schedule, generator(seed, 1, 1), runs.cost)
         log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
 
     estimate = mean_of(found.log_z)
-    annealing, effective, agrees = _compare_with_annealing(estimate, log_weights)
+    annealing, effective, agrees = compare_with_annealing(estimate, log_weights)
     warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
-    by_weight = np.repeat(found.log_z, particles // replicates)
-    rows = systematic(by_weight, generator(seed, 1, 2))
-    latents = posterior.log_likelihood.unpack(target.centre + found.particles.f[rows])
     return Evidence(
         log_z=estimate[0],
         standard_error=estimate[1],
@@ -154,7 +149,7 @@ def evidence(
         ais_standard_error=annealing[1],
         ais_effective_sample_size=effective,
         estimates_agree=agrees,
-        draws=latents["f"] if posterior.log_likelihood.single else latents,
+        draws=_posterior_draws(posterior, target, found, generator(seed, 1, 2)),
         inverse_temperatures=schedule.powers,
         updates=schedule.updates,
         correlations=schedule.correlations,
@@ -203,25 +198,21 @@ def _check_arguments(
         )
 
 
-def _check_one_way_to_evaluate(executor: Any, vectorized: bool | None) -> None:
-    """Raise if workers are given for a log-likelihood that takes all particles in one call."""
+def _posterior_draws(posterior: Posterior, target: Target, found: Sequential, rng: np.random.Generator) -> Any:
+    """Return particles as draws from the posterior: resampled, because replicates have different weights."""
+    f = found.particles.f
+    rows = systematic(np.repeat(found.log_z, len(f) // len(found.log_z)), rng)
+    latents = posterior.log_likelihood.unpack(target.centre + f[rows])
+    return latents["f"] if posterior.log_likelihood.single else latents
+
+
+def _check_workers(executor: Any, timeout: Any, vectorized: bool | None) -> None:
+    """Raise if workers cannot be used: they evaluate particles one by one, within a time limit of some seconds."""
+    check_timeout(timeout, executor)
     if executor is not None and vectorized:
         raise ValueError(
             "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
         )
-
-
-def _compare_with_annealing(
-    estimate: Sequence[float], log_weights: np.ndarray | None
-) -> tuple[list[float], float, bool | None]:
-    """Return log Z by annealed importance sampling with its error, its effective sample size, and the agreement.
-
-    Without weights nothing is known: the numbers are NaN, and the agreement is None.
-    """
-    if log_weights is None:
-        return [np.nan, np.nan], np.nan, None
-    *annealing, effective = weighted_mean(log_weights)
-    return annealing, effective, agreement(estimate, annealing, effective)
 
 
 def _engine(posterior: Posterior, name: str | None, seed: int, workers: Workers | None) -> Engine:
@@ -295,6 +286,6 @@ class _Runs:
             generator(self._seed, 0, 1),
             self._fraction,
             CORRELATION if self._updates is None else -np.inf,
-            MOST if self._updates is None else self._updates,
+            MOST if self._updates is None else int(self._updates),
             self.cost,
         )

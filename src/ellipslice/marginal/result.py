@@ -110,6 +110,19 @@ def weighted_mean(log_weights: np.ndarray) -> tuple[float, float, float]:
     return log_mean, error, count / (1 + error**2 * (count - 1))  # (sum w)^2 / sum w^2
 
 
+def compare_with_annealing(
+    estimate: Sequence[float], log_weights: np.ndarray | None
+) -> tuple[list[float], float, bool | None]:
+    """Return log Z by annealed importance sampling with its error, its effective sample size, and the agreement.
+
+    Without weights nothing is known: the numbers are NaN, and the agreement is None.
+    """
+    if log_weights is None:
+        return [np.nan, np.nan], np.nan, None
+    *annealing, effective = weighted_mean(log_weights)
+    return annealing, effective, agreement(estimate, annealing, effective)
+
+
 def agreement(one: Sequence[float], other: Sequence[float], effective: float) -> bool | None:
     """Whether two estimates with errors agree, if the other one is good enough to say."""
     if not effective >= ENOUGH:

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 CODECS = {"bytes", "zstd", "vlen-utf8"}
 """How chunks that ellipslice writes can be encoded. Zarr knows others, and one of them unpickles what it reads."""
 
-RENAMED = {"log_likelihood": "total_log_likelihood"}
-"""Statistics that older stores hold under another name, and their names in results. ArviZ takes a `log_likelihood` in
-`sample_stats` for pointwise values."""
-
 
 def open_tree(path: Path) -> xarray.DataTree:
     """The draws, as `sample` returns them, to be read when they are asked for.
@@ -35,8 +31,6 @@ def open_tree(path: Path) -> xarray.DataTree:
             _ = tree[group].sizes["chain"], tree[group].sizes["draw"]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError) as error:
         raise ValueError(f"{path} is damaged, and its draws cannot be read: {error}") from None
-    statistics = tree["sample_stats"].to_dataset()
-    tree["sample_stats"].dataset = statistics.rename({old: new for old, new in RENAMED.items() if old in statistics})
     tree.name = "ellipslice"
     return tree
 

@@ -31,7 +31,7 @@ from ellipslice.moves import State
 from ellipslice.store.columns import Column, Numbers
 from ellipslice.store.journal import Lock, Snapshot, replace, sealed, sync_folder
 from ellipslice.store.layout import checksums, grows, lay_out, resized, write_json
-from ellipslice.store.read import RENAMED, is_inside, open_tree
+from ellipslice.store.read import is_inside, open_tree
 
 if TYPE_CHECKING:
     import xarray
@@ -73,8 +73,7 @@ class Store:
             if own == "draw":
                 self.numbers.append(Numbers(path / name, metadata))
             else:
-                renamed = group == "sample_stats" and own in RENAMED
-                self.columns[group][RENAMED[own] if renamed else own] = Column(path / name, metadata)
+                self.columns[group][own] = Column(path / name, metadata)
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])
