@@ -8,7 +8,7 @@ import pytest
 
 from catalogue import CORRELATED, SEEDS, SINGULAR
 from ellipslice.priors import Dense, Diagonal, Prior
-from ellipslice.priors.parts.conditional import Regression, outside
+from ellipslice.priors.parts.conditional import Regression, complement
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.testing import check_prior
 
@@ -126,7 +126,7 @@ class Leaking(Regression):
 
 
 def regressed_on_variances(prior, block, conditional):
-    others = outside(conditional.block, prior.size)
+    others = complement(conditional.block, prior.size)
     weights = CORRELATED[np.ix_(others, conditional.block)]
     return other(conditional, others=others, weights=weights)
 

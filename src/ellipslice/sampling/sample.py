@@ -205,8 +205,6 @@ def sample(
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
-        warn_if_not_deterministic(starts[0].log_likelihood, runner.evaluate(starts[0].f), "a second time")
-        warn_if_prior_counted_twice(runner)
         stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
         attributes = first_attributes(stored, log_likelihood, why, how)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
@@ -245,11 +243,16 @@ def _set_out(
 ) -> tuple[Run, RunSink]:
     """Return the run before its first update, and the sink of its draws. What cannot be run leaves no store behind."""
     form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
+    memory = None
     if path is None:
         memory = MemorySink(*form, plan.attributes, dims, coords)
         memory.reserve(plan.next_check or plan.draws)
-        return plan.engine.run(plan.spec, collector.resume_points, plan.updates), memory
+    first = collector.resume_points[0].state
+    warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
+    warn_if_prior_counted_twice(plan.engine)
     run = plan.engine.run(plan.spec, collector.resume_points, plan.updates)
+    if memory is not None:
+        return run, memory
     try:
         skeleton = empty_tree(*form, dims, coords, plan.attributes)
         return run, create(path, *stored.write(), skeleton, snapshot(plan, collector))
