@@ -243,15 +243,13 @@ def _set_out(
 ) -> tuple[Run, RunSink]:
     """Return the run before its first update, and the sink of its draws. What cannot be run leaves no store behind."""
     form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
-    memory = None
-    if path is None:
-        memory = MemorySink(*form, plan.attributes, dims, coords)
-        memory.reserve(plan.next_check or plan.draws)
+    memory = MemorySink(*form, plan.attributes, dims, coords)
+    memory.reserve(0 if path is not None else plan.next_check or plan.draws)
     first = collector.resume_points[0].state
     warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
     warn_if_prior_counted_twice(plan.engine)
     run = plan.engine.run(plan.spec, collector.resume_points, plan.updates)
-    if memory is not None:
+    if path is None:
         return run, memory
     try:
         skeleton = empty_tree(*form, dims, coords, plan.attributes)
