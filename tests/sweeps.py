@@ -77,9 +77,7 @@ def check_draws(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0
     """The draws of a sweep are those of the conditional priors, independent of each other: five standard errors."""
     prepared = move.prepare(prior)
     partition = move.blocks.partitions(prior)[0]
-    nu = flat_draws(
-        move.noise_spec(prior, prepared).draw_zero_mean(np.random.default_rng(seed), count), partition, prior.size
-    )
+    nu = flat_draws(move.noise_spec(prior, prepared).draw(np.random.default_rng(seed), count), partition, prior.size)
     expected = np.zeros_like(covariance)
     for block in partition:
         expected[np.ix_(block, block)] = conditional_covariance(covariance, block)

@@ -132,9 +132,9 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
 
 def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():
     options = {"draws": 10, "chains": 1, "seed": 1, "progress": False}
-    assert "independent=True" in es.sample(Poisson(COUNTS), PRIOR, reference="ep", **options).attrs["move"]
+    assert "independence=True" in es.sample(Poisson(COUNTS), PRIOR, reference="ep", **options).attrs["move"]
     poor = es.Dense(0.01 * SIGMA, mean=3.0)
-    assert "independent=False" in es.sample(Poisson(COUNTS), PRIOR, reference=poor, **options).attrs["move"]
+    assert "independence=False" in es.sample(Poisson(COUNTS), PRIOR, reference=poor, **options).attrs["move"]
 
 
 @pytest.mark.parametrize("way", ["laplace", "ep"])

@@ -156,7 +156,7 @@ def test_moves_with_other_blocks_are_other_moves():
 def test_random_blocks_differ_from_update_to_update():
     prior = es.Dense(ROUGH)
     move = Local.random(5, partitions=6)
-    chosen = move.noise_spec(prior, move.prepare(prior)).draw_zero_mean(np.random.default_rng(0), 200).choice
+    chosen = move.noise_spec(prior, move.prepare(prior)).draw(np.random.default_rng(0), 200).choice
     assert set(chosen) == set(range(6))
     assert len(Local.random(12).prepare(prior)) == 1  # all values in one block: there is nothing to choose
 

@@ -15,7 +15,7 @@ F = np.array([-1.0, 0.2, 0.5, 1.0, -0.4, 2.0])
 
 def planted(**methods):
     """The Gaussian likelihood with some methods replaced."""
-    return type("Planted", (Gaussian,), methods)(REALS, sigma=0.7)
+    return type("Planted", (Gaussian,), methods)(REALS, noise_scale=0.7)
 
 
 def test_the_unplanted_likelihood_passes():

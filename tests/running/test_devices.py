@@ -169,7 +169,7 @@ def test_every_chain_has_one_process(processes, chains, monkeypatch):
 def test_processes_tune_alike(monkeypatch):
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    options = {"draws": 60, "warmup": 20, "steps": [0.1, 0.4, 0.8], "chains": 1, "seed": 1}
+    options = {"draws": 60, "warmup": 20, "step_sizes": [0.1, 0.4, 0.8], "chains": 1, "seed": 1}
     found = []
     for process in range(2):
         monkeypatch.setattr(jax, "process_index", lambda process=process: process)

@@ -38,7 +38,7 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
         "parameters": parameters,
         "total_log_likelihood": traced,
         "latent": whole,
-        "good": report.converged,
+        "converged": report.converged,
         "convergence_report": str(report).splitlines(),
     }
 
