@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from ellipslice.engines.base import Checkpoint, RunSpec
+from ellipslice.engines.base import Checkpoint, Counts, RunSpec
 from ellipslice.moves import Info, Move, State
 
 STATISTICS = {
@@ -55,6 +57,39 @@ class DeviceStates(NamedTuple):
         return self._replace(first=self.first + draw)
 
 
+class DeviceCheckpoints(Sequence[Checkpoint]):
+    """Checkpoints of chains that run together on a device, copied to the host when they are first asked for.
+
+    Parameters
+    ----------
+    updates : int
+        Number of updates behind the states.
+    state : State
+        The states of all chains, on the device.
+    counts : Counts
+        Sums over the updates of all chains. The first checkpoint has them.
+    """
+
+    def __init__(self, updates: int, state: State, counts: Counts):
+        self._updates, self._state, self._counts = updates, state, counts
+
+    def __len__(self) -> int:
+        return len(self._state.log_likelihood)
+
+    @overload
+    def __getitem__(self, index: int) -> Checkpoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Checkpoint]: ...
+    def __getitem__(self, index: int | slice) -> Checkpoint | list[Checkpoint]:
+        return self._on_host[index]
+
+    @cached_property
+    def _on_host(self) -> list[Checkpoint]:
+        states = zip(np.asarray(self._state.f), np.asarray(self._state.log_likelihood).tolist(), strict=True)
+        first, *others = (Checkpoint(self._updates, State(*state)) for state in states)
+        return [first._replace(counts=self._counts), *others]
+
+
 class Rows(NamedTuple):
     """Draws of consecutive chains. Warm-up and thinning are applied, so there may be no draw."""
 
@@ -66,7 +101,7 @@ class Rows(NamedTuple):
     """Centred flat states, shape (chains, draws, size)."""
     statistics: dict[str, np.ndarray]
     """By name, shape (chains, draws) each."""
-    resume: list[Checkpoint]
+    resume: Sequence[Checkpoint]
     """Where each chain can continue with the same bits. Some of its draws may be in these rows already."""
     last: list[Checkpoint]
     """Where each chain is. Its counts include updates that left no draw. Of chains that run together the first only."""

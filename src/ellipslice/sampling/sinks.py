@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -77,14 +77,15 @@ class Collector:
     Attributes
     ----------
     sinks : sequence of DrawSink
-    resume_points : list of Checkpoint
-        Where each chain can continue.
+    resume_points : sequence of Checkpoint
+        Where each chain can continue. Those of chains on a device stay there until they are asked for.
     """
 
     def __init__(self, keep: StateSelector, starts: Sequence[Checkpoint], draws_done: Sequence[int]):
         self.keep = keep
         self.sinks: Sequence[DrawSink] = []
-        self.draws_done, self.resume_points = list(draws_done), list(starts)
+        self.draws_done = list(draws_done)
+        self.resume_points: Sequence[Checkpoint] = list(starts)
         self._last = list(starts)
 
     @property
@@ -112,7 +113,11 @@ class Collector:
                 sink.write(new.chains, new.first, latents, new.statistics)
             self.draws_done[new.chains] = [new.first + new.draws] * len(new.resume)
         # Only now: whatever was raised above, a checkpoint does not get ahead of its draws.
-        self.resume_points[rows.chains], self._last[rows.chains] = rows.resume, rows.last
+        self._last[rows.chains] = rows.last
+        if len(rows.resume) == len(self.resume_points):
+            self.resume_points = rows.resume
+        else:
+            cast("list[Checkpoint]", self.resume_points)[rows.chains] = rows.resume
 
 
 def _check_finite(highest: float) -> None:

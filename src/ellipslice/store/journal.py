@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -20,7 +21,7 @@ class Snapshot(NamedTuple):
 
     draws_done: list[int]
     """Number of draws of each chain that were written."""
-    resume_points: list[Checkpoint]
+    resume_points: Sequence[Checkpoint]
     """Where each chain can continue."""
     attributes: dict[str, Any]
     """Attributes of the result that change during a run."""

@@ -19,7 +19,7 @@ from ellipslice.engines.device.loop import DrawBuffer, DrawSchedule, run_block_o
 from ellipslice.engines.device.noise import draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
 from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS
-from ellipslice.engines.rows import STATISTICS, DeviceStates, Rows
+from ellipslice.engines.rows import STATISTICS, DeviceCheckpoints, DeviceStates, Rows
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Path, State
 
@@ -107,8 +107,8 @@ class BatchedRun:
         self._block_start = self._done, state
         """Where the last block that was sent begins."""
         self._sent: _Block | None = None
-        self._resume = self._last = starts[0]
-        """Of the first chain: where the last block that was read begins, and where the chain is after it."""
+        self._before = self._last = starts[0]
+        """Of the first chain: the counts where the last block that was read begins, and where the chain is after it."""
         self._rows: list[Rows] = []
 
     @property
@@ -149,18 +149,15 @@ class BatchedRun:
         columns = log_likelihood, proposals, proposals, *rest
         sums = _Sums(*(np.asarray(part) for part in block.sums))
         # A block that was cut short is made again, whole: its updates are counted from where it begins.
-        before = self._resume if block.first == self._resume.updates else self._last
+        before = self._before if block.first == self._before.updates else self._last
         total, tried, nans, stuck = (part.sum().item() for part in sums[:-1])
         counts = before.counts.plus((total, tried, tried, nans, stuck, 0))
         state = self._last.state
         if count:
             state = State(np.asarray(f[count - 1, 0]), float(log_likelihood[0, -1]))
-        resume = [
-            Checkpoint(block.first, State(*each))
-            for each in zip(np.asarray(block.before.f), np.asarray(block.before.log_likelihood).tolist(), strict=True)
-        ]
-        self._resume = resume[0] = resume[0]._replace(counts=before.counts)
+        self._before = before._replace(updates=block.first)
         self._last = Checkpoint(block.stop, state, counts)
+        resume = DeviceCheckpoints(block.first, block.before, before.counts)
         return Rows(
             chains=slice(0, len(resume)),
             first=first,
