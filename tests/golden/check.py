@@ -21,6 +21,8 @@ HINT = (
 
 DEPEND_ON_PROCESSOR = (
     "Local.random | Dense, 7",
+    "Local.contiguous | Markov, 7",
+    "Local.random | Markov, 7",
     "ControlVariables, inputs | Dense, 7",
     "local_random",
     "control_variables",

@@ -19,7 +19,6 @@ import pytest
 import xarray
 
 import ellipslice as es
-from ellipslice.engines import rows
 from ellipslice.store import columns, store
 from ellipslice.store.journal import Lock, sealed, unseal
 from stores import assert_same_stores
@@ -113,23 +112,14 @@ def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
     assert_same_stores(tmp_path / "whole.zarr", tmp_path / "parts.zarr")
 
 
-def test_a_store_made_before_the_total_was_renamed(tmp_path, monkeypatch):
-    before = {name.removeprefix("total_"): dtype for name, dtype in rows.STATISTICS.items()}
-    with monkeypatch.context() as older:
-        older.setattr(sys.modules["ellipslice.sampling.sample"], "statistics_of", lambda move: before)
-        made = make(tmp_path / "run.zarr", draws=20)
-    assert (tmp_path / "run.zarr/sample_stats/log_likelihood").is_dir()
-    assert not (tmp_path / "run.zarr/sample_stats/total_log_likelihood").exists()
-    assert_same_trees(es.sample(on_the_host, PRIOR, **{**OPTIONS, "draws": 20}), made)
-    longer = resume(tmp_path / "run.zarr", draws=60)
-    assert_same_trees(es.sample(on_the_host, PRIOR, **OPTIONS), longer)
+def test_a_resumed_run_reads_the_stored_statistics(tmp_path):
+    make(tmp_path / "run.zarr", draws=20)
     again = resume(tmp_path / "run.zarr", until=es.Until(effective_sample_size=1))  # which reads the stored total
     assert again.attrs["stopped_by"] == "goals"
-    shown = json.loads((tmp_path / "run.zarr/zarr.json").read_bytes())["consolidated_metadata"]["metadata"]
-    assert "sample_stats/log_likelihood" in shown
-    damage = next(path for path in (tmp_path / "run.zarr/sample_stats/log_likelihood/c").rglob("*") if path.is_file())
+    stored = tmp_path / "run.zarr/sample_stats/total_log_likelihood/c"
+    damage = next(path for path in stored.rglob("*") if path.is_file())
     damage.write_bytes(bytes(damage.stat().st_size))
-    with pytest.raises(ValueError, match="log_likelihood is damaged"):
+    with pytest.raises(ValueError, match="total_log_likelihood is damaged"):
         resume(tmp_path / "run.zarr")
 
 

@@ -81,7 +81,7 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
     if "reference" in plan.attributes:
         attributes["first_proposal_acceptance_rate"] = counts.first_accepted / max(1, counts.updates)
     if plan.rule is not None:
-        attributes["goals"] = repr(plan.rule.until)
+        attributes["stopping_rule"] = repr(plan.rule.until)
         attributes |= {name: value for name, value in plan.rule.found._asdict().items() if np.isfinite(value)}
     return attributes
 
