@@ -373,7 +373,7 @@ def test_all_pairs_of_options_run_and_are_right(row, tmp_path):
 def test_parameters_that_are_not_given_are_found(row, tmp_path):
     check_row(row, tmp_path, known=False)
     parameters = json.loads(ellipslice("summary", tmp_path / "run", "--json").stdout)["parameters"]
-    own = {"negative-binomial": {"dispersion"}} | {likelihood: {"noise"} for likelihood in CONTINUOUS}
+    own = {"negative-binomial": {"dispersion"}} | {likelihood: {"noise_scale"} for likelihood in CONTINUOUS}
     scales = {f"length_scale[{x}]" for x in INPUTS[row["inputs"]]} if row["inputs"] == "two" else {"length_scale"}
     assert set(parameters) == {"amplitude"} | scales | own.get(row["likelihood"], set())
     assert all(one["mean"] > 0 for one in parameters.values())
