@@ -23,7 +23,7 @@ from ellipslice.machine import commit, machine
 from ellipslice.sampling import sinks
 from ellipslice.undocumented import memory
 
-VARIANTS = ("all parts", "pages not fetched together", "pages as NumPy asks for them", "nothing kept")
+VARIANTS = ("all parts", "pages as NumPy asks for them", "nothing kept")
 DRAWS, REPEATS = 40_000, 5
 
 
@@ -40,10 +40,8 @@ def regression() -> tuple[es.Dense, es.likelihoods.Gaussian]:
 def leave_out(variant: str) -> None:
     """Switch one part off, in this process."""
     es.fast_cpu()
-    if variant == "pages not fetched together":
-        sinks.populate_pages = lambda rows: None
-    elif variant == "pages as NumPy asks for them":
-        sinks.lazy_empty, sinks.populate_pages = np.empty, lambda rows: None
+    if variant == "pages as NumPy asks for them":
+        sinks.lazy_empty = np.empty
     elif variant == "nothing kept":
         memory.kept_memory = lambda: 0
 

@@ -49,18 +49,18 @@ LIKELIHOODS = {
 
 
 @cache
-def make_noise(move, dtype: np.dtype, halves: bool):
-    source = source_of(PRIOR, padded_size(SIZE), dtype, float16=halves)
-    draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=halves))
+def make_noise(move, dtype: np.dtype, float16: bool):
+    source = source_of(PRIOR, padded_size(SIZE), dtype, float16=float16)
+    draw = jax.jit(partial(draw_noise, move, length=LENGTH, dtype=dtype, angles=first_angles, in_terms=float16))
     return draw(source, chain_keys(1, range(CHAINS)), jnp.uint32(7))
 
 
 @cache
-def make(name: str, move, dtype: str, halves: bool = False):
-    """A likelihood, states, and noise for a block; its nu in terms, if it is made in halves."""
+def make(name: str, move, dtype: str, float16: bool = False):
+    """A likelihood, states, and noise for a block; its nu in terms, if it is made of float16 numbers."""
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
-    noise = make_noise(move, dtype, halves)
+    noise = make_noise(move, dtype, float16)
     f = jnp.asarray(PRIOR.draw_zero_mean(np.random.default_rng(3), CHAINS), dtype)
     f = jnp.full_like(f, 0.5) if name == "beyond the table" else f
     f = jnp.abs(f) if name == "NaN" else f
@@ -163,7 +163,7 @@ def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
 def test_the_kernel_adds_up_the_terms_of_nu():
     arguments = DrawSchedule(jnp.int32(LENGTH), jnp.int32(0), jnp.int32(1)), LENGTH
     with jax_settings(False):
-        likelihood, state, noise = make("logistic", MOVES[0], "float32", halves=True)
+        likelihood, state, noise = make("logistic", MOVES[0], "float32", float16=True)
         assert noise.nu.shape[-1] == 2 * padded_size(SIZE)
         high, low = jnp.split(noise.nu, 2, axis=-1)
         added = noise._replace(nu=(high + low) * noise.unit, unit=None)
@@ -175,7 +175,7 @@ def test_the_kernel_adds_up_the_terms_of_nu():
 
 @pytest.mark.long_cases("logistic-float32-True")
 @pytest.mark.parametrize(
-    ("name", "dtype", "halves"),
+    ("name", "dtype", "float16"),
     [("logistic", "float32", True), ("ready-made", "float64", False)]
     + [
         pytest.param(*case, marks=pytest.mark.long)
@@ -187,13 +187,13 @@ def test_the_kernel_adds_up_the_terms_of_nu():
         )
     ],
 )
-def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, halves):
+def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, float16):
     """As far as that goes without one: up to the GPU's own assembler."""
     from jax.sharding import AbstractDevice, AbstractMesh
 
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
     with jax_settings(dtype == "float64"):
-        likelihood, state, noise = make(name, MOVES[0], dtype, halves)
+        likelihood, state, noise = make(name, MOVES[0], dtype, float16)
         schedule = DrawSchedule(jnp.int32(5), jnp.int32(0), jnp.int32(1))
 
         def block(state, noise):
@@ -223,7 +223,7 @@ def test_both_ways_to_make_angles_agree(move):
 @pytest.mark.long
 def test_noise_is_a_function_of_seed_chain_and_update():
     with jax_settings():
-        source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), halves=False)
+        source = source_of(PRIOR, padded_size(SIZE), np.dtype("float64"), float16=False)
         draw = partial(draw_noise, MOVES[0], source, dtype=np.dtype("float64"), angles=first_angles)
         many = draw(chain_keys(5, range(4)), jnp.uint32(0), 20)
         alone = draw(chain_keys(5, [2]), jnp.uint32(8), 6)
@@ -275,7 +275,7 @@ def test_pairs_of_normals_are_turned_by_every_angle():
 @pytest.mark.long
 def test_draws_by_products_of_halves_have_the_prior_s_covariance():
     with jax_settings(False):
-        source = source_of(PRIOR, SIZE + -SIZE % 8, np.dtype("float32"), halves=True)
+        source = source_of(PRIOR, SIZE + -SIZE % 8, np.dtype("float32"), float16=True)
         keys = jnp.stack(threefry(jnp.arange(20_000, dtype=np.uint32), jnp.uint32(1), jnp.uint32(2), jnp.uint32(3)))
         nu = np.asarray(source.draw(keys), np.float64)[:, :SIZE]
     weights = np.random.default_rng(0).normal(size=(SIZE, 20))

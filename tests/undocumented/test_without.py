@@ -88,7 +88,6 @@ def test_without_one_of_them(usual, name):
     found = run(name)
     same(found, usual)
     said = {item for one in ("host", "own", "Poisson", "wide") for item in INTERNALS.values() if item in found[one][1]}
-    # Without ctypes pages are not fetched together either, which the item of memory says.
     assert said == {INTERNALS[name]} or (sys.platform != "linux" and name == "mmap")
 
 

@@ -13,7 +13,7 @@ from ellipslice.engines.rows import Rows
 from ellipslice.sampling.keep import Kept, StateSelector
 from ellipslice.sampling.result import build_tree
 from ellipslice.store.journal import Snapshot
-from ellipslice.undocumented.memory import lazy_empty, populate_pages
+from ellipslice.undocumented.memory import lazy_empty
 
 if TYPE_CHECKING:
     import xarray
@@ -176,10 +176,7 @@ class MemorySink:
             for name, values in new.items():
                 if not np.can_cast(values.dtype, columns[name].dtype):  # whole numbers first, then others
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
-                rows = columns[name][chains, first : first + values.shape[1]]
-                for one in rows:
-                    populate_pages(one)
-                rows[...] = values
+                columns[name][chains, first : first + values.shape[1]] = values
 
     def commit(self, snapshot: Snapshot) -> None:
         """Do nothing: memory is lost with the process."""

@@ -30,7 +30,6 @@ ITEMS: dict[str, Callable[[], str | None]] = {
     blas.ITEM: blas.probe,
     memory.KEPT: memory.probe_kept,
     memory.PAGES: memory.probe_pages,
-    memory.FETCHED: memory.probe_fetched,
     runtime.STARTED: runtime.probe_started,
     runtime.DEVICE: runtime.probe_device,
 }

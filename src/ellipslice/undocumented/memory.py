@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sys
 import weakref
 from functools import cache
@@ -19,7 +18,6 @@ from ellipslice.undocumented.registry import first_line, note
 
 KEPT = "memory that is kept"
 PAGES = "small pages"
-FETCHED = "pages fetched together"
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """What glibc's `malloc.h` calls these with M_ before them."""
@@ -54,12 +52,6 @@ def probe_kept() -> str | None:
     """Return why glibc cannot be told to keep memory; None if it can, or there is no Linux."""
     mallopt = _of_system("mallopt")
     return mallopt if isinstance(mallopt, str) else None
-
-
-def probe_fetched() -> str | None:
-    """Return why pages are not fetched together; None if they are, or there is no Linux."""
-    madvise = _of_system("madvise")
-    return madvise if isinstance(madvise, str) else None
 
 
 def probe_pages() -> str | None:
@@ -98,14 +90,6 @@ def _mmap() -> Any:
 MIN_MMAP_BYTES = 2**22
 """Bytes of the smallest array with its own mmap. The pages of smaller ones are used again anyway."""
 
-MIN_POPULATE_BYTES = 2**16
-"""Bytes of the smallest rows whose pages are populated: for fewer a system call does not pay."""
-
-_POPULATE_WRITE = 23
-"""What Linux calls this with MADV_ before it; since 5.14."""
-
-_PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
-
 
 def lazy_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return an array whose pages the system provides at first use; after `fast_cpu()`, pages of an earlier array.
@@ -121,31 +105,12 @@ def lazy_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     )
 
 
-def populate_pages(rows: np.ndarray) -> None:
-    """Have the system provide all pages of some rows together, before they are written to.
-
-    One by one, each page costs an interrupt, and threads that need new pages wait for each other.
-    """
-    if rows.nbytes < MIN_POPULATE_BYTES or (madvise := _madvise()) is None:
-        return
-    if isinstance(madvise, str):
-        note(FETCHED, madvise)
-        return
-    owner: Any = rows
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    if not (isinstance(owner, _PageBuffer) and owner.used_before):
-        start = rows.ctypes.data // _PAGE * _PAGE
-        madvise(start, rows.ctypes.data + rows.nbytes - start, _POPULATE_WRITE)  # where it cannot, nothing is lost
-
-
 class _PageBuffer:
     """What an array and its views hold on to; when all are gone its memory may be kept for the next."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         size = math.prod(shape) * dtype.itemsize
         kept = _take(size)
-        self.used_before = kept is not None
         module = _mmap()
         pages = kept or module.mmap(-1, size, module.MAP_PRIVATE | module.MAP_ANONYMOUS)
         address = np.frombuffer(pages, np.uint8).ctypes.data
@@ -171,15 +136,3 @@ def _take(size: int) -> Any:
                 _KEPT.remove(pages)
                 return pages
     return None
-
-
-@cache
-def _madvise() -> Any:
-    """Linux's function (Python's own holds its lock meanwhile); None on other systems; or why there is none."""
-    madvise = _of_system("madvise")
-    if madvise is None or isinstance(madvise, str):
-        return madvise
-    import ctypes
-
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return madvise
