@@ -91,7 +91,8 @@ def main() -> None:
             )
             rows.append(row)
     if options.out:
-        found = {"machine": machine(), "commit": commit(), "arguments": sys.argv[1:], "rows": rows}
+        arguments = {"chains": options.chains, "rounds": options.rounds}
+        found = {"machine": machine(), "commit": commit(), "arguments": arguments, "rows": rows}
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
 
 
