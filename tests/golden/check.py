@@ -29,7 +29,8 @@ DEPEND_ON_PROCESSOR = (
 )
 """Runs, by the beginning of their names, whose draws differ between processors by more than rounding error.
 
-Their factorisations choose among equal pivots, and rounding decides which comes first. Both factors are right.
+The same code gave other draws on an AMD EPYC and on an Intel Xeon. A likely cause is a factorisation that chooses among
+equal pivots, where rounding decides which comes first; that was not shown.
 """
 
 
