@@ -135,7 +135,7 @@ def test_where_memory_cannot_be_kept_nothing_happens(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", importlib.import_module("ellipslice.fast_cpu").SETTING)
     monkeypatch.setattr(memory, "_kept_memory", 0)  # put back afterwards
     for said in ("the system has no mallopt", None):  # musl, and systems other than Linux
-        monkeypatch.setattr(memory, "_of_system", lambda name, said=said: said)
+        monkeypatch.setattr(memory, "_mallopt", lambda said=said: said)
         es.fast_cpu()
 
 

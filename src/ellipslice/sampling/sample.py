@@ -244,7 +244,8 @@ def _set_out(
     """Return the run before its first update, and the sink of its draws. What cannot be run leaves no store behind."""
     form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
     memory = MemorySink(*form, plan.attributes, dims, coords)
-    memory.reserve(0 if path is not None else plan.next_check or plan.draws)
+    if path is None:  # before the log-likelihood is examined: too many draws cost no time
+        memory.reserve(plan.next_check or plan.draws)
     first = collector.resume_points[0].state
     warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
     warn_if_prior_counted_twice(plan.engine)

@@ -35,7 +35,7 @@ def keep_memory() -> None:
     """Tell glibc's malloc, and ourselves, to keep what is freed."""
     global _kept_memory
     _kept_memory = DRAWS
-    mallopt = _of_system("mallopt")
+    mallopt = _mallopt()
     if isinstance(mallopt, str):
         note(KEPT, mallopt)
     elif mallopt is not None:
@@ -50,7 +50,7 @@ def kept_memory() -> int:
 
 def probe_kept() -> str | None:
     """Return why glibc cannot be told to keep memory; None if it can, or there is no Linux."""
-    mallopt = _of_system("mallopt")
+    mallopt = _mallopt()
     return mallopt if isinstance(mallopt, str) else None
 
 
@@ -61,16 +61,16 @@ def probe_pages() -> str | None:
 
 
 @cache
-def _of_system(name: str) -> Any:
-    """A function of Linux's C library; None on other systems; or why there is none."""
+def _mallopt() -> Any:
+    """Return glibc's function for settings of malloc; None on other systems than Linux; or why there is none."""
     if sys.platform != "linux":
         return None
     try:
         import ctypes
 
-        return getattr(ctypes.CDLL(None), name)
+        return ctypes.CDLL(None).mallopt
     except Exception as error:  # noqa: BLE001  musl has no mallopt, and Python may be built without ctypes
-        return f"the system has no {name} ({first_line(error)})"
+        return f"the system has no mallopt ({first_line(error)})"
 
 
 @cache
