@@ -1,4 +1,4 @@
-"""Writes docs/comparison.md from the results in benchmarks/results.
+"""Writes docs/explanation/benchmarks.md from the results in benchmarks/results.
 
 python benchmarks/comparison.py
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "comparison.md"
+PAGE = HERE.parent / "docs" / "explanation" / "benchmarks.md"
 
-HEAD = """# Beside others
+HEAD = """# Benchmarks
 
 Measured, not claimed: every table names its command and machine, contestants took turns in one run, and numbers are
 medians (with the range of the ratios). `python benchmarks/comparison.py` makes this page from `benchmarks/results`.
@@ -22,8 +22,8 @@ medians (with the range of the ratios). `python benchmarks/comparison.py` makes 
 the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster. On CPUs
 "+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
 
-Speed is not all: [who else does this, and what they do better](peers.md). Measured elsewhere: [strong
-likelihoods](strong_likelihood.md), [unknown parameters beside NUTS](unknown_parameters.md#how-fast-it-is), [inside
+Speed is not all: [who else does this, and what they do better](alternatives.md). Measured elsewhere: [strong
+likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](unknown_parameters.md#how-fast-it-is), [inside
 BlackJAX's loops](blackjax.md#speed), [truncated Gaussians beside BoTorch](truncated.md#speed).
 """
 
@@ -164,7 +164,7 @@ def _scaling(result: dict[str, Any]) -> str:
         "",
         f"`{command}`, which says what is measured; {versions}. Seconds on the clock over updates of all chains.",
         "",
-        "![cost of an update against the number of values and of chains](images/scaling.png)",
+        "![cost of an update against the number of values and of chains](../images/scaling.png)",
         "",
         *_costs(result["sizes"], "size", "N, one chain"),
         *_costs(result["chains"], "chains", "chains, R10"),

@@ -40,9 +40,6 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "_kernel", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
-suppress_warnings: list[str] = []
-if not all((HERE / name).exists() for name in ("start.md", "tutorials/index.md", "explanation/index.md")):
-    suppress_warnings += ["toc.not_readable", "ref.doc"]  # pages that are being written
 
 # --- pages --------------------------------------------------------------------------------------------------------
 

@@ -48,10 +48,10 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
 def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    blocks = cells("long_runs")
+    blocks = cells("how_to/checkpoints")
     assert len(blocks) == 6
     for block in blocks:
-        exec(compile(block, "long_runs.md", "exec"), names)
+        exec(compile(block, "checkpoints.md", "exec"), names)
         if "draws=800" in block:
             assert names["tree"].posterior.f.shape == (4, 800, 50)
     assert names["so_far"].posterior.f.shape == (4, 800, 50)
@@ -63,7 +63,7 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
 def test_the_page_on_clusters(tmp_path):
     """Scripts, because workers import them again, as they would a user's."""
     said, scripts = [], []
-    for cell in cells("cluster"):
+    for cell in cells("how_to/parallel"):
         if cell.startswith("%%writefile "):
             first, text = cell.split("\n", 1)
             (tmp_path / first.split()[1]).write_text(text, encoding="utf8")
@@ -88,7 +88,7 @@ def test_the_page_on_the_command_line(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coal_by_year.csv").write_bytes((README.parent / "examples" / "coal_by_year.csv").read_bytes())
-    commands = re.findall(r"^!ellipslice ([^|\n]*)", "\n".join(cells("command_line")), re.MULTILINE)
+    commands = re.findall(r"^!ellipslice ([^|\n]*)", "\n".join(cells("how_to/command_line")), re.MULTILINE)
     fitted, misspelt, again, summary = (CliRunner().invoke(app, line.split()) for line in commands)
     assert "The run has converged." in fitted.output
     assert fitted.exit_code == summary.exit_code == 0

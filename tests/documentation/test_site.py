@@ -92,7 +92,7 @@ def test_a_broken_link_would_be_seen(tmp_path):
 
 def test_the_page_to_play_with_is_part_of_the_site(site):
     assert "<title>Elliptical slice sampling" in (site / "_static" / "explore.html").read_text(encoding="utf8")
-    assert "_static/explore.html" in (site / "explore.html").read_text(encoding="utf8")
+    assert "_static/explore.html" in (site / "explanation" / "demonstration.html").read_text(encoding="utf8")
 
 
 def test_the_gallery_has_every_example(site):

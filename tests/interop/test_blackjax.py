@@ -356,7 +356,7 @@ def test_the_extras_ask_for_the_releases_that_are_checked():
 
 @pytest.mark.long
 def test_the_page_runs():
-    blocks = cells("blackjax")
+    blocks = cells("integrations/blackjax")
     assert len(blocks) == 3
     names = {}
     for block in blocks:

@@ -376,7 +376,7 @@ def test_what_cannot_be_sampled_is_refused(begin, error, says):
 
 @pytest.mark.long
 def test_the_page_runs():
-    blocks = cells("numpyro")
+    blocks = cells("integrations/numpyro")
     assert len(blocks) == 2
     names = {}
     for block in blocks:

@@ -374,7 +374,7 @@ def test_a_model_without_any_is_refused():
 
 @pytest.mark.long
 def test_the_page_runs():
-    blocks = cells("pymc")
+    blocks = cells("integrations/pymc")
     assert len(blocks) == 2
     names = {}
     for block in blocks:
