@@ -23,8 +23,8 @@ the matrix product behind an update's ν and nothing else: no sampler that draws
 "+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
 
 Speed is not all: [who else does this, and what they do better](alternatives.md). Measured elsewhere: [strong
-likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](unknown_parameters.md#how-fast-it-is), [inside
-BlackJAX's loops](blackjax.md#speed), [truncated Gaussians beside BoTorch](truncated.md#speed).
+likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](../how_to/hyperparameters.md#how-fast-it-is), [inside
+BlackJAX's loops](../integrations/blackjax.md#speed), [truncated Gaussians beside BoTorch](../how_to/constraints.md#speed).
 """
 
 
