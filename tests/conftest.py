@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import signal
 
 import jax
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell script starts its background processes with Ctrl-C ignored. The tests of interrupts need it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
