@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BUILD = HERE / "_build"
 SOURCE = HERE.parent / "src"
-sys.path.insert(0, str(HERE / "_extensions"))
+sys.path[:0] = [str(HERE), str(HERE / "_extensions")]
 
 project = "ellipslice"
 author = "the ellipslice developers"
@@ -40,6 +40,7 @@ extensions = [
     "redirects",
     "registered",
     "root_files",
+    "stored_outputs",
 ]
 exclude_patterns = ["_build", "_extensions", "_kernel", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 from myst_nb.core.read import read_myst_markdown_notebook
+from write_outputs import without_outputs
 
 HEADER = "---\nfile_format: mystnb\n"
 
@@ -37,7 +38,7 @@ def write_notebooks(app, exception) -> None:
     for docname in sorted(app.env.found_docs):
         if has_cells(app, docname):
             text = Path(app.env.doc2path(docname)).read_text(encoding="utf8")
-            notebook = read_myst_markdown_notebook(text)
+            notebook = read_myst_markdown_notebook(without_outputs(text))
             nbformat.write(notebook, Path(app.outdir, f"{docname}.ipynb"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,10 @@ from layout.public_names import documented
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+
+_spec = importlib.util.spec_from_file_location("write_outputs", DOCS / "write_outputs.py")
+write_outputs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(write_outputs)
 
 MODULES = (
     "ellipslice",
@@ -81,3 +86,52 @@ def test_what_is_not_run_says_so(page):
     if "```python" in text:
         assert re.search(r"not run", text, re.IGNORECASE), "```{code-cell} ipython3 would be run"
     assert ("{code-cell}" in text) == text.startswith("---\nfile_format: mystnb\n"), "cells need the header of myst-nb"
+
+
+ATTRIBUTES = (DOCS / "reference" / "result_attributes.md").read_text(encoding="utf8")
+
+
+def documented_name(name: str) -> bool:
+    """Return whether the page on results has a row for an attribute or a statistic."""
+    return any(f"`{name}`" in row.split("|")[1] for row in ATTRIBUTES.splitlines() if row.startswith("| `"))
+
+
+@pytest.mark.parametrize("options", [{"reference": "auto", "until": es.Until(effective_sample_size=20)}, {"draws": 5}])
+def test_every_attribute_and_statistic_of_a_run_is_documented(options):
+    tree = es.sample(
+        es.likelihoods.Poisson([1, 2, 3]), es.Diagonal([1.0, 1.0, 1.0]), warmup=5, chains=2, seed=1, **options
+    )
+    assert [name for name in (*tree.attrs, *tree.sample_stats.data_vars) if not documented_name(name)] == []
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("short_pilots")
+def test_every_attribute_of_a_gaussian_process_is_documented():
+    dist = pytest.importorskip("numpyro.distributions")
+    kernels = pytest.importorskip("tinygp.kernels")
+    model = es.gp.LatentGP(
+        lambda scale: kernels.Matern52(scale), es.likelihoods.Poisson, parameters={"scale": dist.LogNormal(0.0, 1.0)}
+    )
+    tree = model.fit([0.0, 1.0, 2.0], [1, 2, 3], draws=5, warmup=5, chains=2, seed=1).tree
+    assert [name for name in (*tree.attrs, *tree.sample_stats.data_vars) if not documented_name(name)] == []
+
+
+def test_a_name_that_is_not_documented_is_found():
+    assert documented_name("engine_reason")
+    assert not documented_name("no_such_attribute")
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_stored_outputs_belong_to_the_cells_of_the_page(page):
+    """Outputs in a page are those of its present cells. If not: python docs/write_outputs.py PAGE."""
+    text = page.read_text(encoding="utf8")
+    assert set(write_outputs.BLOCK.findall(text)) <= set(write_outputs.checksums(text))
+
+
+def test_outputs_of_other_cells_are_found():
+    cell = "```{code-cell} ipython3\nprint(1)\n```\n"
+    (found,) = write_outputs.checksums(cell)
+    page = f"{cell}\n<!-- output {found} -->\n\n1\n\n<!-- end of output -->\n"
+    assert write_outputs.checksums(page) == [found]
+    assert write_outputs.checksums(page.replace("print(1)", "print(2)")) != [found]
+    assert write_outputs.without_outputs(page) == cell
