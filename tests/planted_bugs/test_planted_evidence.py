@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.marginal import annealing
-from ellipslice.marginal import particles as movers
+from ellipslice.marginal import annealing, particle_moves
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
 
 evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function
@@ -35,25 +34,29 @@ def test_weights_for_more_than_the_step_between_powers(monkeypatch):
 
 @pytest.mark.long
 def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
-    update = movers.HostMover._update
-    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1.0))
+    update = particle_moves.HostMover._update
+    monkeypatch.setattr(
+        particle_moves.HostMover, "_update", lambda self, particles, power: update(self, particles, 1.0)
+    )
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_a_level_multiplied_by_the_power(monkeypatch):
-    update = movers.HostMover._update
-    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1 / power))
+    update = particle_moves.HostMover._update
+    monkeypatch.setattr(
+        particle_moves.HostMover, "_update", lambda self, particles, power: update(self, particles, 1 / power)
+    )
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
     def only_points(particles, rows):
-        return movers.Particles(particles.f[rows], particles.log_likelihood)
+        return particle_moves.Particles(particles.f[rows], particles.log_likelihood)
 
     monkeypatch.setattr(annealing, "take", only_points)
-    monkeypatch.setattr(movers, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
+    monkeypatch.setattr(particle_moves, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
     caught("Z is off")
 
 
@@ -79,9 +82,9 @@ def test_no_moves_between_powers_are_noticed(monkeypatch):
     """The estimate would still have no bias, and a large error: a warning says what is wrong."""
 
     def stay(self, particles, powers):
-        return movers.Moved(particles, np.tile(particles.log_likelihood, (len(powers), 1)), 0, 0, 0)
+        return particle_moves.Moved(particles, np.tile(particles.log_likelihood, (len(powers), 1)), 0, 0, 0)
 
-    monkeypatch.setattr(movers.HostMover, "move", stay)
+    monkeypatch.setattr(particle_moves.HostMover, "move", stay)
     with pytest.warns(UserWarning, match="particles move little"):
         es.evidence(
             log_likelihood,

@@ -3,7 +3,7 @@
 - `evidence`: `evidence`, by annealing, with an error bar
 - `result`: what it returns
 - `annealing`: the schedule from prior to posterior, and two estimates of Z
-- `particles`: updates of many particles at once
+- `particle_moves`: elliptical slice updates of many particles, each at an inverse temperature
 - `target`: what particles are drawn from and weighted by
 """
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ellipslice.marginal.particles import TOGETHER, Moved, Mover, Particles
+from ellipslice.marginal.particle_moves import TOGETHER, Moved, Mover, Particles
 
 
 class Schedule(NamedTuple):

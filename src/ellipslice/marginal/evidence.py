@@ -20,7 +20,7 @@ from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings, on_cpu
 from ellipslice.marginal.annealing import Cost, Schedule, Sequential, annealed, find_schedule, sequential, systematic
-from ellipslice.marginal.particles import GROUP, Mover, Particles
+from ellipslice.marginal.particle_moves import GROUP, Mover, Particles
 from ellipslice.marginal.result import Evidence, compare_with_annealing, mean_of, warn_of_trouble
 from ellipslice.marginal.target import Target, around_prior, around_reference
 from ellipslice.moves import EllipticalSlice

@@ -13,7 +13,7 @@ from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.prior_draws import can_draw, source_of
 from ellipslice.jax_settings import jax_settings
-from ellipslice.marginal.particles import DeviceMover, HostMover, Mover
+from ellipslice.marginal.particle_moves import DeviceMover, HostMover, Mover
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Prior
 from ellipslice.programs.traced import compilable
