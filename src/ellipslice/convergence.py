@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.approximations.sites import LIMIT as MAX_REFERENCE_SIZE
+from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
 from ellipslice.moves import ReferenceSlice
 from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable, varying
 

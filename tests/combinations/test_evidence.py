@@ -94,7 +94,7 @@ REFUSALS = [
         lambda executor, engine, likelihood: executor and engine != "host" and likelihood in ("Gaussian", "jax"),
     ),
     Refusal(
-        "sum over the values of f",
+        "factorises over the elements of f",
         lambda reference, likelihood: reference in FITTED and likelihood == "numpy",
     ),
     Refusal("cannot be traced by JAX", lambda reference, engine: reference in FITTED and engine == "host"),

@@ -155,7 +155,7 @@ def test_what_approximations_refuse():
     prior = es.Diagonal([1.0, 1.0])
     with pytest.raises(ValueError, match='"ep" or "laplace", but it is \'pilot\''):
         es.approximate_evidence(Gaussian([0.0, 1.0]), prior, "pilot")
-    with pytest.raises(ValueError, match="a sum over the values of f"):
+    with pytest.raises(ValueError, match="factorises over the elements of f"):
         es.approximate_evidence(lambda f: -((f[0] * f[1]) ** 2), prior)
     with pytest.raises(ValueError, match="which takes any"):
         es.approximate_evidence(lambda f: float(np.sum(f)), prior)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ellipslice.approximations import fit_reference
-from ellipslice.approximations.fit import read_terms
-from ellipslice.approximations.sites import SitesReference, has_rows
+from ellipslice.approximations.fit import factorise_likelihood
+from ellipslice.approximations.sites import SitesReference, has_covariance_factor
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
@@ -261,8 +261,8 @@ def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine
 def _choose_target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[AnnealedTarget, str]:
     """Return the target for a value of `reference`, and the name of the Gaussian that it begins at."""
     if reference == "auto":
-        possible = posterior.log_concave and engine.traced and has_rows(posterior.prior)
-        reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
+        possible = posterior.log_concave and engine.traced and has_covariance_factor(posterior.prior)
+        reference = "ep" if possible and not isinstance(factorise_likelihood(posterior), str) else None
     if reference is None:
         return target_from_prior(posterior, engine), "prior"
     fitted = fit_reference(reference, engine, lambda count: [], 0)

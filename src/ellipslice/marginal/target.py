@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.sites import SitesReference, as_rows, log_normalizer
+from ellipslice.approximations.sites import SitesReference, covariance_factor, log_normalizer
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.prior_draws import can_draw, source_of
@@ -60,7 +60,7 @@ def target_from_reference(posterior: Posterior, sites: SitesReference) -> Anneal
 
     The product is the same as with the prior, and so is Z.
     """
-    rows, size = as_rows(posterior.prior), posterior.prior.size
+    rows, size = covariance_factor(posterior.prior), posterior.prior.size
     relative = sites.relative_to(posterior.prior)
     gaussian = Dense(factor=relative.rows.T)
     constant = log_normalizer(rows, sites)

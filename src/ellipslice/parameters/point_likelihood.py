@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.fit import of_each
-from ellipslice.approximations.laplace import slopes
+from ellipslice.approximations.fit import pointwise
+from ellipslice.approximations.laplace import derivatives
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import said_before
 from ellipslice.parameters.joint import JointModel, Point
@@ -51,8 +51,8 @@ class PointLikelihood:
 
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
-        """Compiled: `approximations.laplace.slopes` at hyperparameters u and latent functions f, shape (latents, n)."""
-        return jax.jit(lambda u, f: slopes(one_matrix_at_a_time(partial(self.at, u)), f))
+        """Compiled: `laplace.derivatives` at hyperparameters u and latent functions f, shape (latents, n)."""
+        return jax.jit(lambda u, f: derivatives(one_matrix_at_a_time(partial(self.at, u)), f))
 
     @cached_property
     def bends(self) -> Callable[[Any, Any, Any], Any]:
@@ -66,7 +66,7 @@ class PointLikelihood:
     @cached_property
     def terms(self) -> Callable[[Any, Any], Any]:
         """Compiled, of one latent function: what each value adds, (count, n) to the same shape; or `NotFactorised`."""
-        return jax.jit(lambda u, f: of_each(elementwise(self.given(u), self._n, f.dtype, CPU), f))
+        return jax.jit(lambda u, f: pointwise(elementwise(self.given(u), self._n, f.dtype, CPU), f))
 
     @cached_property
     def averages(self) -> Callable[..., tuple[Any, Any, Any]]:
