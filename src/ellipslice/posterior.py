@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ellipslice.likelihoods import Likelihood, LinearPredictor
-from ellipslice.likelihoods.linear_predictor import times
+from ellipslice.likelihoods.linear_predictor import multiply_rows
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -121,7 +121,7 @@ class PredictorLikelihood(CentredLikelihood):
 
     def product(self, f: Any) -> Any:
         """A times each of a batch of flat vectors."""
-        return sum(times(matrix, f[..., span]) for matrix, span in self.columns.value)
+        return sum(multiply_rows(matrix, f[..., span]) for matrix, span in self.columns.value)
 
     def __call__(self, f: Any) -> Any:
         return self.batch(f.reshape(1, -1))[0] if self.batches_only else self.batch(f)

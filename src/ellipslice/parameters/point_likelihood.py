@@ -13,7 +13,7 @@ import numpy as np
 from ellipslice.approximations.fit import pointwise
 from ellipslice.approximations.laplace import derivatives
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.arguments import said_before
+from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.parameters.joint import JointModel, Point
 from ellipslice.parameters.named_arguments import ParameterFunction, call_with_latents, check_latents
 from ellipslice.programs.site_program import CPU
@@ -29,7 +29,7 @@ class PointLikelihood:
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
-        with said_before():  # by the model, or by the next line
+        with without_label_warning():  # the model or the next line has issued it
             self.used = likelihood.used(values, y)
         built = likelihood(values, y)
         self._built = None if self.used else built
@@ -88,7 +88,7 @@ class PointLikelihood:
             return self._built
         parameters = self._joint.parameters
         values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
-        with said_before():
+        with without_label_warning():
             return self._likelihood(values, self._y)
 
     def __repr__(self) -> str:
