@@ -29,7 +29,7 @@ class PointLikelihood:
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
-        with without_label_warning():  # the model or the next line has issued it
+        with without_label_warning():  # the model has issued it, or a line below does
             self.used = likelihood.used(values, y)
         built = likelihood(values, y)
         self._built = None if self.used else built
