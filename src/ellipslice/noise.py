@@ -80,7 +80,7 @@ class NoiseSpec(NamedTuple):
     """Whether `draw` returns only draws from the prior, shape (updates, searches, size). Default: False."""
 
     @classmethod
-    def from_prior(cls, prior: Draws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:
+    def from_prior(cls, prior: ZeroMeanDraws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:
         """Return the specification of a move that uses one draw from the prior per search."""
 
         def draw(rng: np.random.Generator, updates: int) -> np.ndarray:
@@ -131,7 +131,7 @@ class Uniforms:
         return uniform(self.key[None], numbers.astype(np.uint32))
 
 
-class Draws(Protocol):
+class ZeroMeanDraws(Protocol):
     """The method of a prior that this module uses."""
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> Any: ...

@@ -288,7 +288,7 @@ def as_log_likelihood(result: Any) -> float:
     return float(array)
 
 
-def explain(error: Exception, latents: dict[str, np.ndarray]) -> None:
+def add_latents_to_error(error: Exception, latents: dict[str, np.ndarray]) -> None:
     """Add the latents at which the log-likelihood raised an exception to it: a note, and the attribute `latents`."""
     with np.printoptions(threshold=8, edgeitems=3, precision=6):
         shown = ", ".join(f"{name} = {value}, shape {np.shape(value)}" for name, value in latents.items())

@@ -34,7 +34,9 @@ def test_the_best_is_what_sample_says_it_is(move):
     assert tuned.acceptance_rate[1] == (tree.sample_stats["angle"] != 0).mean()
 
 
-@pytest.mark.parametrize(("steps", "says"), [((0.01, 0.02), "the largest that was"), ((0.2, 0.9), "the smallest of")])
+@pytest.mark.parametrize(
+    ("steps", "says"), [((0.01, 0.02), "the largest that was"), ((0.2, 0.9), "the smallest that was")]
+)
 def test_a_best_step_at_the_end_of_the_grid_is_said(steps, says):
     with pytest.warns(UserWarning, match=says):
         es.tune_step(NealMetropolis, LIKELIHOOD, PRIOR, step_sizes=steps, draws=2000, seed=3)

@@ -19,7 +19,7 @@ from ellipslice.checks import as_numbers, reject
 
 def observations(owner: str, y: Any) -> np.ndarray:
     """Return y as a read-only float64 array of finite numbers with at least one axis."""
-    return read_only(np.atleast_1d(_numbers(owner, "y", y)))
+    return read_only(np.atleast_1d(_as_finite_numbers(owner, "y", y)))
 
 
 def check_counts(owner: str, name: str, values: np.ndarray, advice: str) -> None:
@@ -69,7 +69,7 @@ def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positiv
     unknown hyperparameters make likelihoods.
     """
     traced = isinstance(value, Tracer)
-    values: Any = value if traced else _numbers(owner, name, value)
+    values: Any = value if traced else _as_finite_numbers(owner, name, value)
     try:
         fits = np.broadcast_shapes(values.shape, shape) == shape
     except ValueError:
@@ -93,7 +93,7 @@ def read_only(values: Any) -> Any:
     return values
 
 
-def _numbers(owner: str, name: str, value: Any) -> np.ndarray:
+def _as_finite_numbers(owner: str, name: str, value: Any) -> np.ndarray:
     """Return a float64 copy, which later changes of the caller's array do not affect. Raise if it is not finite."""
     if isinstance(value, Tracer):
         raise TypeError(

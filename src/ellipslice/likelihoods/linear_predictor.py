@@ -68,8 +68,8 @@ class LinearPredictor:
         if isinstance(design, Mapping) and not design:
             raise ValueError("design is an empty mapping. Give a matrix for each of the prior's latents, by name.")
         by_name = isinstance(design, Mapping)
-        self.matrices = {name: _matrix(design[name], f"design[{name!r}]") for name in design} if by_name else None
-        self.matrix = _matrix(design, "design") if self.matrices is None else None
+        self.matrices = {name: _as_matrix(design[name], f"design[{name!r}]") for name in design} if by_name else None
+        self.matrix = _as_matrix(design, "design") if self.matrices is None else None
         self.likelihood = likelihood
         rows = {name: matrix.shape[0] for name, matrix in self._parts.items()}
         if len(set(rows.values())) > 1:
@@ -143,7 +143,7 @@ def multiply_rows(matrix: Any, f: Any) -> Any:
     return np.asarray(matrix @ columns).T.reshape(*f.shape[:-1], matrix.shape[0])
 
 
-def _matrix(A: Any, name: str) -> Any:
+def _as_matrix(A: Any, name: str) -> Any:
     """Return a design matrix as a float64 array, a sparse array or an operator. Raise if it is not finite or 2-D."""
     from scipy.sparse import issparse
     from scipy.sparse.linalg import LinearOperator

@@ -17,7 +17,7 @@ from ellipslice.marginal.target import AnnealedTarget
 from ellipslice.noise import generator
 
 MAX_CORRELATION = 0.1
-"""Correlation of log-likelihoods before and after the updates at one inverse temperature, for the pilot run to stop."""
+"""The pilot run ends at an inverse temperature if log-likelihoods before and after correlate by at most this."""
 
 MAX_UPDATES = 400
 """Largest number of updates that the pilot run makes at one inverse temperature."""
