@@ -102,10 +102,8 @@ def _laplace_log_z(rows: np.ndarray, terms: FactorisedLikelihood, found: Sites) 
     """Return log Z by the Laplace approximation (Rasmussen & Williams, equation 3.32)."""
     factor = posterior_factor(rows, found.precision)
     value, gradient, curvature = derivatives(terms.log_likelihood, factor.T @ (factor @ found.linear))
-    z, curvature = (
-        rows @ np.asarray(gradient),
-        np.asarray(curvature),
-    )  # at the mode, whitened f equals the whitened gradient
+    curvature = np.asarray(curvature)
+    z = rows @ np.asarray(gradient)  # at the mode, this is f in whitened coordinates
     try:
         precision_factor = white_precision_factor(rows, -curvature)
     except np.linalg.LinAlgError:

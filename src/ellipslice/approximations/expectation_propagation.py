@@ -17,13 +17,15 @@ MAX_SWEEPS = 60
 """Largest number of sweeps over all sites."""
 
 DAMPING, REDUCED_DAMPING = 0.9, 0.6
-"""Weight of new sites in an update; the second is used after a sweep that changed Q more than the one before."""
+"""Weight of new sites in an update, and its value after the first sweep that changes Q more than the one before."""
 
 TOLERANCE = 1e-3
 """Change of a mean, in standard deviations, plus that of a log variance, below which EP has converged."""
 
 NODES, _weights = hermegauss(64)
+"""Nodes of the Gauss-Hermite rule for the standard normal density."""
 LOG_WEIGHTS = np.log(_weights)
+"""Log weights of the Gauss-Hermite rule."""
 
 VARIANCE_INFLATION = 1.5
 """Variance of the Gauss-Hermite rule for an element of f, divided by its variance under Q."""

@@ -31,14 +31,13 @@ def fit_laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites
 
 
 def newton(rows: np.ndarray, derivatives_at: Callable[[Any], Any]) -> Sites:
-    """Return sites at the posterior mode, from a function of f that returns what `derivatives` does."""
+    """Return sites at the posterior mode by Newton's method. `derivatives_at(f)` returns what `derivatives` does."""
     z = np.zeros(len(rows))
     height, gradient, curvature = _posterior_at(derivatives_at, rows, z)
     for _ in range(MAX_NEWTON_STEPS):
         precision = np.maximum(-curvature, 0.0)
-        step = (
-            cho_solve((white_precision_factor(rows, precision), True), rows @ (precision * (z @ rows) + gradient)) - z
-        )
+        lower = white_precision_factor(rows, precision)
+        step = cho_solve((lower, True), rows @ (precision * (z @ rows) + gradient)) - z
         for _ in range(30):  # halve the step until the log-posterior increases
             there = _posterior_at(derivatives_at, rows, z + step)
             if there[0] > height - 1e-12 * abs(height):
