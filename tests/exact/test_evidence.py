@@ -157,5 +157,5 @@ def test_what_approximations_refuse():
         es.approximate_evidence(Gaussian([0.0, 1.0]), prior, "pilot")
     with pytest.raises(ValueError, match="factorises over the elements of f"):
         es.approximate_evidence(lambda f: -((f[0] * f[1]) ** 2), prior)
-    with pytest.raises(ValueError, match="which takes any"):
+    with pytest.raises(ValueError, match="which accepts any"):
         es.approximate_evidence(lambda f: float(np.sum(f)), prior)

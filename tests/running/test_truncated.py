@@ -209,7 +209,7 @@ EQUAL = np.array([[1.0, -1.0], [-1.0, 1.0]])
             "contradict.*prior",
         ),
         (lambda: es.Stack({"a": Truncated.box(PLANE, 0.0)}), TypeError, "Truncated"),
-        (lambda: es.tune_hamiltonian(observed, Truncated.box(ROUGH, 0.0)), TypeError, "only `sample` takes one"),
+        (lambda: es.tune_hamiltonian(observed, Truncated.box(ROUGH, 0.0)), TypeError, "only `sample` accepts"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, error, says):
