@@ -118,8 +118,8 @@ def evidence(
     the weights are unequal, and moved by elliptical slice sampling.
 
     A pilot run chooses the inverse temperatures and the numbers of updates. The replicates then run with both fixed, so
-    the estimate of Z is unbiased whatever the pilot run chose. As a check, annealed importance sampling runs through
-    the same inverse temperatures without resampling.
+    the estimate of Z is unbiased for any choice of the pilot run. As a check, annealed importance sampling runs without
+    resampling, with one update at each of more inverse temperatures, in equal steps between those of the schedule.
 
     Examples
     --------
