@@ -2,11 +2,16 @@
 
 >>> import ellipslice as es
 
-`es.sample` runs chains, to goals if given `es.Until`, `es.resume` goes on with those of a store, and `es.join` puts
-together runs that shared them; `es.step` is one update by itself; `es.gp` has models of Gaussian processes;
-`es.evidence` and `es.approximate_evidence` compare models; `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian`
-find settings for moves that have some; priors are here, and the rest in `es.likelihoods`, `es.moves`, `es.diagnostics`,
-`es.testing` and `es.data`.
+- `es.sample` runs chains, `es.Until` is a stopping rule for it, and `es.step` makes one update.
+- `es.resume` continues a run from its store, and `es.join` combines runs of different chains.
+- `es.Dense`, `es.Diagonal`, `es.Markov` and others are the priors.
+- `es.likelihoods` and `es.moves` contain observation models and sampling moves.
+- `es.gp` has models with Gaussian processes: `es.gp.LatentGP` and `es.gp.CoxProcess`.
+- `es.diagnostics` checks convergence.
+- `es.evidence` and `es.approximate_evidence` compute the log marginal likelihood of a model.
+- `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings of the moves that have settings.
+- `es.fast_cpu` sets options of XLA and of memory that speed up CPUs.
+- `es.testing` has property tests for your own classes, and `es.data` the data sets of the paper.
 """
 
 from ellipslice import data, diagnostics, gp, likelihoods, moves, testing

@@ -1,4 +1,4 @@
-"""`python -m ellipslice`: the command line, where the script is not on the path."""
+"""Run the command line as `python -m ellipslice`, for example if the script is not on the path."""
 
 from ellipslice.apps.cli import main
 

@@ -37,10 +37,12 @@ def whole_number(name: str, value: Any, least: int, expected: str | None = None)
     name : str
         Name of the argument.
     value : object
+        Argument as the user gave it.
     least : int
+        Smallest value that is allowed.
     expected : str, optional
-        What `value` must be, such as "a whole number, at least 1". If given, both mistakes raise a ValueError with
-        these words.
+        What `value` must be, for example "a whole number, at least 1". If given, any invalid value raises a ValueError
+        with these words.
     """
     if expected is not None and not (is_whole(value) and value >= least):
         raise ValueError(f"{name} must be {expected}, but it is {value!r}.")
@@ -63,11 +65,13 @@ def number(
     name : str
         Name of the argument.
     value : object
+        Argument as the user gave it.
     above, most : float
+        Exclusive lower bound, and inclusive upper bound. Default of `most`: infinity.
     expected : str, optional
-        Where `value` must be, such as "in (0, 1]". Default: "finite and above ...".
+        Range of `value`, for example "in (0, 1]". Default: "finite and above ...".
     advice : str
-        What to do, the last sentence of both messages.
+        What to do: the last sentence of the message. Default: none.
     """
     advice = f" {advice}" if advice else ""
     if not is_number(value):
@@ -78,7 +82,7 @@ def number(
 
 
 def positive_number(name: str, value: Any) -> float:
-    """Return `value` as a float; an array without axes is accepted. Raise if it is not one positive finite number."""
+    """Return `value`, a number or an array without axes, as a float. Raise if it is not positive and finite."""
     array = as_numbers(value, name)
     if array.ndim or not array > 0:
         raise ValueError(f"{name} must be one positive number, but it is {value!r}.")
@@ -94,42 +98,45 @@ def as_numbers(values: Any, name: str, *, finite: bool = True, advice: str = "")
     Parameters
     ----------
     values : array_like
+        Argument as the user gave it.
     name : str
-        Name of the argument; its owner may stand before it, "Gaussian: y".
+        Name of the argument, optionally with the name of its class: "Gaussian: y".
     finite : bool
         Whether infinite values and NaN raise. Default: True.
     advice : str
-        What to do about values that are masked or not finite, a sentence.
+        Sentence about what to do with values that are masked or not finite. Default: none.
     """
     if hasattr(values, "toarray"):
-        raise TypeError(f"{name} is a sparse {type(values).__name__}. Pass it as a dense array, by its .toarray().")
+        raise TypeError(f"{name} is a sparse {type(values).__name__}. Convert it to a dense array with .toarray().")
     if np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked values. {advice or 'Leave them out, or fill them in.'}")
+        raise ValueError(f"{name} has masked values. {advice or 'Remove them, or replace them by numbers.'}")
     if hasattr(type(values), "noise_size"):
         raise TypeError(f"{name} must be numbers, but it is a prior, {values!r}. Did you mean a draw from it?")
     if isinstance(values, Mapping):
-        raise TypeError(f"{name} must be an array, but it is a mapping. Put its parts into one array.")
+        raise TypeError(f"{name} must be an array, but it is a mapping. Join its values into one array.")
     if callable(values):
-        raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass what it returns.")
+        raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass the array that it returns.")
     try:
         given = np.asarray(values)
     except ValueError:
-        raise ValueError(f"{name} is not a rectangular array: its rows have different lengths.") from None
+        raise ValueError(
+            f"{name} is not a rectangular array: its rows have different lengths. Give rows of one length."
+        ) from None
     check_real(name, given.dtype)
     array = given.astype(np.float64)
     if finite and not np.isfinite(array).all():
-        index, place = _first(~np.isfinite(array))
+        index, position = _first(~np.isfinite(array))
         advice = f" {advice}" if advice else ""
-        raise ValueError(f"{name} must be finite, but {name}{place} is {array[index]}.{advice}")
+        raise ValueError(f"{name} must be finite, but {name}{position} is {array[index]}.{advice}")
     return array
 
 
 def check_real(name: str, dtype: Any) -> None:
-    """Raise unless `dtype` holds real numbers or bools."""
+    """Raise if a dtype is not one of real numbers or booleans."""
     if dtype.kind not in "fiub":
         raise TypeError(
-            f"{name} has dtype {dtype}. Expected real numbers. Convert it first, with numpy.asarray(..., dtype=float) "
-            "if it holds numbers."
+            f"{name} has dtype {dtype}. Expected real numbers. If it contains numbers, convert it with "
+            "numpy.asarray(..., dtype=float)."
         )
 
 
@@ -139,29 +146,33 @@ def reject(name: str, values: np.ndarray, bad: np.ndarray, problem: str) -> None
     Parameters
     ----------
     name : str
+        Name of the argument.
     values : array
     bad : array of bool
         Same shape as `values`.
     problem : str
-        What is wrong with the value, what was expected and what to do: the rest of the message.
+        Rest of the message: what is wrong with the value, what was expected and what to do.
     """
     if bad.any():
-        index, place = _first(bad)
-        raise ValueError(f"{name}{place} = {values[index]:g} {problem}")
+        index, position = _first(bad)
+        raise ValueError(f"{name}{position} = {values[index]:g} {problem}")
 
 
 def _first(bad: np.ndarray) -> tuple[tuple[int, ...], str]:
-    """Return the index of the first True element, and the index as it is written: "[1, 2]", or "" without axes."""
+    """Return the index of the first True element, and the index as text: "[1, 2]", or "" for an array without axes."""
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     return index, f"[{', '.join(map(str, index))}]" if index else ""
 
 
 def as_mean(mean: Any, shape: tuple[int, ...], name: str = "mean") -> np.ndarray | None:
-    """Return a mean, or another number per element of a latent of this shape, as a flat array; None if all are 0."""
+    """Return one number per element of a latent, for example its mean, as a flat array; None if all are 0.
+
+    Raise if `mean` is neither a number nor an array of the latent's `shape`.
+    """
     array = as_numbers(mean, name)
     if array.shape not in ((), shape):
         raise ValueError(
-            f"{name} has shape {array.shape}, but the latent has shape {shape}. Give a number or that shape."
+            f"{name} has shape {array.shape}, but the latent has shape {shape}. Give one number, or that shape."
         )
     if not array.any():
         return None
@@ -169,7 +180,7 @@ def as_mean(mean: Any, shape: tuple[int, ...], name: str = "mean") -> np.ndarray
 
 
 def as_grid(shape: Any) -> tuple[int, ...]:
-    """Return the shape of a grid with one, two or three axes as a tuple of ints."""
+    """Return the shape of a grid as a tuple of ints. Raise if it does not have one, two or three axes."""
     given = np.atleast_1d(np.asarray(shape))
     if given.dtype.kind not in "iu" or given.ndim != 1 or not 1 <= len(given) <= 3 or given.min() < 1:
         raise ValueError(f"shape must be 1, 2 or 3 positive whole numbers, but it is {shape!r}.")
@@ -183,9 +194,9 @@ def as_path(store: Any) -> Path:
     """Return `store` as a `Path`. Raise if it is not a path, is empty, or is a URL."""
     text = os.fspath(store) if isinstance(store, str | os.PathLike) else None
     if not isinstance(text, str) or not text:
-        raise TypeError(f'store must be the path of a folder, such as "run.zarr", but it is {store!r}.')
+        raise TypeError(f'store must be the path of a folder, for example "run.zarr", but it is {store!r}.')
     if "://" in text:
-        raise ValueError(f"store is {text!r}, but a run is written to a folder on this machine. Copy it afterwards.")
+        raise ValueError(f"store is {text!r}, but a run can only be written to a local folder. Copy it after the run.")
     return Path(text)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.approximations.sites import LIMIT as MAX_REFERENCE_SIZE
+from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
 from ellipslice.moves import ReferenceSlice
 from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable, varying
 
@@ -22,9 +22,9 @@ MAX_RHAT = 1.01
 MIN_ESS_PER_CHAIN = 100
 """Smallest effective sample size required, times the number of chains (Vehtari et al. 2021)."""
 MIN_ESS_PER_UPDATE = 1 / 300
-"""Effective samples per update below which a run is said to mix slowly."""
+"""Effective samples per update below which the report states that the chains mix slowly."""
 MIN_DRAWS = 4
-"""Draws per chain that ArviZ needs for its estimators."""
+"""Smallest number of draws per chain for ArviZ's estimators."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class ConvergenceReport:
     engine: str
     """Name of the engine that ran the chains."""
     effective_sample_size: float
-    """Smallest effective sample size, bulk or tail, of the log-likelihood and all kept values; NaN if not known."""
+    """Smallest effective sample size, bulk or tail, of the log-likelihood and all kept values; NaN if unknown."""
     effective_sample_size_of: str
-    """Name and index of the quantity with the smallest effective sample size, such as "f[3]"."""
+    """Name and index of the quantity with the smallest effective sample size, for example "f[3]"."""
     rhat: float
-    """Largest rank-normalised R-hat; NaN if not known, as with one chain."""
+    """Largest rank-normalised R-hat; NaN if unknown, for example with one chain."""
     rhat_of: str
     """Name and index of the quantity with the largest R-hat."""
     evaluations_per_update: float
@@ -85,14 +85,14 @@ class ConvergenceReport:
             f"chains={self.chains}, draws={self.draws})"
         )
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # what IPython and notebooks show
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # IPython and notebooks display this text
         printer.text(str(self))
 
     def _lines(self) -> Iterator[str]:
-        many = "chain" if self.chains == 1 else "chains"
+        noun = "chain" if self.chains == 1 else "chains"
         yield "The run has converged." if self.converged else "The run has not converged."
         yield (
-            f"{self.chains} {many} of {self.draws:,} draws on the {self.engine} engine, "
+            f"{self.chains} {noun} of {self.draws:,} draws on the {self.engine} engine, "
             f"{self.evaluations_per_update:.1f} evaluations per update."
         )
         if not math.isnan(self.effective_sample_size):
@@ -105,7 +105,7 @@ class ConvergenceReport:
 
 
 class _Measured(NamedTuple):
-    """Numbers that the check depends on."""
+    """The smallest effective sample size and the largest R-hat, with the names of their quantities."""
 
     effective_sample_size: float = math.nan
     effective_sample_size_of: str = "none"
@@ -126,6 +126,13 @@ def check_convergence(tree: xarray.DataTree) -> ConvergenceReport:
     ConvergenceReport
         `converged` and `problems` are for scripts. `print` shows a report of a few lines: number of draws, smallest
         effective sample size, largest R-hat, evaluations per update and, if the run has not converged, what to change.
+
+    Raises
+    ------
+    TypeError
+        If `tree` is not an `xarray.DataTree`.
+    ValueError
+        If a group, variable or attribute of a result is missing, or if the run kept no latents (`keep=False`).
 
     Notes
     -----
@@ -209,7 +216,7 @@ def _problems(found: _Measured, chains: int, updates: int, advice_if_slow: str) 
 
 
 def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
-    """Return what can make a run mix faster: only what `sample` accepts for it, and what it does not use already."""
+    """Return advice for a run that mixes slowly. It contains only changes that `sample` accepts for this run."""
     move, prior = str(attrs.get("move", "")), str(attrs.get("prior", ""))
     longer = "Run many more updates, and store only every k-th of them with thin=k."
     if "reference" in attrs or f"{ReferenceSlice.__name__}(" in move:
@@ -226,7 +233,7 @@ def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
     around = "sample around a Gaussian approximation of the posterior, with reference='auto'"
     if move and not move.startswith("EllipticalSlice("):
         around += " and without move="
-    if "Local(" in move or any(str(name).endswith("structure") for name in attrs):  # the latter: of a `LatentGP`
+    if "Local(" in move or any(str(name).endswith("structure") for name in attrs):  # a `LatentGP` has such attributes
         return f"{cause}: {around}."
     return (
         f"{cause}: {around}. If instead the prior contains a constant with a large variance, make the constant its own "
@@ -237,7 +244,7 @@ def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
 def _warnings(
     attrs: Mapping[Any, Any], chains: int, missing: list[str], constant: list[str]
 ) -> Iterator[ConvergenceProblem]:
-    """Yield what a user should know besides convergence."""
+    """Yield findings that do not change `converged`."""
     if attrs["interrupted"]:
         yield ConvergenceProblem("interrupted", "The run was interrupted; these are the draws made until then.")
     if chains == 1:
@@ -256,7 +263,7 @@ def _warnings(
 
 
 def _rhat_text(rhat: float) -> str:
-    """Return R-hat with three decimals. It is infinite where each chain is constant, and not all are equal."""
+    """Return R-hat as text. It is infinite if each chain is constant, and not all are equal."""
     return f"{rhat:.3f}" if rhat < 100 else "above 100"
 
 
@@ -264,7 +271,7 @@ def _rhat_text(rhat: float) -> str:
 
 
 def _measure(latents: xarray.Dataset, statistics: xarray.Dataset) -> _Measured:
-    """Return the smallest effective sample size and the largest R-hat of everything that varies."""
+    """Return the smallest effective sample size and the largest R-hat of all quantities that vary."""
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
     groups = [(values, varying(values)) for values in (latents, statistics)]
@@ -277,10 +284,7 @@ def _measure(latents: xarray.Dataset, statistics: xarray.Dataset) -> _Measured:
 
 
 def _extreme(measures: list[xarray.Dataset], pick: Callable[..., Any]) -> tuple[str, float]:
-    """Return the name and index of the quantity with the smallest or largest measure, and the measure.
-
-    NaN stands for values that are constant or missing, and infinity for chains that are constant and not all equal.
-    """
+    """Return the name and index of the quantity with the smallest or largest measure, and the measure; ignore NaN."""
     found: list[tuple[float, str]] = []
     for measure in measures:
         for name, values in measure.data_vars.items():

@@ -1,4 +1,4 @@
-"""Convergence checks, effective sample sizes, and the cost of an effective sample."""
+"""Convergence check, effective sample size (ESS), and cost per effective sample."""
 
 from __future__ import annotations
 
@@ -24,26 +24,32 @@ __all__ = [
 
 
 def effective_sample_size(trace: Any) -> Any:
-    """How many independent draws a trace is worth, exactly as R's package coda computes it (`effectiveSize`).
+    """Return the effective sample size (ESS) of a trace, by the estimator of R's package coda (`effectiveSize`).
 
-    The paper's measure, for comparing with its numbers and with others that quote coda. To judge a run prefer
-    `check_convergence`: it uses ArviZ's estimators, which notice chains that disagree, and this one does not. A chain
-    that is stuck for all but one jump can score as high as its length.
+    It is the measure of the paper; use it to compare with numbers that were computed with coda. To check a run, use
+    `check_convergence`: its estimators compare the chains, and this one does not. It can be far too large for a chain
+    that is stuck, up to the length of the trace.
 
     Parameters
     ----------
-    trace : array, shape (draws,) or (chains, draws, ...)
+    trace : array_like, shape (draws,) or (chains, draws, ...)
+        Values of one or more quantities; at least 2 draws.
 
     Returns
     -------
     float, or array of shape (...)
-        Several chains are summed. Not capped: a trace that alternates is worth more than its length. 0 for a constant
-        or a straight line.
+        Effective sample size, summed over chains. 0 for a constant or a straight line. It can exceed the number of
+        draws, for example if the trace alternates.
+
+    Raises
+    ------
+    ValueError
+        If the trace is not real and finite, or has fewer than 2 draws.
 
     Notes
     -----
-    The variance of the trace beside its spectral density at frequency 0, which is that of an autoregression: fitted by
-    Yule–Walker, its order at most 10 log10(draws), chosen by Akaike's criterion.
+    The estimate is draws * variance / spectral density at frequency 0. The spectral density is that of an
+    autoregression, fitted by Yule-Walker, whose order of at most 10 log10(draws) minimises Akaike's criterion.
 
     Examples
     --------
@@ -63,32 +69,33 @@ def effective_sample_size(trace: Any) -> Any:
         )
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("trace holds values that are not finite, of which there is no effective sample size.")
+        raise ValueError("trace has values that are not finite. Remove them, or replace them by finite numbers.")
     if values.ndim == 1:
         return _effective_sample_size(values)
     if values.shape[1] < 2:
-        raise ValueError(f"trace has shape {values.shape}; at least 2 draws are needed, along the second axis.")
+        raise ValueError(f"trace has shape {values.shape}, but at least 2 draws are needed along the second axis.")
     chains = values.reshape(*values.shape[:2], -1)
     sizes = [sum(_effective_sample_size(chain[:, i]) for chain in chains) for i in range(chains.shape[2])]
     return np.array(sizes).reshape(values.shape[2:])[()]
 
 
 def _effective_sample_size(x: np.ndarray) -> float:
+    """Return the effective sample size of one chain of one quantity."""
     n = len(x)
     if n < 2:
-        raise ValueError("trace has 1 draw; at least 2 are needed.")
+        raise ValueError("trace has 1 draw, but at least 2 are needed.")
     time = np.arange(n) - (n - 1) / 2
     centred = x - x.mean()
     residual = centred - time * (time @ centred) / (time @ time)
-    most = min(n - 1, math.floor(10 * math.log10(n)))
-    covariances = np.array([centred[: n - lag] @ centred[lag:] for lag in range(most + 1)]) / n
+    max_order = min(n - 1, math.floor(10 * math.log10(n)))
+    covariances = np.array([centred[: n - lag] @ centred[lag:] for lag in range(max_order + 1)]) / n
     if residual.std(ddof=1) <= math.sqrt(np.finfo(float).eps) or covariances[0] == 0:
         return 0.0
     return n * x.var(ddof=1) / _spectrum_at_0(covariances, n)
 
 
 def _spectrum_at_0(covariances: np.ndarray, n: int) -> float:
-    """Of the autoregression, of any order, that Akaike's criterion prefers; Levinson and Durbin's recursion."""
+    """Return the spectral density at frequency 0 of the autoregression with the smallest AIC (Levinson-Durbin)."""
     coefficients, variance = np.zeros(0), covariances[0]
     best, spectrum = n * math.log(variance), variance * n / (n - 1)
     for order in range(1, len(covariances)):
@@ -103,29 +110,39 @@ def _spectrum_at_0(covariances: np.ndarray, n: int) -> float:
 
 
 class Efficiency(NamedTuple):
-    """What a run is worth, and what it cost."""
+    """Effective sample size of one quantity, by three estimators, and the cost per effective sample."""
 
     effective_sample_size: float
-    """Of the trace, by `effective_sample_size`: the paper's measure."""
+    """Effective sample size by coda's estimator, the measure of the paper."""
     bulk_ess: float
-    """ArviZ's bulk effective sample size (Vehtari et al. 2021)."""
+    """Bulk effective sample size of ArviZ (Vehtari et al. 2021)."""
     tail_ess: float
-    """The same for its tails."""
+    """Tail effective sample size of ArviZ (Vehtari et al. 2021)."""
     evaluations_per_effective_sample: float
-    """Evaluations of the likelihood for each effective draw, by the paper's measure; warm-up included."""
+    """Evaluations of the log-likelihood, including warm-up, divided by `effective_sample_size`."""
     seconds_per_effective_sample: float
-    """Seconds for each effective draw, likewise: from the call of `sample` to its return, compiling included."""
+    """Wall-clock seconds of `sample`, including compilation and warm-up, divided by `effective_sample_size`."""
 
 
 def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
-    """What a run is worth in effective draws, by three measures, and what each cost.
+    """Return the effective sample size of one quantity, by three estimators, and the cost per effective sample.
 
     Parameters
     ----------
     tree : xarray.DataTree
-        What `sample` returned.
+        Result of `sample`.
     trace : xarray.DataArray with dimensions (chain, draw), optional
-        The number to judge by, such as `tree.posterior.f[..., 0]`; the log-likelihood, as in the paper, unless given.
+        Quantity to use, for example `tree.posterior.f[..., 0]`. Default: the log-likelihood, as in the paper.
+
+    Returns
+    -------
+    Efficiency
+        The cost per effective sample is infinite if the effective sample size is 0.
+
+    Raises
+    ------
+    ValueError
+        If `trace` does not have the dimensions (chain, draw), or is not finite.
 
     Examples
     --------
@@ -141,10 +158,10 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
     values = parts_of(tree)[1]["total_log_likelihood"] if trace is None else trace
     if getattr(values, "dims", None) != ("chain", "draw"):
         given = getattr(values, "dims", type(values).__name__)
-        raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Index it to one number.")
+        raise ValueError(f"trace must have the dimensions (chain, draw), but it has {given}. Select one element.")
     values = values.astype(np.float64)
     size = float(effective_sample_size(values))
-    with np.errstate(all="ignore"):  # of a trace that never changes
+    with np.errstate(all="ignore"):  # a constant trace divides by a variance of 0
         bulk, tail = (float(ess(values, method=method)) for method in ("bulk", "tail"))
     cost = [tree.attrs[name] / size if size else math.inf for name in ("evaluations", "sampling_time")]
     return Efficiency(size, bulk, tail, *cost)

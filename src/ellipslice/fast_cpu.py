@@ -1,4 +1,4 @@
-"""Settings of XLA and of memory that speed up CPUs, for those who ask for them."""
+"""`fast_cpu`: settings of XLA and of memory that speed up CPUs and that users must enable."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ _EXTRA = "--xla_backend_extra_options="
 
 
 def fast_cpu() -> None:
-    """Have XLA compile every loop in this process into one function, and keep memory for new arrays, on CPUs.
+    """Compile every loop in this process into one function, and reuse freed memory, on CPUs.
 
-    `sample` has its own loops compiled so where it can (arrays of up to 4096 values, no matrix products or other calls
-    into libraries). Ask for it here if your likelihood is beyond that, or for loops of your own. Call it before JAX
-    runs anything: the setting is read once.
+    **Loops.** XLA compiles each loop into one function. `sample` already does this for its own loops if arrays have at
+    most 4096 elements and there are no matrix products or other library calls. Use `fast_cpu` for other likelihoods, or
+    for your own loops. Call it before JAX runs anything, because XLA reads the setting once.
 
-    Memory that is freed stays with the process for the arrays that come next, instead of being handed back to the
-    system and fetched again page by page. This works at any time, on Linux with glibc; elsewhere nothing is changed.
-    What the process once used it keeps until it ends: arrays of up to 32 MB, and of larger ones draws of `sample`, up
-    to 1 GB of them.
+    **Memory.** Freed memory stays with the process and is used for new arrays, instead of being returned to the
+    operating system. This takes effect at any time, on Linux with glibc only. The process keeps the memory until it
+    ends: that of arrays of up to 32 MiB, and that of larger draws of `sample` up to 1 GiB in total.
 
-    Both concern the whole process, and the first slows some loops down (those over many chains by `vmap`), so neither
-    is ever set by importing ellipslice.
+    Both settings affect the whole process, and the first slows down some loops (those over many chains by `vmap`).
+    Importing ellipslice therefore never sets them.
+
+    Warns
+    -----
+    UserWarning
+        If JAX has already run something, or if this cannot be determined.
 
     Examples
     --------
@@ -41,19 +45,19 @@ def fast_cpu() -> None:
     started = has_started()
     if started:
         warnings.warn(
-            "fast_cpu() comes too late for XLA: JAX has run something already, and reads its settings once. Call it "
-            f"before anything else, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
+            "fast_cpu() comes too late for XLA: JAX has already run something, and XLA reads its settings once. Call "
+            f"it before JAX runs anything, or set XLA_FLAGS={_EXTRA}{SETTING}=1000000000 in the environment.",
             stacklevel=2,
         )
         return
     if started is None:
         warnings.warn(
-            f"fast_cpu() cannot tell whether it comes in time for XLA: JAX {jax.__version__} does not say whether it "
-            "has run something already. Call it before anything else.",
+            f"fast_cpu() cannot determine whether it comes in time for XLA, because JAX {jax.__version__} does not "
+            "expose whether it has run something. Call fast_cpu() before JAX runs anything.",
             stacklevel=2,
         )
     value = f"{SETTING}=1000000000"
-    if _EXTRA in flags:  # one option that holds several, with commas between them
+    if _EXTRA in flags:  # this option is a list separated by commas
         os.environ["XLA_FLAGS"] = flags.replace(_EXTRA, f"{_EXTRA}{value},", 1)
     else:
         os.environ["XLA_FLAGS"] = f"{flags} {_EXTRA}{value}".strip()

@@ -1,4 +1,4 @@
-"""Settings of JAX and NumPy while this library runs, and where JAX computes."""
+"""Settings of JAX and NumPy while this library runs, and the device that JAX uses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import numpy as np
 
 @contextlib.contextmanager
 def jax_settings(double: bool = True) -> Iterator[None]:
-    """Double precision and JAX's usual promotion of shapes and types, whatever the user has set; theirs come back.
+    """Set double precision and JAX's default promotion of shapes and types, and restore the user's settings at exit.
 
-    Nor does NumPy raise where a number underflows: products of far covariances and weights of poor proposals are 0.
+    NumPy does not raise on underflow either: covariances of distant points and weights of poor proposals may become 0.
+    Single precision is set if `double` is False.
     """
     with (
         jax.enable_x64(double),
@@ -30,7 +31,7 @@ def jax_settings(double: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tracing_settings(double: bool) -> Iterator[None]:
-    """The same while a user's function is traced, without JAX's warning that it has no double precision just now."""
+    """Apply `jax_settings` while a user's function is traced, without JAX's warning about requests for float64."""
     with jax_settings(double), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield
@@ -38,25 +39,26 @@ def tracing_settings(double: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    """The same, and on the CPU if JAX has one: a loop of small steps is faster there than on any other device."""
+    """Apply `jax_settings`, and compute on the CPU if JAX has one, because small operations are faster there."""
     with jax_settings(), jax.default_device(_cpu()):
         yield
 
 
 def computes_on_cpu() -> bool:
-    """Return whether JAX computes on a CPU now, by default or inside `on_cpu`."""
-    with jax.ensure_compile_time_eval():  # so that it also works while JAX traces
+    """Return whether JAX currently computes on a CPU, by default or inside `on_cpu`."""
+    with jax.ensure_compile_time_eval():  # so that it also works during tracing
         return next(iter(jnp.zeros(()).devices())).platform == "cpu"
 
 
 def on_one_device(tree: Any) -> bool:
-    """Return whether no array of a pytree is spread over several devices."""
+    """Return whether each array of a pytree is on one device only."""
     return all(len(leaf.devices()) == 1 for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
 
 
 @cache
 def _cpu() -> Any:
+    """Return JAX's first CPU device, or None."""
     try:
         return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # the user has left JAX with other devices only
+    except RuntimeError:  # the user has disabled JAX's CPU backend
         return None

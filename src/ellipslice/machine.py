@@ -1,4 +1,4 @@
-"""The machine that runs this process: its cores, and what a stored result says about where it was measured."""
+"""The machine that runs this process: number of cores, and a description that is stored with measurements."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import jax
 
 _core_limit: list[int] = []
-"""The number of cores that `use_cores` has set, if it was called."""
+"""Number of cores that `use_cores` has set; empty if it was not called."""
 
 
 def machine(*packages: str) -> dict[str, Any]:
-    """Processor, cores, JAX's device, and the versions of Python, of this library and of some packages."""
+    """Return the processor, the number of cores, JAX's device, and versions of Python, this library and `packages`."""
     return {
         "processor": processor(),
         "cores": _cores_of_process(),
@@ -29,7 +29,7 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def available_cores() -> int:
-    """Return the number of cores to use: those that this process may run on, or fewer after `use_cores`."""
+    """Return the number of cores to use: those available to this process, or fewer after `use_cores`."""
     return min([_cores_of_process(), *_core_limit])
 
 
@@ -45,7 +45,7 @@ def _cores_of_process() -> int:
 
 
 def processor() -> str:
-    """The processor's name, where the system says it."""
+    """Return the name of the processor, or its architecture if the name is not available."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
     except OSError:
@@ -56,7 +56,7 @@ def processor() -> str:
 
 @cache
 def version(name: str) -> str:
-    """Of a package."""
+    """Return the version of an installed package."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -64,13 +64,13 @@ def version(name: str) -> str:
 
 
 def commit() -> str:
-    """Return the commit of the checkout that this package is in, with a plus sign if tracked files were changed."""
+    """Return the git commit of this package, with a plus sign if tracked files have changes."""
     folder = Path(__file__).parent
-    if folder.parent.name != "src":  # installed, perhaps inside the checkout of something else
+    if folder.parent.name != "src":  # installed, possibly inside the checkout of another project
         return "not a git checkout"
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
     try:
-        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "not a git checkout"
-    return said.stdout.strip()
+    return answer.stdout.strip()

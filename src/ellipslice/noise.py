@@ -1,9 +1,13 @@
-"""Everything random, as a pure function of (seed, chain, update).
+"""Random numbers of updates, as a pure function of (seed, chain, update).
 
-The random numbers of an update are drawn before its first likelihood evaluation, in blocks of `block_length` updates:
-what the move asks for (`NoiseSpec`, by default a draw nu from the prior), the exponential that sets the slice level,
-and uniforms, any number of them. Block b of chain c depends on (seed, c, b) alone. A chain is therefore bit-identical
-alone or among a thousand, run at once or with interruptions.
+The random numbers of an update are drawn before its first evaluation, in blocks of `block_length` updates:
+
+- those of the move's `NoiseSpec`, by default a draw nu from the prior;
+- an exponential per search, which sets the slice level;
+- uniforms per search, any number of them.
+
+Block b of chain c depends only on (seed, c, b). A chain is therefore bit-identical alone or among a thousand, with or
+without interruptions.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ import numpy as np
 
 from ellipslice.pytree import pytree, set_fields
 
-FIRST = 33
-"""Uniforms drawn for each update. A search that wants more, one in 100,000 as a rule, makes them from a key."""
+DRAWN_UNIFORMS = 33
+"""Uniforms drawn for each search. About one search in 100,000 needs more, which are computed from a key."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -28,34 +32,34 @@ class Noise(NamedTuple):
     """The random numbers of one slice search."""
 
     nu: Any
-    """A draw from N(0, Sigma), flat: step 1 of Figure 2."""
+    """Draw from N(0, Sigma), a flat vector: step 1 of Figure 2."""
     level: Any
-    """A standard exponential: log y = log L(f) - level, step 2."""
+    """Standard exponential; the slice level is log y = log L(f) - level, step 2."""
     uniforms: Any
-    """`uniforms(k)` is the k-th uniform of this search."""
+    """Function whose value `uniforms(k)` is the k-th uniform of this search."""
 
 
 class UpdateNoise(NamedTuple):
-    """The random numbers of one update of a move. For a block of updates every field has one more leading axis."""
+    """The random numbers of one update of a move, or of a block of updates along one more leading axis."""
 
     drawn: Any
-    """What the move's `NoiseSpec.draw` returned: an array, or the move's own named tuple."""
+    """Result of the move's `NoiseSpec.draw`: an array, or the move's own named tuple."""
     level: Any
-    """Standard exponentials, one for each search: shape (searches,)."""
+    """Standard exponentials, shape (searches,)."""
     uniforms: Any
-    """`Uniforms`, one set for each search: shape (searches,)."""
+    """`Uniforms` of each search, shape (searches,)."""
 
     @property
     def nu(self) -> Any:
-        """Draws from N(0, Sigma), shape (searches, size), for a move that draws nothing else."""
+        """Draws from N(0, Sigma), shape (searches, size), of a move that draws nothing else."""
         return self.drawn
 
     def search(self, nu: Any, number: int = 0) -> Noise:
-        """Return the random numbers of search number `number`, along the curve that `nu` chooses."""
+        """Return the random numbers of search `number`, along the curve that `nu` determines. Default: search 0."""
         return Noise(nu, self.level[number], self.uniforms[number])
 
     def share(self, drawn: Any, searches: Any) -> UpdateNoise:
-        """Return the random numbers of a move inside this one, which makes the searches of the slice `searches`."""
+        """Return the random numbers of an inner move, which makes the searches in the slice `searches`."""
         return UpdateNoise(drawn, self.level[searches], self.uniforms[searches])
 
     def at(self, update: Any) -> UpdateNoise:
@@ -64,20 +68,20 @@ class UpdateNoise(NamedTuple):
 
 
 class NoiseSpec(NamedTuple):
-    """What is drawn for each update of a move."""
+    """Specification of the random numbers of an update."""
 
     draw: Callable[[np.random.Generator, int], Any]
-    """(rng, updates) -> arrays with a leading axis of updates: one, or a named tuple of several. None: nothing."""
+    """Function (rng, updates) -> an array or a named tuple of arrays with a leading axis of updates, or None."""
     searches: int = 1
-    """Number of slice searches, or of other decisions by a slice level: each has a level and uniforms of its own."""
+    """Number of slice searches or other uses of a slice level. Each has its own level and uniforms. Default: 1."""
     numbers: int = 0
-    """Random numbers of an update, about: `block_length` follows from it, and so it must never change for a move."""
+    """Approximate number of random numbers per update. `block_length` depends on it, so a move must never change it."""
     of_prior: bool = False
-    """Whether `draw` returns draws from the prior and nothing else, shape (updates, searches, size)."""
+    """Whether `draw` returns only draws from the prior, shape (updates, searches, size). Default: False."""
 
     @classmethod
-    def from_prior(cls, prior: Draws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:
-        """Return the specification of a move that takes one draw from the prior for each search."""
+    def from_prior(cls, prior: ZeroMeanDraws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:
+        """Return the specification of a move that uses one draw from the prior per search."""
 
         def draw(rng: np.random.Generator, updates: int) -> np.ndarray:
             return np.asarray(prior.draw_zero_mean(rng, updates * searches)).reshape(updates, searches, -1)
@@ -86,7 +90,7 @@ class NoiseSpec(NamedTuple):
 
 
 def take(drawn: Any, index: Any) -> Any:
-    """Return one entry, along the leading axis, of every array in nested tuples. None stays None."""
+    """Return one entry along the leading axis of every array in nested tuples. None stays None."""
     if drawn is None:
         return None
     if not isinstance(drawn, tuple):
@@ -97,15 +101,15 @@ def take(drawn: Any, index: Any) -> Any:
 
 @pytree
 class Uniforms:
-    """The uniforms on [0, 1) of an update, without end: the first few as drawn, the others from a key.
+    """An unlimited sequence of uniforms on [0, 1): the first are stored, the others are computed from a key.
 
-    Those of many updates have leading axes, and are indexed as an array is.
+    The sequences of many searches have leading axes, and are indexed like an array.
     """
 
     first: Any
-    """Shape (..., FIRST)."""
+    """Stored uniforms, shape (..., DRAWN_UNIFORMS)."""
     key: Any
-    """Two unsigned 32-bit words, shape (..., 2)."""
+    """Threefry key: two unsigned 32-bit words, shape (..., 2)."""
 
     def __init__(self, first: Any, key: Any):
         set_fields(self, first=first, key=key)
@@ -114,37 +118,36 @@ class Uniforms:
         return Uniforms(self.first[index], self.key[index])
 
     def __call__(self, number: Any) -> Any:
-        """Uniform number `number`, counted from 0, of one update."""
+        """Return uniform `number` of one search, counted from 0."""
         if isinstance(number, int):
-            if number < FIRST:
+            if number < DRAWN_UNIFORMS:
                 return float(self.first[number]) if isinstance(self.first, np.ndarray) else self.first[number]
             return float(self.beyond(np.array([number]))[0])
-        drawn = self.first[jnp.minimum(number, FIRST - 1)]
-        return jnp.where(number < FIRST, drawn, uniform(self.key, number.astype(np.uint32)))
+        drawn = self.first[jnp.minimum(number, DRAWN_UNIFORMS - 1)]
+        return jnp.where(number < DRAWN_UNIFORMS, drawn, uniform(self.key, number.astype(np.uint32)))
 
     def beyond(self, numbers: np.ndarray) -> np.ndarray:
-        """Some that are not among the first, of one update."""
+        """Return uniforms of one search that are not stored, by their numbers."""
         return uniform(self.key[None], numbers.astype(np.uint32))
 
 
-class Draws(Protocol):
-    """What this module needs of a prior."""
+class ZeroMeanDraws(Protocol):
+    """The method of a prior that this module uses."""
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> Any: ...
 
 
 def generator(seed: int, *path: int) -> np.random.Generator:
-    """The generator at `path` below `seed`: independent for every path, and cheap to make."""
+    """Return the generator for a seed and a path of integers. Different paths give independent generators."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=path)))
 
 
 def block_length(size: int) -> int:
-    """Updates in a block whose draws have this many numbers each.
+    """Return the number of updates in a block, for `size` random numbers per update.
 
-    A function of that alone, for the rounding of a matrix product depends on it.
-
-    About 4 x 10^5 numbers: enough to turn matrix-vector products into a matrix product and to make a call worth its
-    while, small enough for a core's cache.
+    It must depend only on `size`, because the rounding of matrix products depends on the block length. A block has
+    about 4 x 10^5 numbers: enough for an efficient matrix product and a small overhead per call, and few enough for a
+    core's cache.
     """
     length = 8
     while length < 2048 and 2 * length * size <= 2**19:
@@ -155,41 +158,42 @@ def block_length(size: int) -> int:
 def draw_block(spec: NoiseSpec, seed: int, chain: int, block: int, length: int) -> UpdateNoise:
     """Return the random numbers of `length` updates of one chain.
 
-    The order of the four draws is part of what a seed means: a change of it gives every user other draws.
+    The order of the four draws must not change, because the draws of a seed depend on it.
     """
     rng = generator(seed, chain, 1 + block)
     drawn = spec.draw(rng, length)
     level = rng.standard_exponential(out=aligned_empty((length, spec.searches)))
-    first = rng.random(out=aligned_empty((length, spec.searches, FIRST)))
+    first = rng.random(out=aligned_empty((length, spec.searches, DRAWN_UNIFORMS)))
     key = rng.integers(0, 2**32, (length, spec.searches, 2), dtype=np.uint32)
     return UpdateNoise(drawn, level, Uniforms(first, key))
 
 
 def aligned_empty(shape: tuple[int, ...]) -> np.ndarray:
-    """Room for doubles, at an address that JAX takes as it is: it copies what does not begin at a multiple of 64."""
+    """Return an uninitialised float64 array at a multiple of 64 bytes. JAX copies arrays at other addresses."""
     count = math.prod(shape)
-    room = np.empty(count + 8)
-    first = -room.ctypes.data % 64 // 8
-    return room[first : first + count].reshape(shape)
+    buffer = np.empty(count + 8)
+    first = -buffer.ctypes.data % 64 // 8
+    return buffer[first : first + count].reshape(shape)
 
 
 def start_generator(seed: int, chain: int) -> np.random.Generator:
-    """The generator of a chain's starting point."""
+    """Return the generator of a chain's initial state."""
     return generator(seed, chain, 0)
 
 
 def uniform(key: Any, index: Any, dtype: Any = np.float64) -> Any:
-    """Uniform number `index` on [0, 1) that follows from `key`.
+    """Return uniform number `index` on [0, 1) of a key.
 
-    Threefry-2x32 with 20 rounds (Salmon et al. 2011), the generator behind `jax.random`, written out so that NumPy, JAX
-    and a GPU kernel give the same bits whatever the JAX configuration says.
+    The generator is Threefry-2x32 with 20 rounds (Salmon et al. 2011), as in `jax.random`. It is implemented here so
+    that NumPy, JAX and a GPU kernel give bit-identical numbers for any configuration of JAX.
 
     Parameters
     ----------
     key : uint32 array, shape (..., 2)
-    index : uint32 array, broadcast against `key`'s leading axes
+    index : uint32 array
+        Broadcasts with the leading axes of `key`.
     dtype : dtype
-        Single precision has the first 24 bits of what double precision has.
+        float64 or float32. Default: float64. A float32 has the first 24 bits of the float64.
 
     Examples
     --------
@@ -200,14 +204,14 @@ def uniform(key: Any, index: Any, dtype: Any = np.float64) -> Any:
 
 
 def as_uniform(high: Any, low: Any, dtype: Any) -> Any:
-    """A uniform on [0, 1) from 64 random bits."""
+    """Return a uniform on [0, 1) from two random 32-bit words."""
     if dtype == np.float32:
         return (high >> np.uint32(8)).astype(dtype) * np.float32(2.0**-24)
     return ((high >> np.uint32(5)).astype(dtype) * 2.0**26 + (low >> np.uint32(6)).astype(dtype)) * 2.0**-53
 
 
 def threefry(key_0: Any, key_1: Any, x_0: Any, x_1: Any) -> tuple[Any, Any]:
-    """Two random words from a key and a counter of two words each."""
+    """Return two random 32-bit words from a key and a counter of two words each."""
     keys = (key_0, key_1, key_0 ^ key_1 ^ np.uint32(_PARITY))
     x_0, x_1 = x_0 + keys[0], x_1 + keys[1]
     for group in range(5):

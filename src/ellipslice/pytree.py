@@ -1,7 +1,7 @@
-"""Makes our dataclasses pytrees, so that compiled code takes them as arguments.
+"""Make dataclasses pytrees, so that compiled functions take them as arguments.
 
-A compiled function is compiled once per *structure*: change the arrays inside a prior or a likelihood and the
-compiled code is used again; change a static field and it is compiled anew.
+JAX compiles a function once per structure. If the arrays inside a prior or a likelihood change, the compiled code is
+used again; if a static field changes, JAX compiles the function again.
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ C = TypeVar("C", bound=type)
 
 
 def static(**options: Any) -> Any:
-    """A dataclass field that is part of the structure: hashable, compared by value, never traced."""
+    """Return a dataclass field that is part of the structure: hashable, compared by value, never traced."""
     return dataclasses.field(metadata={"static": True}, **options)
 
 
 def pytree(cls: C) -> C:
-    """Class decorator: a frozen dataclass whose fields are leaves, except those marked `static()`.
+    """Decorate a class to make it a frozen dataclass and a pytree.
 
-    `__init__` may validate and convert; JAX rebuilds instances without calling it.
+    Its fields are leaves, except those marked `static()`. `__init__` may check and convert its arguments; JAX rebuilds
+    instances without calling it.
     """
     cls = dataclasses.dataclass(frozen=True, repr=False, eq=False, init=False)(cls)
     names = [field.name for field in dataclasses.fields(cls)]
-    fixed = tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get("static"))
-    free = tuple(name for name in names if name not in fixed)
+    static_names = tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get("static"))
+    leaf_names = tuple(name for name in names if name not in static_names)
 
     def flatten(item: Any) -> tuple[Any, Any]:
-        return [getattr(item, name) for name in free], tuple(getattr(item, name) for name in fixed)
+        return [getattr(item, name) for name in leaf_names], tuple(getattr(item, name) for name in static_names)
 
     def flatten_with_keys(item: Any) -> tuple[Any, Any]:
-        return [(jax.tree_util.GetAttrKey(name), getattr(item, name)) for name in free], flatten(item)[1]
+        return [(jax.tree_util.GetAttrKey(name), getattr(item, name)) for name in leaf_names], flatten(item)[1]
 
     def unflatten(structure: Any, leaves: Any) -> Any:
         item = object.__new__(cls)
-        set_fields(item, **dict(zip(free, leaves, strict=True)), **dict(zip(fixed, structure, strict=True)))
+        set_fields(
+            item, **dict(zip(leaf_names, leaves, strict=True)), **dict(zip(static_names, structure, strict=True))
+        )
         return item
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
@@ -45,16 +48,16 @@ def pytree(cls: C) -> C:
 
 
 def set_fields(item: Any, **values: Any) -> None:
-    """Set the fields of a frozen dataclass from inside its own `__init__`."""
+    """Set fields of a frozen dataclass, inside its `__init__`."""
     for name, value in values.items():
         object.__setattr__(item, name, value)
 
 
 class HostOnly:
-    """A value inside a pytree that compiled code must not see: it has no leaves, and its structure is always the same.
+    """A value inside a pytree that is invisible to compiled code: it has no leaves, and its structure is constant.
 
-    So a new value neither compiles code anew nor is kept alive by JAX's caches. (A static field would do both: it is
-    compared.) An instance that JAX has rebuilt is empty, and raises when it is asked for its value.
+    A new value therefore does not cause a compilation, and JAX's caches do not keep it alive. (A static field would do
+    both, because it is compared.) An instance that JAX has rebuilt is empty, and `value` raises.
     """
 
     def __init__(self, value: Any):
@@ -62,13 +65,16 @@ class HostOnly:
 
     @property
     def value(self) -> Any:
-        """The value, outside compiled code."""
+        """The value. Raises RuntimeError inside compiled code."""
         if not self._value:
-            raise RuntimeError("a value for the host alone was asked for where JAX has rebuilt the object around it.")
+            raise RuntimeError(
+                "this value is available only on the host, but JAX has rebuilt the object that contains it."
+            )
         return self._value[0]
 
 
 def _without_value(structure: None, leaves: Any) -> HostOnly:
+    """Return an empty `HostOnly`, as JAX rebuilds it."""
     item = object.__new__(HostOnly)
     item._value = ()
     return item

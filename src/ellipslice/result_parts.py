@@ -10,42 +10,42 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray
 
-NEEDED = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "failed_searches")
+REQUIRED_ATTRIBUTES = ("engine", "evaluations", "updates", "thin", "interrupted", "nan_evaluations", "failed_searches")
 """Attributes that `check_convergence` reads."""
 
 
 def not_judged(names: Iterable[str]) -> str:
-    """Return the sentence that names variables with values that are missing or infinite."""
+    """Return a sentence for reports that names the variables with missing or infinite values."""
     return f"Not judged, because values are missing or infinite: {', '.join(names)}."
 
 
 def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
-    """Return the draws and the total log-likelihood of a result. Raise if it is not a result."""
+    """Return the draws and the total log-likelihood of a result as two datasets. Raise if `tree` is not a result."""
     import xarray
 
-    needs = "Give the DataTree that `sample` returned, with its groups posterior and sample_stats and its attributes"
+    needs = "Give the DataTree that `sample` returned, with the groups posterior and sample_stats and all attributes"
     if not isinstance(tree, xarray.DataTree):
-        raise TypeError(f"the result of a run is needed, but this is a {type(tree).__name__}. {needs}.")
+        raise TypeError(f"expected the result of a run, but this is a {type(tree).__name__}. {needs}.")
     missing = [group for group in ("posterior", "sample_stats") if group not in tree.children]
     if missing:
         raise ValueError(
             f"this tree has no group {missing[0]}; its groups are {', '.join(tree.children) or 'none'}. {needs}."
         )
-    missing = [name for name in NEEDED if name not in tree.attrs]
+    missing = [name for name in REQUIRED_ATTRIBUTES if name not in tree.attrs]
     if missing:
         raise ValueError(f"this tree has no attribute {missing[0]}. {needs}.")
     draws, statistics = tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
     if "total_log_likelihood" not in statistics:
         older = (
-            " It has log_likelihood, as older versions called it: rename it." if "log_likelihood" in statistics else ""
+            " It has log_likelihood, the name in older versions: rename it." if "log_likelihood" in statistics else ""
         )
         raise ValueError(f"the group sample_stats has no total_log_likelihood.{older} {needs}.")
     for group, found in (("posterior", draws), ("sample_stats", statistics)):
-        gone = [dim for dim in ("chain", "draw") if dim not in found.dims]
-        if gone:
+        lost = [dim for dim in ("chain", "draw") if dim not in found.dims]
+        if lost:
             raise ValueError(
-                f"the group {group} has no dimension {gone[0]}. Select with a list, which keeps it: "
-                f"tree.isel({gone[0]}=[0])."
+                f"the group {group} has no dimension {lost[0]}. Select with a list, which keeps the dimension: "
+                f"tree.isel({lost[0]}=[0])."
             )
     return draws, statistics[["total_log_likelihood"]]
 

@@ -1,4 +1,4 @@
-"""A truncated Gaussian times a likelihood: the state has the constraints' products beside it."""
+"""The posterior under a truncated Gaussian prior. Its state includes the products A f of the constraints A f <= b."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ellipslice.priors.base import unpack
 from ellipslice.priors.truncated import AugmentedPrior, TruncatedGaussian
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
-STEPS = 10
-"""Updates without a likelihood that lead from the point inside to one that a chain starts from."""
+START_UPDATES = 10
+"""Number of updates without the likelihood from the interior point to the initial state of a chain."""
 
 
 @pytree
 class TruncatedLikelihood(CentredLikelihood):
-    """A log-likelihood of x = [state, A f], which reads the state alone, as users see f alone."""
+    """The log-likelihood as a function of x = [state, A f]. It depends only on the state; users see f."""
 
     inner: CentredLikelihood
-    """The log-likelihood of the state."""
+    """Log-likelihood of the state."""
     size: int = static()
-    """Number of values of the state, which come first."""
+    """Number of elements of the state, which come first in x."""
 
     host: HostOnly
-    """The `TruncatedGaussian`: products with A are made on the host, before the run."""
+    """The `TruncatedGaussian`. Products with A are computed on the host, before the run."""
 
     def __init__(self, inner: CentredLikelihood, size: int, truncated: TruncatedGaussian):
         set_fields(self, mean=None, data=None, function=None, layout=inner.layout, batches_only=inner.batches_only)
@@ -38,7 +38,7 @@ class TruncatedLikelihood(CentredLikelihood):
 
     @property
     def truncated(self) -> TruncatedGaussian:
-        """The prior with its constraints, on the host."""
+        """Prior with its constraints. Available only on the host."""
         return self.host.value
 
     def __call__(self, f: Any) -> Any:
@@ -60,7 +60,7 @@ class TruncatedLikelihood(CentredLikelihood):
         return self.inner.unpack(f[..., : self.size])
 
     def pack(self, value: Any) -> np.ndarray:
-        """The state of a point as the user gives it; refused if it breaks a constraint."""
+        """Return x = [state, A f] of a point that the user gives. Raise if it violates a constraint."""
         state = self.inner.pack(value)
         f = state[: self.truncated.prior.size]
         slack = self.truncated.slack(f)
@@ -68,9 +68,9 @@ class TruncatedLikelihood(CentredLikelihood):
             i = int(np.argmin(slack))
             bound = float(self.truncated.b[i])
             raise ValueError(
-                f"initial must keep A f <= b, but {int((slack < 0).sum())} of {len(slack)} constraints are broken: "
-                f"number {i}, of those with finite bounds, has A f = {bound - slack[i]:.8g} and b = {bound:.8g}. Start "
-                "inside, or leave initial out: a point inside is then found."
+                f"initial must satisfy A f <= b, but it violates {int((slack < 0).sum())} of {len(slack)} constraints. "
+                f"Constraint {i} (of those with finite bounds) has A f = {bound - slack[i]:.8g} and b = {bound:.8g}. "
+                "Give a point that satisfies all constraints, or leave initial out: then one is computed."
             )
         return np.concatenate([state, self.truncated.product(f)])
 
@@ -80,7 +80,7 @@ class TruncatedLikelihood(CentredLikelihood):
 
 
 class TruncatedPosterior(Posterior):
-    """A truncated Gaussian times a likelihood, or by itself if the log-likelihood is None."""
+    """The posterior under a truncated Gaussian prior; the prior itself if the log-likelihood is None."""
 
     def __init__(
         self,
@@ -97,11 +97,14 @@ class TruncatedPosterior(Posterior):
         self.prior = self._with_products = AugmentedPrior(self.prior, truncated)
 
     def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Points that keep the constraints: from one inside, a few updates on."""
-        noise = self._with_products.draw_zero_mean(rng, count * STEPS).reshape(count, STEPS, -1)
-        places, bounds = rng.random((count, STEPS)), self._with_products.bounds
-        points = np.tile(self._inside, (count, 1))
-        for i, (draws, uniforms) in enumerate(zip(noise, places, strict=True)):
+        """Return points x that satisfy the constraints, shape (count, size).
+
+        Each starts at the interior point and makes a few updates without the likelihood.
+        """
+        noise = self._with_products.draw_zero_mean(rng, count * START_UPDATES).reshape(count, START_UPDATES, -1)
+        positions, bounds = rng.random((count, START_UPDATES)), self._with_products.bounds
+        points = np.tile(self._interior, (count, 1))
+        for i, (draws, uniforms) in enumerate(zip(noise, positions, strict=True)):
             for nu, u in zip(draws, uniforms, strict=True):
                 arcs = allowed_arcs(points[i, self._first :], nu[self._first :], bounds)
                 w_f, w_nu = cos_sin(arcs.angle(arcs.length * u))
@@ -109,14 +112,19 @@ class TruncatedPosterior(Posterior):
         return points
 
     def probe_points(self, f: np.ndarray) -> None:
-        self._inside = f  # so none need be found: a region may be too thin for that
+        """Use the user's initial state as the interior point.
+
+        Then none has to be computed, which may be impossible if the region is very thin.
+        """
+        self._interior = f
 
     @cached_property
-    def _inside(self) -> np.ndarray:
+    def _interior(self) -> np.ndarray:
+        """Point x inside the constraints, found by linear programming."""
         gaussian = self._truncated.prior
         return self.log_likelihood.pack(unpack(self._truncated.inside, gaussian.mean, gaussian.layout))
 
 
 def no_data(*_: Any, **__: Any) -> float:
-    """The log-likelihood of no data."""
+    """Return the log-likelihood of no data, which is 0."""
     return 0.0

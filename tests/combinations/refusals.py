@@ -108,11 +108,11 @@ REFUSALS = [
         lambda reference, engine, likelihood: reference in ("laplace", "ep") and on_host(engine, likelihood),
     ),
     Refusal(
-        "a sum over the values of f",
+        "factorises over the elements of f",
         lambda reference, likelihood: reference in ("laplace", "ep") and likelihood == "jax with -inf",
     ),
     Refusal(  # which are parts of one vector
-        "a sum over the values of f.*slice",
+        "factorises over the elements of f.*slice",
         lambda reference, prior, likelihood: (
             reference in ("laplace", "ep") and prior == "Stack" and likelihood != "LinearPredictor"
         ),

@@ -76,7 +76,7 @@ OPTIONS: dict[str, list[Any]] = {
 FITTED = ("laplace", "ep")
 REFUSALS = [
     Refusal("replicates cannot share 205 particles equally", lambda particles: particles == 205),
-    Refusal("a TruncatedGaussian has a constant of its own", lambda prior: prior == "truncated"),
+    Refusal("the prior is a TruncatedGaussian", lambda prior: prior == "truncated"),
     Refusal(
         'engine="batched" was asked for, but JAX cannot trace',
         lambda engine, likelihood: engine == "batched" and likelihood == "numpy",
@@ -86,7 +86,7 @@ REFUSALS = [
         lambda engine, prior: engine == "batched" and prior == "FromDraws",
     ),
     Refusal(
-        "vectorized=True hands all particles to one call",
+        "vectorized=True passes all particles to one call",
         lambda executor, likelihood: executor and likelihood == "batch",
     ),
     Refusal(
@@ -94,7 +94,7 @@ REFUSALS = [
         lambda executor, engine, likelihood: executor and engine != "host" and likelihood in ("Gaussian", "jax"),
     ),
     Refusal(
-        "sum over the values of f",
+        "factorises over the elements of f",
         lambda reference, likelihood: reference in FITTED and likelihood == "numpy",
     ),
     Refusal("cannot be traced by JAX", lambda reference, engine: reference in FITTED and engine == "host"),
@@ -185,7 +185,7 @@ def is_long(row):
     ],
 )
 @pytest.mark.filterwarnings(
-    "ignore:particles move little"
+    "ignore:the particles mix slowly"
 )  # an exact reference leaves nothing but rounding to correlate
 def test_a_row_runs_and_is_right(row):
     check_row(row)

@@ -335,7 +335,7 @@ def test_settings_that_make_no_adaptation_are_refused(options, says):
 
 
 def test_a_likelihood_that_is_zero_everywhere_is_refused():
-    with pytest.raises(ValueError, match="nowhere to start"):
+    with pytest.raises(ValueError, match="found no initial state"):
         es.tune_controls(smooth, TIMES, lambda f: jnp.where(f[0] > 90, 0.0, -jnp.inf), es.Dense(SMOOTH))
 
 

@@ -224,7 +224,7 @@ def test_nothing_stays_behind():
 
 
 @pytest.mark.filterwarnings(
-    "ignore:particles move little", "ignore:the replicates differ", "ignore:annealed importance"
+    "ignore:the particles mix slowly", "ignore:the replicates differ", "ignore:annealed importance"
 )
 def test_evidence_by_workers_is_the_same_to_the_bit():
     options = {"particles": 40, "replicates": 4, "updates_per_temperature": 2, "seed": 3}
@@ -237,7 +237,7 @@ def test_evidence_by_workers_is_the_same_to_the_bit():
 
 
 @pytest.mark.filterwarnings(
-    "ignore:particles move little", "ignore:the replicates differ", "ignore:annealed importance"
+    "ignore:the particles mix slowly", "ignore:the replicates differ", "ignore:annealed importance"
 )
 def test_evidence_sends_points_in_pieces():
     """One task for each point would cost more than a quick evaluation."""
@@ -251,8 +251,8 @@ def test_evidence_sends_points_in_pieces():
 @pytest.mark.parametrize(
     ("log_likelihood", "options", "message"),
     [
-        (traced_bowl, {}, "JAX cannot trace. This one it can.*Leave executor out"),
-        (bowl, {"vectorized": True}, "vectorized=True hands all particles to one call"),
+        (traced_bowl, {}, "JAX cannot trace. It can trace this one.*Leave executor out"),
+        (bowl, {"vectorized": True}, "vectorized=True passes all particles to one call"),
         (bowl, {"timeout": -1}, "positive number of seconds"),
     ],
 )

@@ -12,12 +12,12 @@ from scipy.stats import multivariate_normal
 
 import ellipslice as es
 import ellipslice.approximations.pilot as pilot_module
-from ellipslice.approximations import accepted, fit_reference
-from ellipslice.approximations.expectation_propagation import propagate
-from ellipslice.approximations.fit import read_terms
+from ellipslice.approximations import acceptance_rate, fit_reference
+from ellipslice.approximations.expectation_propagation import fit_ep
+from ellipslice.approximations.fit import factorise_likelihood
 from ellipslice.approximations.gaussian import WhiteGaussian
-from ellipslice.approximations.laplace import laplace
-from ellipslice.approximations.sites import SitesReference, as_rows
+from ellipslice.approximations.laplace import fit_laplace
+from ellipslice.approximations.sites import SitesReference, covariance_factor
 from ellipslice.diagnostics import effective_sample_size
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.host.engine import HostTarget
@@ -40,7 +40,7 @@ def gaussian_of(reference):
     if isinstance(reference, SitesReference):
         covariance = np.linalg.inv(np.linalg.inv(SIGMA) + np.diag(reference.precision))
         return covariance @ reference.linear, covariance
-    rows = es.Dense(factor=as_rows(PRIOR).T).rows
+    rows = es.Dense(factor=covariance_factor(PRIOR).T).rows
     return reference.mean @ rows, rows.T @ reference.covariance @ rows
 
 
@@ -56,7 +56,7 @@ def test_a_reference_is_the_gaussian_it_says(reference):
 
 @pytest.mark.parametrize("reference", [SITES, WHITE], ids=["sites", "gaussian"])
 def test_a_reference_for_another_prior_is_refused(reference):
-    with pytest.raises(ValueError, match=r"reference for 4 (values|standard normals), but the prior has 3\."):
+    with pytest.raises(ValueError, match=r"reference for 4 (elements|standard normals), but the prior has 3\."):
         es.sample(Poisson(COUNTS[:3]), es.Dense(SIGMA[:3, :3]), move=ReferenceSlice(reference), progress=False)
 
 
@@ -119,7 +119,7 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
     """Beside a long run of such updates; and all of them, where the reference is the posterior."""
     runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
     fitted = fit_reference("ep", runner, lambda count: [], 0)
-    found = np.mean([accepted(fitted.reference.relative_to(PRIOR), runner, seed) for seed in range(20)])
+    found = np.mean([acceptance_rate(fitted.reference.relative_to(PRIOR), runner, seed) for seed in range(20)])
     move = ReferenceSlice(fitted.reference, independence=True)
     tree = es.sample(Poisson(COUNTS), PRIOR, move=move, draws=20_000, chains=1,
                      seed=3, progress=False)  # fmt: skip
@@ -127,7 +127,7 @@ def test_how_many_draws_of_a_reference_would_be_accepted():
     assert found == pytest.approx((tree.sample_stats.proposals.values[0][alone] == 1).mean(), abs=0.02)
     exact = CompiledEngine(Posterior(PRIOR, Gaussian(COUNTS * 1.0, 0.1)))
     itself = fit_reference("ep", exact, lambda count: [], 0).reference
-    assert accepted(itself.relative_to(PRIOR), exact, 0) > 0.999
+    assert acceptance_rate(itself.relative_to(PRIOR), exact, 0) > 0.999
 
 
 def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():
@@ -160,7 +160,7 @@ def test_a_gaussian_posterior_is_its_own_reference(way):
 def test_laplace_is_at_the_mode():
     likelihood = Poisson(COUNTS)
     with on_cpu():
-        sites = laplace(as_rows(PRIOR), likelihood)
+        sites = fit_laplace(covariance_factor(PRIOR), likelihood)
     precision = np.linalg.inv(SIGMA)
     mode = minimize(lambda f: 0.5 * f @ precision @ f - float(likelihood(f)), np.zeros(4), tol=1e-12).x
     np.testing.assert_allclose(SitesReference(sites.linear, sites.precision).relative_to(PRIOR).centre, mode, atol=1e-5)
@@ -177,7 +177,9 @@ def test_propagation_is_exact_where_values_are_independent(likelihood):
     deviations = np.array([0.5, 1.0, 2.0, 1.5])
     prior = es.Diagonal(deviations**2)
     with on_cpu():
-        sites = propagate(as_rows(prior), likelihood.pointwise, laplace(as_rows(prior), likelihood))
+        sites = fit_ep(
+            covariance_factor(prior), likelihood.pointwise, fit_laplace(covariance_factor(prior), likelihood)
+        )
     relative = SitesReference(sites.linear, sites.precision).relative_to(prior)
     variances = (relative.rows**2).sum(axis=0)
 
@@ -218,7 +220,7 @@ def test_any_reference_gives_the_same_posterior(kind, way):
     }
     options = {"chains": 2, "warmup": 200, "progress": False}
     if kind == "numpy" and way in ("laplace", "ep"):
-        with pytest.raises(ValueError, match=r'needs a log-likelihood that is a sum.*traced by JAX.*"pilot"'):
+        with pytest.raises(ValueError, match=r'requires a log-likelihood that factorises.*traced by JAX.*"pilot"'):
             es.sample(likelihoods[kind], PRIOR, reference=way, draws=10, seed=1, **options)
         return
     tree = es.sample(likelihoods[kind], PRIOR, reference=way, draws=4_000, seed=1, **options)
@@ -312,27 +314,29 @@ def test_the_terms_of_a_function_of_batches(function):
     """It was refused for its sum, which has a batch axis; "auto" made a pilot run without a word."""
     prior = es.Dense(np.eye(5) + 0.5, mean=0.3)
     with on_cpu():
-        found = read_terms(Posterior(prior, function, vectorized=True))
-        plain = read_terms(Posterior(prior, lambda f: jnp.sum(FIVE * f - jnp.exp(f))))
+        found = factorise_likelihood(Posterior(prior, function, vectorized=True))
+        plain = factorise_likelihood(Posterior(prior, lambda f: jnp.sum(FIVE * f - jnp.exp(f))))
         assert not isinstance(found, str)
         assert not isinstance(plain, str)
         f = np.linspace(-1.0, 1.0, 10).reshape(2, 5)
-        np.testing.assert_allclose(found.of_each(f), plain.of_each(f), rtol=1e-14)
+        np.testing.assert_allclose(found.pointwise(f), plain.pointwise(f), rtol=1e-14)
         np.testing.assert_allclose(found.log_likelihood(f[0]), plain.log_likelihood(f[0]), rtol=1e-14)
 
 
 def test_the_terms_of_a_linear_predictor_of_batches():
     linear = LinearPredictor(np.ones((5, 3)), BATCHED["last axis"])
     with on_cpu():
-        found = read_terms(Posterior(es.Diagonal(np.ones(3)), linear, vectorized=True))
+        found = factorise_likelihood(Posterior(es.Diagonal(np.ones(3)), linear, vectorized=True))
         assert not isinstance(found, str)
-        assert found.where == slice(3, 8)
-        np.testing.assert_allclose(found.of_each(np.zeros((1, 5))), -np.ones((1, 5)))
+        assert found.elements == slice(3, 8)
+        np.testing.assert_allclose(found.pointwise(np.zeros((1, 5))), -np.ones((1, 5)))
 
 
 def test_a_function_of_batches_that_is_no_sum():
     with on_cpu():
-        found = read_terms(Posterior(es.Diagonal(np.ones(5)), lambda f: jnp.sum(f * f[..., ::-1], -1), vectorized=True))
+        found = factorise_likelihood(
+            Posterior(es.Diagonal(np.ones(5)), lambda f: jnp.sum(f * f[..., ::-1], -1), vectorized=True)
+        )
     assert found == "it has the operation rev, which a sum over single values does not know on single values"
 
 
@@ -344,18 +348,18 @@ DRAWS_ONLY = es.FromDraws(lambda rng: rng.standard_normal(5), 5)
 )
 @pytest.mark.parametrize("way", ["auto", "ep", "laplace", "pilot"])
 def test_a_prior_without_a_covariance_has_no_reference(prior, way):
-    with pytest.raises(TypeError, match=rf'reference="{way}" needs a covariance, but .*FromDraws.*reference=None'):
+    with pytest.raises(TypeError, match=rf'reference="{way}" requires a covariance, but .*FromDraws.*reference=None'):
         es.sample(Poisson(FIVE), prior, reference=way, draws=2, warmup=0, engine="host")
 
 
 def test_other_ways_to_ask_a_prior_for_its_covariance():
-    with pytest.raises(TypeError, match=r"reference=a Gaussian needs a covariance, but FromDraws"):
+    with pytest.raises(TypeError, match=r"reference=a Gaussian requires a covariance, but FromDraws"):
         es.sample(Poisson(FIVE), DRAWS_ONLY, reference=es.Diagonal(np.ones(5)), draws=2, engine="host")
-    with pytest.raises(TypeError, match=r"reference needs a covariance, but FromDraws.*Say reference=.auto."):
+    with pytest.raises(TypeError, match=r"reference requires a covariance, but FromDraws.*Use reference=.auto."):
         es.sample(Poisson(FIVE), es.Diagonal(np.ones(5)), reference=DRAWS_ONLY, draws=2, engine="host")
-    with pytest.raises(TypeError, match=r'method="ep" needs a covariance, but FromDraws.*es.evidence'):
+    with pytest.raises(TypeError, match=r'method="ep" requires a covariance, but FromDraws.*es.evidence'):
         es.approximate_evidence(Poisson(FIVE), DRAWS_ONLY)
-    with pytest.raises(TypeError, match=r'reference="laplace" needs a covariance, but FromDraws.*reference=None'):
+    with pytest.raises(TypeError, match=r'reference="laplace" requires a covariance, but FromDraws.*reference=None'):
         es.evidence(Poisson(FIVE), DRAWS_ONLY, reference="laplace", particles=16, replicates=4)
 
 

@@ -21,7 +21,7 @@ from ellipslice.engines.host import engine as host
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import Cycle, EllipticalSlice, State
-from ellipslice.noise import FIRST, NoiseSpec, block_length, draw_block, uniform
+from ellipslice.noise import DRAWN_UNIFORMS, NoiseSpec, block_length, draw_block, uniform
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Diagonal, LowRank, Stack
 from ellipslice.pytree import pytree
@@ -479,7 +479,7 @@ def test_a_run_is_the_paper_s_algorithm_on_the_noise_of_its_chain(name, vectoriz
         noise = draw_block(NoiseSpec.from_prior(prior, prior.size), 3, 4, block, length)
         nu, level, uniforms = np.asarray(noise.nu)[row, 0], noise.level[row, 0], noise.uniforms[row, 0]
         numbers = (
-            float(uniforms.first[k] if k < FIRST else uniform(uniforms.key[None], np.array([k], np.uint32))[0])
+            float(uniforms.first[k] if k < DRAWN_UNIFORMS else uniform(uniforms.key[None], np.array([k], np.uint32))[0])
             for k in itertools.count(1)
         )
         theta = 2 * math.pi * next(numbers)

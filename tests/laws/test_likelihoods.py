@@ -432,7 +432,7 @@ def test_labels_0_and_1_are_converted_and_said_so(make, y):
 @EVERY
 def test_f_of_the_wrong_shape(name):
     item = CATALOGUE[name]()
-    message = r"f has shape \(7,\), but y has shape .* Expected one latent value per observation"
+    message = r"f has shape \(7,\), but y has shape .* Expected one element of f per observation"
     for use in (item, item.pointwise, jax.jit(item), lambda f: item.simulate(f, np.random.default_rng(0))):
         with pytest.raises(ValueError, match=message):
             use(np.zeros(7))
@@ -481,7 +481,7 @@ BAD = [
     (lambda: Binomial([1, 5], 4), ValueError, r"Binomial: y\[1\] = 5 is more than its trials"),
     (lambda: Binomial([1, 2], [1.5, 2]), ValueError, r"trials\[0\] = 1\.5 is not a count"),
     (lambda: Binomial([0, 0], -1), ValueError, "trials = -1 is not a count"),
-    (lambda: Binomial([0.2, 0.7], 1), ValueError, r"y\[0\] = 0\.2 is not a count.*not their share"),
+    (lambda: Binomial([0.2, 0.7], 1), ValueError, r"y\[0\] = 0\.2 is not a count.*not their proportion"),
     (lambda: Binomial([1, 2], [3, 3, 3]), ValueError, r"trials has shape \(3,\)"),
     (lambda: NegativeBinomial([1.5], 1.0), ValueError, r"NegativeBinomial: y\[0\] = 1\.5 is not a count"),
     (lambda: NegativeBinomial([1], 0), ValueError, "dispersion = 0 is not positive"),

@@ -163,13 +163,13 @@ def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
         (
             lambda: es.sample(LinearPredictor(A, G), es.Diagonal(np.ones(4)), **QUICK),
             ValueError,
-            r"4 values.*\(40, 4\)",
+            r"4 elements.*\(40, 4\)",
         ),
         (lambda: es.sample(LinearPredictor({"w": A}, G), STACK, **QUICK), ValueError, "latents are w, b"),
         (
             lambda: es.sample(LinearPredictor({**BY_NAME, "b": A}, G), STACK, **QUICK),
             ValueError,
-            r"design\['b'\].*1 values",
+            r"design\['b'\].*1 elements",
         ),
         (
             lambda: es.sample(LinearPredictor(A, G), PRIOR, move=Local.contiguous(1), **QUICK),

@@ -113,7 +113,7 @@ def test_shapes():
     nu, level, uniforms = block(parts=3, length=16)
     first, key = uniforms.first, uniforms.key
     assert (nu.shape, level.shape) == ((16, 3, 7), (16, 3))
-    assert (first.shape, key.shape) == ((16, 3, noise.FIRST), (16, 3, 2))
+    assert (first.shape, key.shape) == ((16, 3, noise.DRAWN_UNIFORMS), (16, 3, 2))
     assert key.dtype == np.uint32
     assert first.dtype == np.float64
     assert ((first >= 0) & (first < 1)).all()
@@ -146,8 +146,8 @@ def test_uniforms_go_on_without_end():
     """The same numbers one by one, on the host, as a table and in compiled code."""
     uniforms = block(seed=3, length=16).uniforms[5, 0]
     numbers = [uniforms(k) for k in range(100)]
-    assert numbers[: noise.FIRST] == uniforms.first.tolist()
-    assert numbers[noise.FIRST :] == uniforms.beyond(np.arange(noise.FIRST, 100)).tolist()
+    assert numbers[: noise.DRAWN_UNIFORMS] == uniforms.first.tolist()
+    assert numbers[noise.DRAWN_UNIFORMS :] == uniforms.beyond(np.arange(noise.DRAWN_UNIFORMS, 100)).tolist()
     assert len(set(numbers)) == 100
     with jax.enable_x64(True):
         compiled = jax.jit(lambda u, k: u(k))

@@ -21,7 +21,6 @@ LONG_FILES: set[str] = set()
 
 LONG_FUNCTIONS = {
     "moves/step.py: step",
-    "posterior.py: Posterior.__init__",
 }
 
 MANY_PARAMETERS = {

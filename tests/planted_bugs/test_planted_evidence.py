@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.marginal import annealing
-from ellipslice.marginal import particles as movers
+from ellipslice.marginal import annealing, particle_moves
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
 
 evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function
 
 pytestmark = [
     pytest.mark.statistical,
-    pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance", "ignore:the replicates"),
+    pytest.mark.filterwarnings(
+        "ignore:the particles mix slowly", "ignore:annealed importance", "ignore:the replicates"
+    ),
     pytest.mark.filterwarnings("ignore:.*found no acceptable point"),
 ]
 
@@ -28,39 +29,45 @@ def caught(match, **options):
 
 @pytest.mark.long
 def test_weights_for_more_than_the_step_between_powers(monkeypatch):
-    weigh = annealing.weigh
-    monkeypatch.setattr(annealing, "weigh", lambda log_likelihood, step: weigh(log_likelihood, 1.5 * step))
+    right = annealing.incremental_log_weights
+    monkeypatch.setattr(
+        annealing, "incremental_log_weights", lambda log_likelihood, step: right(log_likelihood, 1.5 * step)
+    )
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
-    update = movers.HostMover._update
-    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1.0))
+    update = particle_moves.HostParticleMove._update
+    monkeypatch.setattr(
+        particle_moves.HostParticleMove, "_update", lambda self, particles, beta: update(self, particles, 1.0)
+    )
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_a_level_multiplied_by_the_power(monkeypatch):
-    update = movers.HostMover._update
-    monkeypatch.setattr(movers.HostMover, "_update", lambda self, particles, power: update(self, particles, 1 / power))
+    update = particle_moves.HostParticleMove._update
+    monkeypatch.setattr(
+        particle_moves.HostParticleMove, "_update", lambda self, particles, beta: update(self, particles, 1 / beta)
+    )
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
     def only_points(particles, rows):
-        return movers.Particles(particles.f[rows], particles.log_likelihood)
+        return particle_moves.Particles(particles.f[rows], particles.log_likelihood)
 
-    monkeypatch.setattr(annealing, "take", only_points)
-    monkeypatch.setattr(movers, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
+    monkeypatch.setattr(annealing, "resample", only_points)
+    monkeypatch.setattr(particle_moves, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
     caught("Z is off")
 
 
 @pytest.mark.long
 def test_resampling_whatever_the_weights(monkeypatch):
     monkeypatch.setattr(
-        annealing, "systematic", lambda log_weights, rng: rng.integers(0, len(log_weights), len(log_weights))
+        annealing, "systematic_rows", lambda log_weights, rng: rng.integers(0, len(log_weights), len(log_weights))
     )
     caught("Z is off")
 
@@ -71,18 +78,18 @@ def test_errors_that_forget_that_replicates_are_few(monkeypatch):
         log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(len(log_values)))
         return log_mean, float(np.exp(log_values - log_mean).std(ddof=1) / len(log_values))
 
-    monkeypatch.setattr(evidence, "mean_of", too_sure)
+    monkeypatch.setattr(evidence, "log_mean", too_sure)
     caught("errors are wrong")
 
 
 def test_no_moves_between_powers_are_noticed(monkeypatch):
     """The estimate would still have no bias, and a large error: a warning says what is wrong."""
 
-    def stay(self, particles, powers):
-        return movers.Moved(particles, np.tile(particles.log_likelihood, (len(powers), 1)), 0, 0, 0)
+    def stay(self, particles, betas):
+        return particle_moves.MovedParticles(particles, np.tile(particles.log_likelihood, (len(betas), 1)), 0, 0, 0)
 
-    monkeypatch.setattr(movers.HostMover, "move", stay)
-    with pytest.warns(UserWarning, match="particles move little"):
+    monkeypatch.setattr(particle_moves.HostParticleMove, "move", stay)
+    with pytest.warns(UserWarning, match="the particles mix slowly"):
         es.evidence(
             log_likelihood,
             es.Dense(SIGMA),

@@ -11,7 +11,7 @@ import pytest
 from ellipslice import noise
 from ellipslice.engines.device import noise as device_noise
 from ellipslice.moves import Cycle
-from ellipslice.noise import FIRST, Uniforms, UpdateNoise
+from ellipslice.noise import DRAWN_UNIFORMS, Uniforms, UpdateNoise
 from golden.check import check_noise, check_run
 from golden.runs import run
 from seams import replace_draw_block
@@ -25,7 +25,7 @@ def drawn_in_order(order):
         drawing = {
             "nu": lambda: spec.draw(rng, length),
             "level": lambda: rng.standard_exponential(shape),
-            "first": lambda: rng.random((*shape, FIRST)),
+            "first": lambda: rng.random((*shape, DRAWN_UNIFORMS)),
             "key": lambda: rng.integers(0, 2**32, (*shape, 2), dtype=np.uint32),
         }
         drawn = {name: drawing[name]() for name in order}

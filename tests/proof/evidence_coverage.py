@@ -25,7 +25,7 @@ def run(seeds: int, particles: list[int]) -> dict[str, Any]:
 def coverage(seeds: int, particles: int) -> dict[str, Any]:
     """Return the bias of Z and how often intervals contain the truth, for both estimators."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "particles move little|annealed importance sampling gives")
+        warnings.filterwarnings("ignore", "the particles mix slowly|annealed importance sampling gives")
         runs = [estimate(seed, particles=particles) for seed in range(seeds)]
     found: dict[str, Any] = {}
     for way, freedom in (("", REPLICATES - 1), ("ais_", particles - 1)):

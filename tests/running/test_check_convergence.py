@@ -334,5 +334,5 @@ def test_what_is_no_result_is_refused_in_words(name):
 def test_a_result_of_an_older_version_is_told_the_new_name():
     made = tree(f=mixed)
     made["sample_stats"].dataset = made["sample_stats"].to_dataset().rename(total_log_likelihood="log_likelihood")
-    with pytest.raises(ValueError, match=r"has no total_log_likelihood.*older versions called it: rename it"):
+    with pytest.raises(ValueError, match=r"has no total_log_likelihood.*the name in older versions: rename it"):
         es.diagnostics.check_convergence(made)

@@ -111,7 +111,7 @@ def test_nans_count_as_zero_and_are_told():
     def half(f):
         return jnp.where(f[0] > 0, 0.0, jnp.nan)
 
-    with pytest.warns(UserWarning, match="gave NaN"):
+    with pytest.warns(UserWarning, match="returned NaN"):
         result = small(half, PRIOR)
     assert abs(result.log_z - np.log(0.5)) < 6 * result.standard_error
     assert result.nan_evaluations > 0
@@ -143,7 +143,7 @@ def test_bad_options_are_refused(options, error, match):
 
 
 def test_bad_models_are_refused():
-    with pytest.raises(TypeError, match="a TruncatedGaussian has a constant of its own"):
+    with pytest.raises(TypeError, match="the prior is a TruncatedGaussian"):
         small(by_jax, es.TruncatedGaussian.box(PRIOR, lower=0.0))
     with pytest.raises(TypeError, match="the prior was given first"):
         small(PRIOR, by_jax)
@@ -151,7 +151,7 @@ def test_bad_models_are_refused():
         small(lambda f: jnp.where(f[0] > 100, 0.0, -jnp.inf), PRIOR)
     with pytest.raises(ValueError, match=r"\+inf"):
         small(lambda f: jnp.where(f[0] > 0, jnp.inf, 0.0), PRIOR)
-    with pytest.raises(ValueError, match="a sum over the values of f"):
+    with pytest.raises(ValueError, match="factorises over the elements of f"):
         small(lambda f: -((f[0] * f[1]) ** 2), PRIOR, reference="ep")
     with pytest.raises(ValueError, match='engine="batched" was asked for'):
         small(by_numpy, PRIOR, engine="batched")

@@ -13,7 +13,7 @@ import ellipslice as es
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ConstrainedSlice, Cycle, EllipticalSlice, Hamiltonian, Local, State
-from ellipslice.noise import FIRST, Uniforms, UpdateNoise
+from ellipslice.noise import DRAWN_UNIFORMS, Uniforms, UpdateNoise
 from ellipslice.truncated_posterior import TruncatedPosterior
 
 QUICK = {"draws": 60, "warmup": 0, "chains": 2, "seed": 3, "progress": False}
@@ -31,7 +31,7 @@ def observed(f):
 
 def noise(prior, rng):
     nu = np.asarray(prior.draw_zero_mean(rng, 1))
-    uniforms = Uniforms(rng.random((1, FIRST)), rng.integers(0, 2**32, (1, 2), dtype=np.uint32))
+    uniforms = Uniforms(rng.random((1, DRAWN_UNIFORMS)), rng.integers(0, 2**32, (1, 2), dtype=np.uint32))
     return UpdateNoise(nu, rng.standard_exponential(1).tolist(), uniforms)
 
 
@@ -209,7 +209,7 @@ EQUAL = np.array([[1.0, -1.0], [-1.0, 1.0]])
             "contradict.*prior",
         ),
         (lambda: es.Stack({"a": Truncated.box(PLANE, 0.0)}), TypeError, "Truncated"),
-        (lambda: es.tune_hamiltonian(observed, Truncated.box(ROUGH, 0.0)), TypeError, "only `sample` takes one"),
+        (lambda: es.tune_hamiltonian(observed, Truncated.box(ROUGH, 0.0)), TypeError, "only `sample` accepts"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, error, says):

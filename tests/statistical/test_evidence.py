@@ -17,7 +17,7 @@ pytestmark = pytest.mark.statistical
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:particles move little", "ignore:annealed importance sampling gives")
+@pytest.mark.filterwarnings("ignore:the particles mix slowly", "ignore:annealed importance sampling gives")
 def test_estimates_have_no_bias_calibrated_errors_and_draws_from_the_posterior():
     runs = check_calibrated()
     assert np.mean([run.standard_error for run in runs]) < 0.3

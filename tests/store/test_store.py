@@ -522,7 +522,7 @@ def test_what_is_no_store_is_refused(tmp_path):
     for bad in (3, b"bytes", ""):
         with pytest.raises(TypeError, match="store must be the path of a folder"):
             resume(bad)
-    with pytest.raises(ValueError, match="a folder on this machine"):
+    with pytest.raises(ValueError, match="a local folder"):
         make("s3://bucket/run.zarr")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.approximations.fit import read_terms
+from ellipslice.approximations.fit import factorise_likelihood
 from ellipslice.engines.compiled import scouts
 from ellipslice.jax_settings import on_cpu
 from ellipslice.posterior import Posterior
@@ -87,9 +87,9 @@ def test_without_derivatives_there_are_no_planes_and_the_chain_is_the_same(monke
 
 def test_a_reference_says_why_it_cannot_read_a_sum(monkeypatch):
     with on_cpu():
-        assert not isinstance(read_terms(Posterior(PRIOR, own)), str)
+        assert not isinstance(factorise_likelihood(Posterior(PRIOR, own)), str)
         monkeypatch.setattr(site_sums._Reader, "read", raises)
-        assert "could not be read (RuntimeError: a release to come)" in str(read_terms(Posterior(PRIOR, own)))
+        assert "could not be read (RuntimeError: a release to come)" in str(factorise_likelihood(Posterior(PRIOR, own)))
 
 
 def test_an_error_of_the_users_stays_the_users():

@@ -158,7 +158,7 @@ def test_whether_jax_has_started_is_known_or_perhaps(monkeypatch):
     fast_cpu = sys.modules["ellipslice.fast_cpu"]
     monkeypatch.setenv("XLA_FLAGS", "")
     monkeypatch.setattr(fast_cpu, "keep_memory", lambda: None)
-    with pytest.warns(UserWarning, match="cannot tell whether it comes in time"):
+    with pytest.warns(UserWarning, match="cannot determine whether it comes in time"):
         es.fast_cpu()
 
 

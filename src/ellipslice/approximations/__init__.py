@@ -1,20 +1,20 @@
-"""Gaussian approximations of the posterior, to sample around and for approximate evidence.
+"""Gaussian approximations of the posterior: reference Gaussians for `sample`, and approximate evidence.
 
-- `fit`: find an approximation, by the method that is named or that suits the likelihood
+- `fit`: fit a reference Gaussian by the method that the user names, or by one that suits the likelihood
 - `laplace`: the Laplace approximation
-- `expectation_propagation`: expectation propagation
-- `pilot`: an approximation from a pilot run
-- `sites`: Gaussian sites in place of the likelihood, and the reference that is the prior times sites
-- `gaussian`: any Gaussian
-- `approximate_evidence`: log Z by Laplace and expectation propagation
+- `expectation_propagation`: expectation propagation (EP)
+- `pilot`: a reference Gaussian from a pilot run
+- `sites`: site approximations of the likelihood, and the reference Gaussian that is the prior times sites
+- `gaussian`: any other reference Gaussian
+- `approximate_evidence`: log Z by the Laplace approximation and by EP
 """
 
 from ellipslice.approximations.approximate_evidence import approximate_evidence
-from ellipslice.approximations.fit import WAYS, Fitted, accepted, fit_reference
+from ellipslice.approximations.fit import METHODS, Fitted, acceptance_rate, fit_reference
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.approximations.sites import SitesReference
 
-__all__ = ["WAYS", "Fitted", "accepted", "approximate_evidence", "fit_reference"]
+__all__ = ["METHODS", "Fitted", "acceptance_rate", "approximate_evidence", "fit_reference"]
 
 REGISTERED = (SitesReference, WhiteGaussian)
-"""Every reference Gaussian, for stores."""
+"""Every class of reference Gaussians that a store can contain."""

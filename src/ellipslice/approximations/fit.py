@@ -1,4 +1,4 @@
-"""Finds a Gaussian near the posterior, by the way the user names or by what the likelihood is."""
+"""Fit a reference Gaussian, by the method that the user names or by one that suits the likelihood."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.expectation_propagation import propagate
+from ellipslice.approximations.expectation_propagation import fit_ep
 from ellipslice.approximations.gaussian import WhiteGaussian
-from ellipslice.approximations.laplace import laplace
-from ellipslice.approximations.pilot import CHAINS, pilot
-from ellipslice.approximations.sites import Sites, SitesReference, as_rows
+from ellipslice.approximations.laplace import fit_laplace
+from ellipslice.approximations.pilot import CHAINS, fit_pilot
+from ellipslice.approximations.sites import Sites, SitesReference, covariance_factor
 from ellipslice.engines.base import Engine
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
@@ -25,27 +25,29 @@ from ellipslice.programs.site_program import CPU, Elementwise
 from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.programs.traced import compilable
 
-TRIED = 100
-"""Draws of a reference that show how good it is."""
+ACCEPTANCE_DRAWS = 100
+"""Number of draws from a reference Gaussian by which its acceptance rate is estimated."""
 
-WAYS = ("auto", "laplace", "ep", "pilot")
+METHODS = ("auto", "laplace", "ep", "pilot")
+"""Names that `reference=` accepts."""
 
 
 class Fitted(NamedTuple):
-    """A reference, and how it was found."""
+    """A reference Gaussian and the method that fitted it."""
 
     reference: Reference
-    how: str
+    method: str
+    """One of "laplace", "ep", "pilot" and "given"."""
 
 
 @np.errstate(over="ignore", under="ignore")  # a weight that underflows is 0, and a ratio above 1 counts as 1
-def accepted(relative: RelativeReference, engine: Engine, seed: int) -> float:
-    """Of a reference's draws by themselves, how many a chain in equilibrium would accept, about.
+def acceptance_rate(relative: RelativeReference, engine: Engine, seed: int) -> float:
+    """Estimate the acceptance rate of independence Metropolis with a reference Gaussian as the proposal.
 
-    Metropolis and Hastings accept one with probability min(1, w' / w), w being posterior over reference, and the chain
-    is where draws with weights w are.
+    A proposal is accepted with probability min(1, w' / w), where w is posterior divided by reference. The states of a
+    chain in equilibrium are represented by draws from the reference with weights w.
     """
-    x = relative.draw(np.random.default_rng(seed), TRIED)
+    x = relative.draw(np.random.default_rng(seed), ACCEPTANCE_DRAWS)
     values = np.array(engine.evaluate_all(list(x + relative.centre)))
     log_w = np.array([value - relative.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
@@ -56,88 +58,101 @@ def accepted(relative: RelativeReference, engine: Engine, seed: int) -> float:
     return float(w @ ratio.mean(axis=1) / w.sum())
 
 
-def fit_reference(way: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:
-    """A Gaussian near the posterior.
+def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:
+    """Fit a Gaussian approximation of the posterior.
 
     Parameters
     ----------
-    way : one of `WAYS`, or a prior that is the Gaussian itself
+    method : one of `METHODS`, or a Prior that is the reference Gaussian
     engine : Engine
-        That will run the chains, as far as it is known.
+        Engine that evaluates the log-likelihood, and runs the pilot run.
     starts : callable
-        A number of chains to their first states, for a pilot run.
+        Function from a number of chains to their initial states, for a pilot run.
     seed : int
+        Seed of the pilot run.
     """
     posterior = engine.posterior
     prior = posterior.prior
-    if not isinstance(way, Prior) and way not in WAYS:
-        names = ", ".join(f'"{name}"' for name in WAYS)
-        raise ValueError(f"reference must be one of {names}, or a Gaussian such as Dense(covariance), not {way!r}.")
+    if not isinstance(method, Prior) and method not in METHODS:
+        names = ", ".join(f'"{name}"' for name in METHODS)
+        raise ValueError(
+            f"reference must be one of {names}, or a Gaussian such as Dense(covariance), but it is {method!r}."
+        )
     with on_cpu():
-        rows = as_rows(prior, "reference=" + ("a Gaussian" if isinstance(way, Prior) else f'"{way}"'))
-        if isinstance(way, Prior):
-            return Fitted(_given(way, prior, rows), "given")
-        terms = read_terms(posterior) if engine.traced else "it cannot be traced by JAX"
-        if isinstance(terms, str) and way in ("laplace", "ep"):
+        rows = covariance_factor(prior, "reference=" + ("a Gaussian" if isinstance(method, Prior) else f'"{method}"'))
+        if isinstance(method, Prior):
+            return Fitted(_from_user(method, prior, rows), "given")
+        terms = factorise_likelihood(posterior) if engine.traced else "it cannot be traced by JAX"
+        if isinstance(terms, str) and method in ("laplace", "ep"):
             raise ValueError(
-                f'reference="{way}" needs a log-likelihood that is a sum over the values of f, but {terms}. Use '
-                '"pilot", which works for any.'
+                f'reference="{method}" requires a log-likelihood that factorises over the elements of f, but {terms}. '
+                'Use "pilot", which works for any log-likelihood.'
             )
-        if isinstance(terms, str) or way == "pilot":
-            return Fitted(pilot(engine, rows, starts(CHAINS), seed), "pilot")
-        found = laplace(rows[:, terms.where], terms.log_likelihood)
-        if way != "laplace":
-            found = propagate(rows[:, terms.where], terms.of_each, found)
-        return Fitted(terms.among(found, prior.size), "laplace" if way == "laplace" else "ep")
+        if isinstance(terms, str) or method == "pilot":
+            return Fitted(fit_pilot(engine, rows, starts(CHAINS), seed), "pilot")
+        found = fit_laplace(rows[:, terms.elements], terms.log_likelihood)
+        if method != "laplace":
+            found = fit_ep(rows[:, terms.elements], terms.pointwise, found)
+        return Fitted(terms.reference_from(found, prior.size), "laplace" if method == "laplace" else "ep")
 
 
-def _given(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
-    """A Gaussian of the user's, in the coordinates where the prior is white."""
+def _from_user(gaussian: Prior, prior: Prior, rows: np.ndarray) -> WhiteGaussian:
+    """Return a Gaussian that the user gave in whitened coordinates, in which the prior is N(0, I)."""
     if gaussian.layout != prior.layout:
-        raise ValueError(f"reference has the latents {gaussian.layout}, but the prior has {prior.layout}.")
+        raise ValueError(
+            f"reference has the latents (names and shapes) {gaussian.layout}, but the prior has {prior.layout}. Give a "
+            "Gaussian of the same latents."
+        )
     white, shift = Dense(factor=rows.T), np.zeros(gaussian.size)
     base = prior.base if isinstance(prior, PredictorPrior) else prior
     for sign, mean in ((1.0, gaussian.mean), (-1.0, base.mean)):
         shift = shift if mean is None else shift + sign * np.asarray(mean)
-    instead = 'Say reference="auto", which fits one'
-    points = np.vstack([shift, as_rows(gaussian, "reference", instead)])
+    instead = 'Use reference="auto", which fits a Gaussian'
+    points = np.vstack([shift, covariance_factor(gaussian, "reference", instead)])
     points = np.asarray(prior.augment(points)) if isinstance(prior, PredictorPrior) else points
     z = np.asarray(white.whiten(points))
     off = float(np.abs(z @ white.rows - points).max())
     if off > 1e-6 * float(np.abs(points).max()):
         raise ValueError(
-            f"reference has draws that the prior does not: they are off by up to {off:.3g}. It must be a Gaussian on "
-            f"the prior's span, whose dimension is {white.noise_size} for {prior.size} values."
+            f"reference has draws that the prior does not have: they differ by up to {off:.3g}. It must be a Gaussian "
+            f"on the prior's support, whose dimension is {white.noise_size} for {prior.size} elements."
         )
     covariance = z[1:].T @ z[1:]
     if np.linalg.matrix_rank(covariance) < len(covariance):
-        raise ValueError("reference has no variance in some direction where the prior has. Widen it.")
+        raise ValueError(
+            "reference has no variance in some direction in which the prior has. Give a Gaussian with a positive "
+            "variance in every direction."
+        )
     return WhiteGaussian(z[0], covariance)
 
 
-class Terms(NamedTuple):
-    """A log-likelihood that is a sum over some of the values."""
+class FactorisedLikelihood(NamedTuple):
+    """A log-likelihood that is a sum over some elements of f, or of the linear predictor."""
 
     log_likelihood: Callable[[Any], Any]
-    """Of these values."""
-    of_each: Callable[[np.ndarray], np.ndarray]
-    """Of each of them: (count, values) to the same shape."""
-    where: slice
+    """Log-likelihood of these elements."""
+    pointwise: Callable[[np.ndarray], np.ndarray]
+    """Pointwise log-likelihood: (count, elements) to the same shape."""
+    elements: slice
+    """Position of these elements in the state."""
 
-    def among(self, found: Sites, size: int) -> SitesReference:
-        """Return the reference for all values: those that the likelihood does not depend on have no site."""
+    def reference_from(self, found: Sites, size: int) -> SitesReference:
+        """Return the reference for a state of `size` elements. Those that the likelihood ignores have no site."""
         linear, precision = np.zeros(size), np.zeros(size)
-        linear[self.where], precision[self.where] = found.linear, found.precision
+        linear[self.elements], precision[self.elements] = found.linear, found.precision
         return SitesReference(linear, precision)
 
 
-def read_terms(posterior: Posterior) -> Terms | str:
-    """The log-likelihood as a sum over values of f, or over those of A f for `LinearPredictor`; or why it is none."""
+def factorise_likelihood(posterior: Posterior) -> FactorisedLikelihood | str:
+    """Return the log-likelihood as a sum over the elements of f, or of A f for `LinearPredictor`.
+
+    If it does not factorise, return the reason as a string.
+    """
     centred, size = posterior.log_likelihood, posterior.prior.size
-    where, function = slice(0, size), compilable(centred, size)
-    batched = centred.batches_only  # looked at with a batch of one, of which no value is picked
+    elements, function = slice(0, size), compilable(centred, size)
+    batched = centred.batches_only  # traced with a batch of one, and reshaped: indexing would not be factorisable
     if isinstance(centred, PredictorLikelihood):
-        where, inner = slice(centred.size, size), centred
+        elements, inner = slice(centred.size, size), centred
 
         def function(values: Any) -> Any:
             predictor = values if inner.shift is None else values + inner.shift
@@ -149,20 +164,20 @@ def read_terms(posterior: Posterior) -> Terms | str:
             return centred.batch(values[None]).reshape(())
 
     try:
-        read = elementwise(function, where.stop - where.start, np.float64, CPU, batched=batched)
+        read = elementwise(function, elements.stop - elements.start, np.float64, CPU, batched=batched)
     except NotFactorised as reason:
         return str(reason)
 
-    # Not compiled: few operations, which JAX keeps from one likelihood to the next.
-    return Terms(function, lambda values: np.asarray(of_each(read, values)), where)
+    # Not compiled: there are few operations, and JAX caches each of them across likelihoods.
+    return FactorisedLikelihood(function, lambda values: np.asarray(pointwise(read, values)), elements)
 
 
-def of_each(read: Elementwise, values: Any) -> Any:
-    """The terms of a sum over values: (count, size) to the same shape."""
+def pointwise(read: Elementwise, values: Any) -> Any:
+    """Return the terms of a factorised log-likelihood: (count, size) to the same shape."""
 
-    def of_one(row: Any) -> tuple[Any, Any]:
+    def pointwise_of_one(row: Any) -> tuple[Any, Any]:
         a, m = read.parts(row, read.data, read.scalars, CPU)
         return a, jnp.ones_like(row) if m is None else m
 
-    a, m = jax.vmap(of_one)(values)
+    a, m = jax.vmap(pointwise_of_one)(values)
     return a - jnp.log(m)

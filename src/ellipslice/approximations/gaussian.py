@@ -1,4 +1,4 @@
-"""Any Gaussian as a reference, for likelihoods of which nothing is known."""
+"""Any Gaussian as a reference: from a pilot run, or given by the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ellipslice.approximations.sites import as_rows, check_size, triangular
+from ellipslice.approximations.sites import check_size, covariance_factor, triangular
 from ellipslice.moves.reference_slice import Ratio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.dense import draw_by_rows
@@ -17,7 +17,7 @@ from ellipslice.pytree import HostOnly, pytree, set_fields
 
 @dataclass(frozen=True, eq=False)
 class WhiteGaussian:
-    """A Gaussian known in the coordinates z where the prior is white.
+    """A reference Gaussian in whitened coordinates z, in which the prior is N(0, I).
 
     Parameters
     ----------
@@ -34,45 +34,48 @@ class WhiteGaussian:
     elementwise: ClassVar[bool] = False
 
     def relative_to(self, prior: Prior) -> RelativeGaussian:
-        """The reference for this prior, whose factor becomes a dense matrix."""
-        white = Dense(factor=as_rows(prior).T)
+        """Return the reference relative to a prior, whose covariance factor becomes a dense matrix."""
+        white = Dense(factor=covariance_factor(prior).T)
         check_size(len(self.mean), white.noise_size, "standard normals", prior)
         return RelativeGaussian(white, self)
 
 
 @pytree
 class RelativeGaussian:
-    """`WhiteGaussian` relative to a prior; an update costs O(rank^2) more."""
+    """A `WhiteGaussian` relative to a prior. It adds O(rank^2) to the cost of an update."""
 
     centre: Any
+    """Mean of Q as a centred flat vector, shape (size,)."""
     pivots: Any
-    """The values of f that determine z, which is linear in them."""
+    """Indices of the elements of f that determine z, shape (rank,)."""
     to_z: Any
+    """z is f[pivots] times this matrix."""
     mean: Any
+    """Mean of z under Q."""
     whiten: Any
-    """(z - mean) times this is white under Q."""
+    """(z - mean) times this matrix is N(0, I) under Q."""
 
     host: HostOnly
 
     def __init__(self, prior: Dense, gaussian: WhiteGaussian):
-        root = cholesky(gaussian.covariance, lower=True)
+        lower = cholesky(gaussian.covariance, lower=True)
         set_fields(
             self,
             centre=gaussian.mean @ prior.rows,
             pivots=np.asarray(prior.pivots),
             to_z=np.linalg.inv(prior.rows[:, prior.pivots]),
             mean=gaussian.mean,
-            whiten=solve_triangular(root, np.eye(len(root)), lower=True).T,
-            host=HostOnly(triangular(root.T @ prior.rows)),
+            whiten=solve_triangular(lower, np.eye(len(lower)), lower=True).T,
+            host=HostOnly(triangular(lower.T @ prior.rows)),
         )
 
     @property
     def rows(self) -> np.ndarray:
-        """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
+        """Factor of the covariance of Q, rows.T @ rows; upper triangular if square. Available only on the host."""
         return self.host.value
 
     def along(self, x: Any, nu: Any) -> Ratio:
-        """The ratio of Q and P on an ellipse."""
+        """Return log(Q / prior) on the ellipse through x and nu."""
         x, nu = x[self.pivots] @ self.to_z, nu[self.pivots] @ self.to_z
         white_x, white_nu = x @ self.whiten, nu @ self.whiten
         return Ratio(
@@ -84,5 +87,5 @@ class RelativeGaussian:
         )
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from Q with its mean taken away, shape (count, size)."""
+        """Draw from Q minus its mean, shape (count, size)."""
         return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)

@@ -1,4 +1,4 @@
-"""A reference from a pilot run: for black boxes, whose gradients nobody knows."""
+"""Fit a reference Gaussian to pilot runs, for black-box log-likelihoods without gradients."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from ellipslice.moves.reference_slice import ReferenceSlice
 from ellipslice.priors import Dense
 
 CHAINS, UPDATES, ROUNDS = 4, 1000, 8
-"""Of a round; the second half of its states is used. Each round but the first runs around what the one before found."""
+"""Chains and updates of a round, and number of rounds.
 
-WIDER = 1.2
-"""Times the variances: too wide is better than too narrow."""
+The second half of the states is used. Each round after the first samples around the Gaussian of the one before."""
+
+VARIANCE_INFLATION = 1.2
+"""Factor of the estimated covariance, because a reference that is too narrow is worse than one that is too wide."""
 
 
-def pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) -> WhiteGaussian:
-    """A Gaussian with the mean and, as far as they can be told, the variances and covariances of short chains.
+def fit_pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) -> WhiteGaussian:
+    """Return a Gaussian with the mean and a shrunk covariance of the states of short chains.
 
-    In the coordinates z where the prior is white, so that what the chains have not seen is as in the prior: their
-    covariance is shrunk towards the identity by as much as its own noise (Ledoit & Wolf 2004).
+    It is fitted in whitened coordinates z, in which the prior is N(0, I). The covariance is shrunk towards the identity
+    by an amount that depends on its estimation error (Ledoit & Wolf 2004), so directions with little information stay
+    as in the prior.
 
     Parameters
     ----------
     engine : Engine
+        Engine that runs the chains.
     rows : array, shape (rank, size)
         The prior's covariance is rows.T @ rows.
-    starts : states, one for each of `CHAINS` chains
+    starts : sequence of State
+        Initial states, one for each of `CHAINS` chains.
     seed : int
     """
     move: Move = EllipticalSlice()
@@ -42,14 +47,14 @@ def pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: int) 
         starts = [rows[-1].last[0].state for rows in made]
         f = np.concatenate([np.concatenate([one.f[0] for one in rows])[UPDATES // 2 :] for rows in made])
         z = np.asarray(white.whiten(f))
-        reference = WhiteGaussian(z.mean(axis=0), _shrunk(z))
+        reference = WhiteGaussian(z.mean(axis=0), _shrunk_covariance(z))
         move = ReferenceSlice(reference, plain_every=5)
-    assert reference is not None  # noqa: S101  there is a round
+    assert reference is not None  # noqa: S101  ROUNDS is positive
     return reference
 
 
 def _run(engine: Engine, spec: RunSpec, starts: Sequence[State]) -> list[list[Rows]]:
-    """Return the rows of each chain. Their states are on the host, because no engine for a GPU comes here."""
+    """Return the rows of each chain. Their states are on the host, because device engines make no pilot runs."""
     run = engine.run(spec, [Checkpoint(0, state) for state in starts], UPDATES)
     found: list[list[Rows]] = [[] for _ in starts]
     try:
@@ -63,12 +68,15 @@ def _run(engine: Engine, spec: RunSpec, starts: Sequence[State]) -> list[list[Ro
     return found
 
 
-def _shrunk(z: np.ndarray) -> np.ndarray:
-    """The covariance of states z, shrunk towards the identity; their number is taken for a tenth, as they are alike."""
+def _shrunk_covariance(z: np.ndarray) -> np.ndarray:
+    """Return the covariance of states z, shrunk towards the identity.
+
+    The number of independent states is taken as a tenth of their number, because successive states are autocorrelated.
+    """
     count, size = z.shape
-    around = z - z.mean(axis=0)
-    covariance = around.T @ around / count
+    centred = z - z.mean(axis=0)
+    covariance = centred.T @ centred / count
     distance = float(np.sum((covariance - np.eye(size)) ** 2))
-    noise = float(np.mean(np.sum(around**2, axis=1) ** 2) - np.sum(covariance**2)) / (count / 10)
-    share = min(1.0, noise / distance) if distance > 0 else 1.0
-    return (1 - share) * WIDER * covariance + share * np.eye(size)
+    noise = float(np.mean(np.sum(centred**2, axis=1) ** 2) - np.sum(covariance**2)) / (count / 10)
+    weight = min(1.0, noise / distance) if distance > 0 else 1.0
+    return (1 - weight) * VARIANCE_INFLATION * covariance + weight * np.eye(size)

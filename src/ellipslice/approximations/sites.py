@@ -1,6 +1,7 @@
-"""Gaussian sites in place of the likelihood of each element of f, and the reference that is the prior times sites.
+"""Site approximations of the likelihood, and the reference Gaussian that is the prior times sites.
 
-The prior times sites is a Gaussian Q, and log(Q / prior) is a sum over sites: O(N), whatever the prior.
+A site is a Gaussian factor that approximates the likelihood of one element of f. The prior times sites is a Gaussian Q,
+and log(Q / prior) is a sum over sites, which costs O(N) for any prior.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from ellipslice.pytree import HostOnly, pytree, set_fields
 
 
 class Sites(NamedTuple):
-    """Gaussian sites in place of the likelihood: exp(linear g - precision g^2 / 2) of g = f - origin.
+    """Sites exp(linear g - precision g^2 / 2) with g = f - origin, one for each element of f.
 
-    Expectation propagation and Laplace's approximation find them. Arrays have one element for each element of f, and
-    may have leading axes, such as one for the latent functions of a model.
+    Expectation propagation and the Laplace approximation fit them. Arrays may have leading axes, for example one for
+    the latent functions of a model.
     """
 
     linear: Any
+    """Linear coefficients, shape (..., size)."""
     precision: Any
+    """Precisions, shape (..., size)."""
     origin: Any = 0.0
-    """Near f: squares of data far from 0 would leave no digits for what they differ by."""
+    """Point near f. Default: 0. If f is far from 0, an origin near it avoids the loss of digits in f^2."""
 
     def about(self, origin: Any) -> Sites:
-        """Return the same sites, up to a constant factor, with another origin."""
+        """Return these sites with another origin. They change by a constant factor."""
         return Sites(self.linear - self.precision * (origin - self.origin), self.precision, origin)
 
     def log_value(self, f: Any) -> Any:
@@ -44,12 +47,12 @@ class Sites(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SitesReference:
-    """The reference Gaussian that is the prior times sites exp(linear f - precision f^2 / 2), f being centred.
+    """The reference Gaussian that is the prior times sites exp(linear f - precision f^2 / 2), with f centred.
 
     Parameters
     ----------
     linear, precision : array, shape (size,)
-        The precisions are at least 0, so that there is a Gaussian for any prior.
+        Precisions are at least 0, so the product is a Gaussian for any prior.
     """
 
     stored_as = "Sites"
@@ -60,9 +63,9 @@ class SitesReference:
     elementwise: ClassVar[bool] = True
 
     def relative_to(self, prior: Prior) -> RelativeSites:
-        """The reference for this prior, whose factor becomes a dense matrix."""
-        rows = as_rows(prior)
-        check_size(len(self.linear), rows.shape[1], "values", prior)
+        """Return the reference relative to a prior, whose covariance factor becomes a dense matrix."""
+        rows = covariance_factor(prior)
+        check_size(len(self.linear), rows.shape[1], "elements", prior)
         return RelativeSites(rows, self)
 
 
@@ -77,39 +80,39 @@ class RelativeSites:
     host: HostOnly
 
     def __init__(self, rows: np.ndarray, sites: SitesReference):
-        narrowed = triangular(narrow(rows, sites.precision))
-        centre = narrowed.T @ (narrowed @ sites.linear)
-        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, host=HostOnly(narrowed))
+        factor = triangular(posterior_factor(rows, sites.precision))
+        centre = factor.T @ (factor @ sites.linear)
+        set_fields(self, centre=centre, linear=sites.linear, precision=sites.precision, host=HostOnly(factor))
 
     @property
     def rows(self) -> np.ndarray:
-        """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
+        """Factor of the covariance of Q, rows.T @ rows; upper triangular if square. Available only on the host."""
         return self.host.value
 
     def along(self, x: Any, nu: Any) -> Ratio:
-        """The ratio of Q and P on an ellipse."""
-        slope = self.linear - self.precision * self.centre
-        bent_x, bent_nu = self.precision * x, self.precision * nu
-        pairs = ((slope, x), (slope, nu), (x, bent_x), (nu, bent_x), (nu, bent_nu))
+        """Return log(Q / prior) on the ellipse through x and nu."""
+        gradient = self.linear - self.precision * self.centre
+        scaled_x, scaled_nu = self.precision * x, self.precision * nu
+        pairs = ((gradient, x), (gradient, nu), (x, scaled_x), (nu, scaled_x), (nu, scaled_nu))
         return Ratio(*(dot(one, two) for one, two in pairs))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from Q with its mean taken away, shape (count, size)."""
+        """Draw from Q minus its mean, shape (count, size)."""
         return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)
 
 
 def triangular(rows: np.ndarray) -> np.ndarray:
-    """The same covariance by upper triangular rows, if they are square: draws then cost almost half."""
+    """Return an upper triangular factor of the same covariance if `rows` is square: draws then cost almost half."""
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) == rows.shape[1] else rows
 
 
-def narrow(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """The factor of inv(inv(Sigma) + diag(precision)) from the one of Sigma = rows.T @ rows, which may be singular."""
-    return solve_triangular(white_root(rows, precision), rows, lower=True, check_finite=False)
+def posterior_factor(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Return the factor of inv(inv(Sigma) + diag(precision)), for Sigma = rows.T @ rows, which may be singular."""
+    return solve_triangular(white_precision_factor(rows, precision), rows, lower=True, check_finite=False)
 
 
-def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """The factor of Q's precision where the prior is white, I + rows diag(precision) rows.T; lower triangular."""
+def white_precision_factor(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Return the lower Cholesky factor of I + rows diag(precision) rows.T, the whitened precision of Q."""
     weighted = rows * np.sqrt(np.abs(precision))
     inner = (weighted * np.sign(precision) if (precision < 0).any() else weighted) @ weighted.T
     inner.flat[:: len(inner) + 1] += 1.0
@@ -117,50 +120,50 @@ def white_root(rows: np.ndarray, precision: np.ndarray) -> np.ndarray:
 
 
 def log_normalizer(rows: np.ndarray, sites: Sites | SitesReference) -> float:
-    """The logarithm of the integral of N(f; 0, rows.T @ rows) exp(linear f - precision f^2 / 2)."""
-    root = white_root(rows, sites.precision)
-    z = solve_triangular(root, rows @ sites.linear, lower=True)
-    return 0.5 * float(z @ z) - float(np.log(root.diagonal()).sum())
+    """Return the logarithm of the integral of N(f; 0, rows.T @ rows) exp(linear f - precision f^2 / 2)."""
+    lower = white_precision_factor(rows, sites.precision)
+    z = solve_triangular(lower, rows @ sites.linear, lower=True)
+    return 0.5 * float(z @ z) - float(np.log(lower.diagonal()).sum())
 
 
 def check_size(found: int, expected: int, what: str, prior: Prior) -> None:
-    """Raise if a reference was made for another prior."""
+    """Raise if a reference was fitted for another prior. `what` names the entries that are counted."""
     if found == expected:
         return
-    carried = (
-        ", those of A f among them, which likelihoods.LinearPredictor carries along"
+    extra = (
+        ", including those of the linear predictor A f, which are part of the state"
         if isinstance(prior, PredictorPrior)
         else ""
     )
     raise ValueError(
-        f"ReferenceSlice was given a reference for {found} {what}, but the prior has {expected}{carried}. Let `sample` "
-        "fit "
-        'one: leave move out, and give reference="auto".'
+        f"ReferenceSlice was given a reference for {found} {what}, but the prior has {expected}{extra}. Let `sample` "
+        'fit one: leave move out, and use reference="auto".'
     )
 
 
-LIMIT = 5_000
-"""Most values of a prior, whose factor becomes a dense matrix."""
+MAX_REFERENCE_SIZE = 5_000
+"""Largest prior, in elements, for a reference Gaussian: the covariance factor becomes a dense matrix."""
 
 
-def has_rows(prior: Prior) -> bool:
-    """Whether a prior has a factor for `as_rows`. One that is known only through its draws has none."""
-    return prior.linear and prior.size <= LIMIT and prior.noise_size > 0
+def has_covariance_factor(prior: Prior) -> bool:
+    """Return whether `covariance_factor` accepts a prior: not if it is too large, or known only through its draws."""
+    return prior.linear and prior.size <= MAX_REFERENCE_SIZE and prior.noise_size > 0
 
 
-def as_rows(prior: Prior, asked: str = "a reference", instead: str = "Leave it out (reference=None)") -> np.ndarray:
-    """The factor of a prior's covariance, rows.T @ rows.
+def covariance_factor(prior: Prior, asked: str = "a reference", instead: str = "Use reference=None") -> np.ndarray:
+    """Return a factor of a prior's covariance rows.T @ rows as a dense matrix, shape (noise_size, size).
 
-    `asked` and `instead` say, in an error, what needs it, and what to do where there is none.
+    In an error message, `asked` is the argument that requires it, and `instead` what to use otherwise.
     """
-    if prior.size > LIMIT:
+    if prior.size > MAX_REFERENCE_SIZE:
         raise ValueError(
-            f"a reference makes a dense matrix of the prior's {prior.size} values; at most {LIMIT} are taken."
+            f"{asked} requires a dense matrix, but the prior has {prior.size} elements; at most {MAX_REFERENCE_SIZE} "
+            f"are possible. {instead}."
         )
-    if not has_rows(prior):
+    if not has_covariance_factor(prior):
         raise TypeError(
-            f"{asked} needs a covariance, but {prior!r} is known only through its draws. {instead}, or "
-            "give a prior with a covariance, such as Dense(covariance)."
+            f"{asked} requires a covariance, but {prior!r} is known only through its draws. {instead}, or a prior "
+            "with a covariance, for example Dense(covariance)."
         )
     with jax_settings():
         return np.asarray(prior.unwhiten(np.eye(prior.noise_size)))

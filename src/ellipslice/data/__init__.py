@@ -1,4 +1,7 @@
-"""Data that ships with the package: small, public, with its provenance beside it."""
+"""Data sets that are included in the package.
+
+Each is small and public. A README in the folder of the data file states its source and how the copy was checked.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +24,34 @@ __all__ = [
     "usps_3v5",
 ]
 
-BIN_WIDTH = 50  # days; the paper's choice
-LAST_DAY = 40550  # when the first event is on day 1; exactly 811 bins
-FIRST_EVENT_DAY_OF_1851 = 74  # 15 March
+BIN_WIDTH = 50
+"""Width of a bin of the coal-mining data, as in the paper. Days."""
+LAST_DAY = 40550
+"""Last day of the last bin, if the first event is on day 1: exactly 811 bins."""
+FIRST_EVENT_DAY_OF_1851 = 74
+"""Day of the year of the first event, 15 March 1851."""
 DAYS_PER_YEAR = 365.25
+"""Mean length of a year. Days."""
 
 
 @dataclass(frozen=True, eq=False)
 class CoalMining:
-    """The 191 coal-mining explosions, as events and as the paper's bins. All arrays are read-only.
+    """The 191 coal-mining explosions, as events and as counts in the bins of the paper. All arrays are read-only.
 
     Attributes
     ----------
-    days : (191,) int array
+    days : array of int, shape (191,)
         Days since the first event, from 0 to 40549.
-    dates : (191,) datetime64[D] array
+    dates : array of datetime64[D], shape (191,)
         Calendar dates, from 15 March 1851 to 22 March 1962.
-    years : (191,) float array
-        The same as decimal years, ``1851 + (74 + days) / 365.25``.
-    counts : (811,) int array
-        Explosions in each bin of 50 days.
-    centres : (811,) float array
-        Bin centres in days, from 25.5 to 40525.5. The day of the first event is day 1, as in the paper, so a centre
-        is one more than the days since the first event.
-    bin_years : (811,) float array
+    years : array of float, shape (191,)
+        Times of the events as decimal years, ``1851 + (74 + days) / 365.25``.
+    counts : array of int, shape (811,)
+        Number of explosions in each bin of 50 days.
+    centres : array of float, shape (811,)
+        Bin centres in days, from 25.5 to 40525.5. As in the paper, the first event is on day 1, so a centre is one more
+        than the days since the first event.
+    bin_years : array of float, shape (811,)
         Bin centres as decimal years, on the scale of `years`.
     """
 
@@ -60,9 +67,10 @@ class CoalMining:
 
 
 def coal_mining() -> CoalMining:
-    """Explosions with ten or more deaths in British coal mines, 1851 to 1962.
+    """Load the coal-mining data: explosions with ten or more deaths in British coal mines, 1851 to 1962.
 
-    The data of the paper's log-Gaussian Cox process (Section 4.1): 191 explosions counted in 811 bins of 50 days.
+    These are the data of the log-Gaussian Cox process in Section 4.1 of the paper: 191 explosions, counted in 811 bins
+    of 50 days.
 
     Returns
     -------
@@ -72,7 +80,7 @@ def coal_mining() -> CoalMining:
     References
     ----------
     R. G. Jarrett (1979), "A note on the intervals between coal-mining disasters", Biometrika 66(1):191-193.
-    How this copy was checked is said in the README beside the file.
+    The README in the folder of the data file states how this copy was checked.
 
     Examples
     --------
@@ -97,7 +105,7 @@ def coal_mining() -> CoalMining:
 
 
 def decimal_year(days_since_first: NDArray) -> NDArray[np.float64]:
-    """Days since the first event as decimal years."""
+    """Convert days since the first event to decimal years."""
     return 1851 + (FIRST_EVENT_DAY_OF_1851 + days_since_first) / DAYS_PER_YEAR
 
 
@@ -107,10 +115,10 @@ class UspsDigits:
 
     Attributes
     ----------
-    x_train, x_test : (767, 256) and (773, 256) float arrays
-        One image a row.
-    y_train, y_test : (767,) and (773,) float arrays
-        Labels, all threes first.
+    x_train, x_test : arrays of float, shapes (767, 256) and (773, 256)
+        Pixels, one image per row.
+    y_train, y_test : arrays of float, shapes (767,) and (773,)
+        Labels +1 and -1. All threes come first.
     """
 
     x_train: NDArray[np.float64]
@@ -123,18 +131,19 @@ class UspsDigits:
 
 
 def usps_3v5() -> UspsDigits:
-    """Handwritten digits from envelopes, 3 against 5, in the split of Rasmussen & Williams (2006).
+    """Load the USPS digits 3 and 5, handwritten on envelopes, in the split of Rasmussen & Williams (2006).
 
-    The training half is the data of the paper's classification experiment (Section 4.1).
+    The training images are the data of the classification experiment in Section 4.1 of the paper.
 
     Returns
     -------
     UspsDigits
+        Images and labels for training and testing.
 
     References
     ----------
-    J. J. Hull (1994), "A database for handwritten text recognition research", IEEE PAMI 16(5):550-554. Where this copy
-    comes from is said in the README beside the file.
+    J. J. Hull (1994), "A database for handwritten text recognition research", IEEE PAMI 16(5):550-554. The README
+    in the folder of the data file states the source of this copy.
 
     Examples
     --------
@@ -151,16 +160,16 @@ def usps_3v5() -> UspsDigits:
 
 @dataclass(frozen=True)
 class Published:
-    """A problem and a method in the paper's Figure 6, over 100 runs.
+    """Published results of one method on one problem, from Figure 6 of the paper. Averages over 100 runs.
 
     Attributes
     ----------
     effective, effective_deviation : float
-        Effective samples of 100,000 iterations, and the standard deviation over runs.
+        Effective sample size of 100,000 iterations, and its standard deviation over runs.
     seconds, seconds_deviation : float
-        Processor time of 110,000 iterations, likewise.
+        Processor time of 110,000 iterations, and its standard deviation over runs. Seconds.
     evaluations : float
-        Of the likelihood, for each iteration.
+        Likelihood evaluations per iteration.
     """
 
     effective: float
@@ -170,16 +179,23 @@ class Published:
     evaluations: float
 
     RUNS: ClassVar[int] = 100
+    """Number of runs of each method on each problem."""
     EVALUATIONS_RESOLUTION: ClassVar[float] = 0.0025 / 0.11
-    """How well `evaluations` could be read from the figure."""
+    """Accuracy to which `evaluations` could be read from the figure."""
     RELATIVE_RESOLUTION: ClassVar[float] = 0.005
-    """The same for effective samples, beside those of elliptical slice sampling."""
+    """Accuracy to which `effective` could be read, as a fraction of that of elliptical slice sampling."""
 
 
 def published_figure6() -> dict[tuple[str, str], Published]:
-    """What the paper's Figure 6 shows, by problem and method; control variables on USPS, which it has not, left out.
+    """Load the results in Figure 6 of the paper, by problem and method.
 
-    Where the numbers come from is said in the README beside the file.
+    Control variables on USPS are missing, because the figure does not show them. The README in the folder of the data
+    file states the source of the numbers.
+
+    Returns
+    -------
+    dict
+        Maps (problem, method) to `Published`.
 
     Examples
     --------

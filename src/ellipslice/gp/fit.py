@@ -11,7 +11,7 @@ import numpy as np
 
 from ellipslice.gp.conditional import PredictiveConditional, compiled_draws
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.arguments import said_before
+from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.priors.parts.kernels import comes_from
 
@@ -189,7 +189,7 @@ class Fit:
         return {name: value.reshape(-1, *value.shape[2:]) for name, value in found.items()}
 
     def _built(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
-        with said_before():
+        with without_label_warning():
             built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)
         if not isinstance(built, Likelihood):
             raise TypeError(f"the likelihood is a function of its own, {built!r}; expected one of es.likelihoods.")
@@ -206,7 +206,7 @@ class Fit:
         for i, f in enumerate(drawn[:, 0]):
             mine = {name: value[i] for name, value in values.items()}
             try:
-                with said_before():
+                with without_label_warning():
                     built = self.model.likelihood(mine, example) if likelihood is None else likelihood(example)
             except ValueError as error:
                 error.add_note(

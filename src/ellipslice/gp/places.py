@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.arguments import said_before
+from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
 
@@ -107,7 +107,7 @@ class Places:
         used = {}
         for place, function in self._functions.items():
             first, extra = ((y,), {}) if place == LIKELIHOOD else ((), {"X": inputs})
-            with said_before():  # a likelihood warns about its data when it is made to be used
+            with without_label_warning():  # a likelihood warns about its data when it is made to be used
                 used[place] = function.used(values, *first, **extra)
         self.entered = enters(self._parameters.priors, used)
         check_shared(self.entered, self.shared, self._functions)

@@ -1,26 +1,26 @@
-"""Observation models, one per file: the log-likelihood of f, term by term, and new data drawn from it.
+"""Observation models, one per file: log-likelihoods of f that also return pointwise values and simulate data.
 
 To add one, write a file with a class derived from `Likelihood` and decorated with `@pytree`, import it and add it to
 `REGISTERED` here, and add it to `tests/catalogue_likelihoods.py`. The class has
 
-- `__init__`, which checks the data (`observations`, `counts`, `labels`, `parameter` in `arguments.py`) and stores them
-  with `set_fields` as NumPy arrays, together with every constant that can be worked out beforehand;
-- `_pointwise(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or JAX's equivalents inside compiled
-  code;
+- `__init__`, which checks the data (`observations`, `check_counts`, `as_labels` and `parameter` in `arguments.py`) and
+  stores them with `set_fields` as NumPy arrays, with every constant that can be computed beforehand;
+- `_pointwise(f, xp, special)`, in which `xp` and `special` are NumPy and SciPy, or their JAX equivalents inside
+  compiled code;
 - `expected`, `simulate` and the class attributes `log_concave`, `curvature_rate_bound` if there is one, and `command`,
-  by which the command line offers it.
+  which describes the class for the command line.
 
-- `base`: the interface of an observation model, and special functions
+- `base`: the base class of observation models, and special functions
 - `arguments`: checks of observations and parameters
-- `command`: how the command line offers a likelihood
-- `gaussian`: Gaussian noise
-- `student_t`: heavy-tailed noise
-- `logistic`: two classes, logistic link
-- `probit`: two classes, probit link
-- `binomial`: successes out of a number of trials
+- `command`: description of a likelihood for the command line
+- `gaussian`: real numbers with Gaussian noise
+- `student_t`: real numbers with heavy-tailed noise
+- `logistic`: binary labels, logistic link
+- `probit`: binary labels, probit link
+- `binomial`: numbers of successes in known numbers of trials
 - `poisson`: counts
 - `negative_binomial`: overdispersed counts
-- `linear_predictor`: observations of a linear predictor A f
+- `linear_predictor`: a log-likelihood of the linear predictor A f
 """
 
 from ellipslice.likelihoods.base import Likelihood
@@ -46,4 +46,4 @@ __all__ = [
 ]
 
 REGISTERED = (Gaussian, StudentT, Poisson, NegativeBinomial, Logistic, Probit, Binomial)
-"""Every observation model, for the command line, the reference pages and the catalogue of the tests."""
+"""All observation models. The command line, the reference pages and the tests read this list."""

@@ -1,6 +1,6 @@
-"""Check the observations and parameters that users give to a likelihood, and what it simulates.
+"""Check the observations and parameters that users give to a likelihood, and the rates that it simulates from.
 
-Each message says what was given, what was expected and what to do.
+Each message states what was given, what was expected and what to do.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ellipslice.checks import as_numbers, reject
 
 def observations(owner: str, y: Any) -> np.ndarray:
     """Return y as a read-only float64 array of finite numbers with at least one axis."""
-    return leaf(np.atleast_1d(_numbers(owner, "y", y)))
+    return read_only(np.atleast_1d(_as_finite_numbers(owner, "y", y)))
 
 
-def counts(owner: str, name: str, values: np.ndarray, advice: str) -> None:
-    """Raise unless all values are 0, 1, 2, ..."""
+def check_counts(owner: str, name: str, values: np.ndarray, advice: str) -> None:
+    """Raise if a value is not one of 0, 1, 2, ... The message ends with `advice`."""
     bad = (values < 0) | (values != np.floor(values))
     reject(f"{owner}: {name}", values, bad, f"is not a count. Expected whole numbers, 0 or more. {advice}")
 
 
-def labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
-    """Return the labels as -1 and +1, and whether they were given as 0 and 1."""
+def as_labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
+    """Return the labels as -1 and +1, and whether they were given as 0 and 1. Warn if they were."""
     values = observations(owner, y)
     bad = np.unique(values[~np.isin(values, (-1.0, 0.0, 1.0))])
     advice = "Expected -1 and +1, or 0 and 1. Recode the two classes as -1 and +1."
@@ -39,34 +39,37 @@ def labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
     if not (np.asarray(y).dtype == np.bool_ or (values == 0.0).any()):
         return values, False
     if (values == -1.0).any():
-        raise ValueError(f"{owner}: y holds both -1 and 0, so 0/1 labels cannot be told from -1/+1 ones. {advice}")
-    if not _SAID.get():
-        warnings.warn(
-            f"{owner}: labels 0/1 were read as -1/+1. Pass 2 * y - 1 to say so yourself.", UserWarning, stacklevel=3
+        raise ValueError(
+            f"{owner}: y holds both -1 and 0, so it is not clear whether labels are 0/1 or -1/+1. {advice}"
         )
-    return leaf(2.0 * values - 1.0), True
+    if not _LABEL_WARNING_OFF.get():
+        warnings.warn(
+            f"{owner}: labels 0/1 were read as -1/+1. To avoid this warning, pass 2 * y - 1.", UserWarning, stacklevel=3
+        )
+    return read_only(2.0 * values - 1.0), True
 
 
-_SAID: ContextVar[bool] = ContextVar("how labels were read has been said", default=False)
+_LABEL_WARNING_OFF: ContextVar[bool] = ContextVar("label warning off", default=False)
 
 
 @contextmanager
-def said_before() -> Iterator[None]:
-    """Suppress the warning about 0/1 labels, for data about which a model has warned before."""
-    token = _SAID.set(True)
+def without_label_warning() -> Iterator[None]:
+    """Suppress the warning about 0/1 labels in this context, because a model has already issued it for the data."""
+    token = _LABEL_WARNING_OFF.set(True)
     try:
         yield
     finally:
-        _SAID.reset(token)
+        _LABEL_WARNING_OFF.reset(token)
 
 
 def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> Any:
-    """Return a parameter as an array: a finite number, or an array that broadcasts to y's shape.
+    """Return a parameter as an array. Raise if it does not broadcast to `shape`, is not finite, or is not positive.
 
-    Inside compiled code, where models with unknown parameters make likelihoods, its values cannot be checked.
+    It must be positive only if `positive` is True. Values are not checked inside compiled code, in which models with
+    unknown hyperparameters make likelihoods.
     """
     traced = isinstance(value, Tracer)
-    values: Any = value if traced else _numbers(owner, name, value)
+    values: Any = value if traced else _as_finite_numbers(owner, name, value)
     try:
         fits = np.broadcast_shapes(values.shape, shape) == shape
     except ValueError:
@@ -78,11 +81,11 @@ def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positiv
         )
     if positive and not traced:
         reject(f"{owner}: {name}", values, values <= 0, f"is not positive. Expected {name} > 0 everywhere.")
-    return leaf(values)
+    return read_only(values)
 
 
-def leaf(values: Any) -> Any:
-    """Return a read-only float64 array: a later change would contradict the constants computed from it."""
+def read_only(values: Any) -> Any:
+    """Return a read-only float64 array, because a change would contradict the constants computed from it."""
     if isinstance(values, Tracer):
         return values
     values = np.asarray(values, dtype=np.float64)
@@ -90,23 +93,23 @@ def leaf(values: Any) -> Any:
     return values
 
 
-def _numbers(owner: str, name: str, value: Any) -> np.ndarray:
-    """Return a float64 copy: later changes of the caller's array must not change the likelihood."""
+def _as_finite_numbers(owner: str, name: str, value: Any) -> np.ndarray:
+    """Return a float64 copy, which later changes of the caller's array do not affect. Raise if it is not finite."""
     if isinstance(value, Tracer):
         raise TypeError(
             f"{owner}: {name} is traced by JAX, so its values cannot be checked. Expected numbers. Build the "
             "likelihood outside the compiled function and pass it in as an argument: it is a pytree."
         )
-    whole, advice = f"{owner}: {name}", "Drop missing values, and their part of f."
-    array = as_numbers(value, whole, finite=False, advice=advice)
+    full_name, advice = f"{owner}: {name}", "Drop missing values and the corresponding elements of f."
+    array = as_numbers(value, full_name, finite=False, advice=advice)
     if array.size == 0:
         raise ValueError(f"{owner}: {name} is empty (shape {array.shape}). Expected at least one value.")
-    reject(whole, array, ~np.isfinite(array), f"is not finite. Expected finite numbers. {advice}")
+    reject(full_name, array, ~np.isfinite(array), f"is not finite. Expected finite numbers. {advice}")
     return array
 
 
 def draw_counts(owner: str, rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw Poisson counts. Raise if a rate is too large for the integers of NumPy."""
+    """Draw Poisson counts. Raise if a rate is too large for NumPy's integers."""
     bad = ~(rate < 9e18)
-    reject(f"{owner}: the rate", rate, bad, "cannot be simulated: it must be below 9e18. Check f's scale.")
+    reject(f"{owner}: the rate", rate, bad, "cannot be simulated: it must be below 9e18. Check the scale of f.")
     return rng.poisson(rate)

@@ -1,7 +1,7 @@
-"""What every observation model shares: calling, shapes, and special functions by NumPy or JAX.
+"""The base class of observation models, and special functions for NumPy and JAX.
 
-The host engine calls a likelihood hundreds of thousands of times on short NumPy vectors, where each array operation
-costs about a microsecond whatever it does. Hence one shape comparison per call, and constants worked out beforehand.
+The host engine calls a likelihood hundreds of thousands of times on short NumPy vectors, for which each array operation
+takes about a microsecond. A call therefore compares one shape, and constants are computed beforehand.
 """
 
 from __future__ import annotations
@@ -24,82 +24,95 @@ NUMPY = (np.ndarray, np.generic)
 
 
 class Likelihood(ABC):
-    """A log-likelihood of the latent values f in which every observation has its own latent value.
+    """Base class of observation models: a log-likelihood that factorises over the elements of the latent vector f.
 
-    An instance is a callable, so it is handed to `sample` as it is. It is also a pytree whose leaves are the data:
-    compiled code runs on new data of the same shape without being compiled again.
+    An instance is a callable, so `sample` accepts it directly. It is also a pytree whose leaves are the data, so
+    compiled code is used again for new data of the same shape.
 
-    For a NumPy array f the work is done by NumPy and SciPy, for a JAX array by JAX; the two agree to rounding. f must
-    be finite: an infinite latent value may give NaN, and a NaN gives NaN.
+    NumPy and SciPy evaluate it for a NumPy array f, and JAX for a JAX array; the results are equal up to rounding
+    error. f must be finite: an infinite element may give NaN, and NaN gives NaN.
     """
 
     vectorized: ClassVar[bool] = True
-    """f may have leading batch axes; a batch gives a batch of values."""
+    """Whether f may have leading batch axes. A batch of f gives a batch of values."""
     log_concave: ClassVar[bool] = False
-    """Whether every term is known to be a concave function of its latent value."""
+    """Whether the log-likelihood of each observation is known to be a concave function of its element of f."""
     curvature_rate_bound: ClassVar[float | None] = None
-    """A number that every term's third derivative is at most times its second, in size; None if there is none."""
+    """Upper bound of abs(third derivative) / abs(second derivative) of each term; None if there is none."""
     command: ClassVar[Command | None] = None
-    """How `ellipslice fit` offers it; None if it does not."""
+    """Description for `ellipslice fit`; None if the command line does not offer the class."""
 
     y: Any
-    """The observations: a float64 NumPy array with at least one axis (a JAX array inside compiled code)."""
+    """Observations: a float64 NumPy array with at least one axis (a JAX array inside compiled code)."""
 
-    _noun: ClassVar[str] = "observation"
-    _shown: ClassVar[tuple[str, ...]] = ()
+    _repr_noun: ClassVar[str] = "observation"
+    """Name of an observation in `repr`."""
+    _repr_fields: ClassVar[tuple[str, ...]] = ()
+    """Parameters that `repr` shows."""
 
     def __call__(self, f: Any) -> Any:
-        """The log-likelihood of all observations together.
+        """Return the log-likelihood of all observations, including normalising constants.
 
         Parameters
         ----------
-        f : array of shape ``(..., *y.shape)``
+        f : array, shape ``(..., *y.shape)``
+            Latent vector, or a batch of them.
 
         Returns
         -------
-        array of shape (...), a float for a single f
+        array, shape (...)
+            Log-likelihood; a scalar for a single f.
         """
-        f = self._read(f)
+        f = self._as_array(f)
         xp, special = namespace(f, self.y)
-        # A likelihood too small for a float is zero, which is no mishap, and neither is a rate that is.
+        # A likelihood or rate that underflows is zero, and one that overflows is infinite: neither is an error.
         with np.errstate(over="ignore", under="ignore"):
             flat = self._pointwise(f, xp, special).reshape(*f.shape[: f.ndim - self.y.ndim], self.y.size)
             if xp is np:
-                # Summed along contiguous memory, a row has the same bits alone and in a batch: so for look-ahead.
+                # Look-ahead needs bit-identical sums of a row alone and in a batch, so memory must be contiguous.
                 return np.add.reduce(np.ascontiguousarray(flat), axis=-1)
         return flat.sum(-1)
 
     def pointwise(self, f: Any) -> Any:
-        """The log-likelihood of each observation, normalising constants included.
+        """Return the pointwise log-likelihood: one value per observation, including normalising constants.
 
         Parameters
         ----------
-        f : array of shape ``(..., *y.shape)``
+        f : array, shape ``(..., *y.shape)``
+            Latent vector, or a batch of them.
 
         Returns
         -------
-        array of f's shape
+        array, same shape as f
         """
-        f = self._read(f)
+        f = self._as_array(f)
         with np.errstate(over="ignore", under="ignore"):
             return self._pointwise(f, *namespace(f, self.y))
 
     @abstractmethod
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
-        """What `pointwise` returns, written with NumPy-like `xp` and SciPy-like `special` only."""
+        """Return the pointwise log-likelihood, computed only with `xp` (NumPy or JAX) and `special` (SciPy or JAX)."""
 
     def expected(self, f: Any) -> np.ndarray:
-        """What is observed on average, given f; for labels the probability of +1.
+        """Return the expected observation given f; for binary labels the probability of +1.
 
         Parameters
         ----------
-        f : array of shape ``(..., *y.shape)``
+        f : array, shape ``(..., *y.shape)``
+            Latent vector, or a batch of them.
 
         Returns
         -------
-        NumPy array of f's shape
+        NumPy array, same shape as f
+
+        Raises
+        ------
+        NotImplementedError
+            If a class does not define it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what is observed on average.")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no expected observation. Define its method `expected(f)`."
+        )
 
     @abstractmethod
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
@@ -107,33 +120,35 @@ class Likelihood(ABC):
 
         Parameters
         ----------
-        f : array of shape ``(..., *y.shape)``
+        f : array, shape ``(..., *y.shape)``
+            Latent vector, or a batch of them.
         rng : numpy.random.Generator
 
         Returns
         -------
-        NumPy array of f's shape, of the form that the class accepts as `y`
+        NumPy array, same shape as f
+            Values that the class accepts as `y`.
         """
 
     def __repr__(self) -> str:
         size = math.prod(np.shape(self.y))
-        parts = [f"{size} {self._noun}{'' if size == 1 else 's'}"]
-        parts += [f"{name}={_short(getattr(self, name))}" for name in self._shown]
+        parts = [f"{size} {self._repr_noun}{'' if size == 1 else 's'}"]
+        parts += [f"{name}={_format_parameter(getattr(self, name))}" for name in self._repr_fields]
         if getattr(self, "converted", False):
             parts.append("0/1 read as -1/+1")
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    def _read(self, f: Any) -> Any:
-        """Return f as an array of NumPy or JAX, if its shape is right."""
+    def _as_array(self, f: Any) -> Any:
+        """Return f as a NumPy or JAX array. Raise if its shape does not fit y."""
         if not isinstance(f, ARRAYS):
             f = np.asarray(f, dtype=np.float64)
         shape = self.y.shape
         if f.shape != shape and f.shape[-len(shape) :] != shape:
             raise ValueError(
-                f"{type(self).__name__}: f has shape {f.shape}, but y has shape {shape}. Expected one latent value per "
-                f"observation: f of shape {shape}, or (..., {', '.join(map(str, shape))}) for a batch. Where the "
-                "observations see other values than f itself, compute those in a function of your own and call the "
-                "likelihood on them."
+                f"{type(self).__name__}: f has shape {f.shape}, but y has shape {shape}. Expected one element of f per "
+                f"observation: shape {shape}, or (..., {', '.join(map(str, shape))}) for a batch. If the observations "
+                "depend on a function of f, write your own log-likelihood, which computes that function and calls this "
+                "object with the result."
             )
         return f
 
@@ -142,7 +157,7 @@ class Likelihood(ABC):
 
 
 def namespace(*arrays: Any) -> tuple[Any, Any]:
-    """The array module and the special functions for these arrays: NumPy and SciPy, or JAX if one of them is JAX's."""
+    """Return the array module and the special functions for some arrays: JAX's if one is a JAX array, else NumPy's."""
     for array in arrays:
         if not isinstance(array, NUMPY):
             return jnp, jax.scipy.special
@@ -150,18 +165,19 @@ def namespace(*arrays: Any) -> tuple[Any, Any]:
 
 
 def softplus(x: Any, xp: Any) -> Any:
-    """log(1 + exp(x)), which neither overflows nor loses digits at either end."""
+    """Return log(1 + exp(x)) without overflow, and without loss of digits for large or small x."""
     if xp is np:
-        # NumPy's logaddexp(0, x) by hand: it has no vector instructions, and this takes half the time.
+        # This takes half the time of NumPy's logaddexp(0, x), which uses no vector instructions.
         return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
     return _softplus(x)
 
 
 @jax.custom_jvp
 def _softplus(x: Any) -> Any:
-    """XLA's CPU backend calls the library's log1p for each number; this takes a third of the time, as one vector.
+    """Return log(1 + exp(x)) of a JAX array, in a third of the time of XLA's log1p on a CPU.
 
-    (The fused GPU kernel has a quicker way, and knows this function by its name.)
+    XLA's CPU backend calls a library function for each number, whereas this is vectorised. The fused GPU kernel
+    recognises this function by its name, and replaces it.
     """
     return jnp.maximum(x, 0.0) + log1p(jnp.exp(-jnp.abs(x)))
 
@@ -174,7 +190,7 @@ def _softplus_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 
 @jax.custom_jvp
 def _sigmoid(x: Any) -> Any:
-    small = jnp.exp(-jnp.abs(x))  # as in _softplus, so that it is computed once
+    small = jnp.exp(-jnp.abs(x))  # the same expression as in _softplus, so XLA computes it once
     return jnp.where(x > 0, 1.0, small) / (1.0 + small)
 
 
@@ -186,9 +202,10 @@ def _sigmoid_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 
 
 def log1p(u: Any) -> Any:
-    """log(1 + u) for 0 <= u <= 1, to 2 units in the last place: 2 s (1 + s^2/3 + s^4/5 + ...) with s = u / (2 + u).
+    """Return log(1 + u) for 0 <= u <= 1, to 2 units in the last place.
 
-    The coefficients interpolate the series at the Chebyshev nodes of [0, 1/9], where s^2 lies.
+    It is 2 s (1 + s^2/3 + s^4/5 + ...) with s = u / (2 + u). The coefficients interpolate the series in s^2 at the
+    Chebyshev nodes of [0, 1/9].
     """
     s = u / (2.0 + u)
     z = s * s
@@ -213,8 +230,8 @@ _ATANH = (
 )
 
 
-def _short(value: Any) -> str:
-    """A parameter for `__repr__`: its value if it is one known number, else its shape."""
+def _format_parameter(value: Any) -> str:
+    """Return a parameter as text for `repr`: its value if it is one known number, otherwise its shape."""
     if np.ndim(value) == 0 and not isinstance(value, Tracer):
         return f"{float(value):.4g}"
     return f"array of shape {np.shape(value)}"

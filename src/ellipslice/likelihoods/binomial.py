@@ -1,4 +1,4 @@
-"""Successes out of a known number of trials, logistic link."""
+"""Numbers of successes in known numbers of trials, logistic link."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import scipy.special
 
 from ellipslice.checks import reject
-from ellipslice.likelihoods.arguments import counts, leaf, observations, parameter
+from ellipslice.likelihoods.arguments import check_counts, observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood, softplus
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
@@ -16,19 +16,27 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class Binomial(Likelihood):
-    """Numbers of successes y out of `trials`, each with probability 1 / (1 + exp(-f)).
+    """Binomial log-likelihood: y successes in `trials` trials with success probability 1 / (1 + exp(-f)).
 
-    For rates seen through repeated trials. With one trial each it is `Logistic` with labels 0/1.
+    Use it for proportions with a known number of trials. With one trial per observation it equals `Logistic` with
+    labels 0/1.
 
     Parameters
     ----------
-    y : array of counts, of any shape
-    trials : int or array of counts that broadcasts to y's shape
-        At least y. Zero trials are allowed, and say nothing about f.
+    y : array_like of int
+        Numbers of successes, between 0 and `trials`. Any shape.
+    trials : int or array_like of int
+        Numbers of trials, at least `y`. Broadcasts to the shape of y. An observation with 0 trials carries no
+        information about f.
+
+    Raises
+    ------
+    ValueError
+        If a value is not a whole number, is negative, or y exceeds `trials`.
 
     Notes
     -----
-    The binomial coefficient is included. Not in the paper.
+    The log binomial coefficient is included. The likelihood is log-concave. It is not in the paper.
 
     Examples
     --------
@@ -47,7 +55,7 @@ class Binomial(Likelihood):
 
     log_concave = True
     curvature_rate_bound = 1.0
-    _shown = ("trials",)
+    _repr_fields = ("trials",)
     command = Command(
         "binomial",
         "successes out of a number of trials",
@@ -60,21 +68,21 @@ class Binomial(Likelihood):
     def __init__(self, y: Any, trials: Any):
         owner = type(self).__name__
         y = observations(owner, y)
-        counts(owner, "y", y, "y holds the number of successes, not their share.")
+        check_counts(owner, "y", y, "y must be the number of successes, not their proportion.")
         trials = parameter(owner, "trials", trials, y.shape)
-        counts(owner, "trials", trials, "trials holds the number of attempts behind each y.")
-        at_least = np.broadcast_to(trials, y.shape)
-        reject(f"{owner}: y", y, y > at_least, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
+        check_counts(owner, "trials", trials, "trials must be the number of trials of each observation.")
+        most = np.broadcast_to(trials, y.shape)
+        reject(f"{owner}: y", y, y > most, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
         gammaln = scipy.special.gammaln
         log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
-        set_fields(self, y=y, trials=trials, failures=leaf(trials - y), log_coefficient=leaf(log_coefficient))
+        set_fields(self, y=y, trials=trials, failures=read_only(trials - y), log_coefficient=read_only(log_coefficient))
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
 
     def expected(self, f: Any) -> np.ndarray:
-        return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._read(f)))
+        return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._as_array(f)))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         return rng.binomial(np.asarray(self.trials, dtype=np.int64), scipy.special.expit(f), size=f.shape)

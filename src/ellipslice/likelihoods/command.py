@@ -1,4 +1,4 @@
-"""How the command line offers a likelihood: `ellipslice fit --likelihood NAME`."""
+"""Description of a likelihood for the command line, `ellipslice fit --likelihood NAME`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ class Command:
     Attributes
     ----------
     name : str
-        Value of `--likelihood`, and the name in the folder of a run.
+        Value of `--likelihood`. It is also stored in the folder of a run.
     data : str
-        Observations that it is for, in a few words.
+        Kind of observations in a few words, for the help text.
     kind : {"number", "count", "label", "share"}
-        A real number; a count; yes or no; successes out of a number of trials.
+        Type of an observation: a real number, a count, a binary label, or successes out of a number of trials.
     link : callable
-        Latent value of an average observation: the inverse of `Likelihood.expected`, for an exposure of 1 and one
-        trial.
+        Link function: the latent value of an average observation. It is the inverse of `Likelihood.expected` for an
+        exposure of 1 and one trial.
     options : mapping of str to str
-        Options of the command line, and the argument of the class that each becomes. An exposure is passed as its
-        logarithm.
+        Options of the command line, and the argument of the class for each. An exposure is passed as its logarithm.
     required : tuple of str
         Options that must be given.
     average : callable
-        Average of the observations, for the mean of the latent function. Default: the arithmetic mean.
+        Function that averages the observations, for the mean of the latent function. Default: the arithmetic mean.
     other_names : tuple of str
-        Names that are accepted as well.
+        Other names that `--likelihood` accepts.
     aliases : tuple of str
-        Names in other packages, without hyphens. They are suggested, not accepted.
+        Names in other packages, without hyphens. They are not accepted, but the error message suggests `name`.
     """
 
     name: str
@@ -49,5 +48,5 @@ class Command:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that are accepted."""
+        """All names that `--likelihood` accepts."""
         return (self.name, *self.other_names)

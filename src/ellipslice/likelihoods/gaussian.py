@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.arguments import leaf, observations, parameter
+from ellipslice.likelihoods.arguments import observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood, namespace
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
@@ -15,20 +15,26 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class Gaussian(Likelihood):
-    """Observations y = f + noise, with independent Gaussian noise of known size.
+    """Gaussian log-likelihood: y = f + noise, with independent Gaussian noise of known standard deviation.
 
-    With a Gaussian prior the posterior is Gaussian too, so use it where exact answers are wanted to compare with, or as
-    one part of a larger model. Where a few observations may be far off, use `StudentT`.
+    With a Gaussian prior the posterior is Gaussian, too. Use this class as part of a larger model, or to compare draws
+    with exact results. If there may be outliers, use `StudentT`.
 
     Parameters
     ----------
-    y : array of any shape
-    noise_scale : float or array that broadcasts to y's shape
-        Standard deviation of the noise, not its variance.
+    y : array_like of float
+        Observations. Any shape.
+    noise_scale : float or array_like of float
+        Standard deviation of the noise (not the variance), positive. Broadcasts to the shape of y. Default: 1.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, `noise_scale` is not positive, or its shape does not fit y.
 
     Notes
     -----
-    Section 4.1, equation 16 of the paper, which has noise_scale = 0.3.
+    Equation 16 in Section 4.1 of the paper, which uses noise_scale = 0.3. The likelihood is log-concave.
 
     Examples
     --------
@@ -43,12 +49,12 @@ class Gaussian(Likelihood):
     y: Any
     noise_scale: Any
     inverse: Any
-    """Of noise_scale: products are faster than quotients."""
+    """1 / noise_scale, because multiplication is faster than division."""
     constant: Any
 
     log_concave = True
     curvature_rate_bound = 0.0
-    _shown = ("noise_scale",)
+    _repr_fields = ("noise_scale",)
     command = Command(
         "gaussian", "numbers with noise", "number", float, options={"noise_scale": "noise_scale"}, aliases=("normal",)
     )
@@ -62,8 +68,8 @@ class Gaussian(Likelihood):
             self,
             y=y,
             noise_scale=noise_scale,
-            inverse=leaf(1.0 / noise_scale),
-            constant=leaf(-xp.log(noise_scale) - 0.5 * math.log(2 * math.pi)),
+            inverse=read_only(1.0 / noise_scale),
+            constant=read_only(-xp.log(noise_scale) - 0.5 * math.log(2 * math.pi)),
         )
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
@@ -71,8 +77,8 @@ class Gaussian(Likelihood):
         return self.constant - 0.5 * (z * z)
 
     def expected(self, f: Any) -> np.ndarray:
-        return np.array(self._read(f))
+        return np.array(self._as_array(f))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         return f + self.noise_scale * rng.standard_normal(f.shape)

@@ -1,4 +1,4 @@
-"""Observations that see A f rather than f: the product is carried along, so that proposals need none."""
+"""A log-likelihood of the linear predictor A f, which is part of the state so that proposals need no product."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ from ellipslice.likelihoods.base import Likelihood
 
 
 class LinearPredictor:
-    """A log-likelihood of a linear predictor A f: generalised linear models, and others with a design matrix A.
+    """A log-likelihood of the linear predictor A f, for generalised linear models and others with a design matrix A.
 
-    Every point of an ellipse is a f + b nu, so its predictor is a A f + b A nu. `sample` carries A f beside f and draws
-    A nu beside nu: one product for each update, none for its proposals. It pays when A is large compared with the
-    likelihood.
+    A point on an ellipse is a f + b nu, and its predictor is a A f + b A nu. `sample` therefore stores A f with f and
+    computes A nu with nu: one product per update, and none per proposal. This saves time if the product with A is
+    expensive compared with the likelihood.
 
     Parameters
     ----------
     design : array, scipy.sparse array or LinearOperator, shape (rows, N); or mapping of names to these
-        Maps the flat latent vector, its mean included, to the predictor. For a `Stack`: one matrix for the whole of it,
-        or one for each latent by name, whose products are added.
+        Design matrix A. It maps the flat latent vector, including its mean, to the predictor. For a `Stack` give one
+        matrix for all latents, or one per latent by name; then the products are added.
     likelihood : callable
-        The log-likelihood of the predictor, an array of shape (rows,): one from `ellipslice.likelihoods`, or any
-        function.
+        Log-likelihood of the predictor, an array of shape (rows,): an instance of a class of `ellipslice.likelihoods`,
+        or any function.
+
+    Raises
+    ------
+    TypeError
+        If `likelihood` is not callable, or is a class instead of an instance.
+    ValueError
+        If `design` is not a matrix, is not finite, or does not have one row per observation.
 
     Notes
     -----
-    A sparse matrix or an operator works on the host, where noise is drawn; the likelihood is compiled if it can be,
-    whatever the design matrix is. The state is longer by as many values as the design matrix has rows. The carried
-    predictor is never made anew from f, yet stays the product to rounding: each update shrinks what rounding there is.
-    `Local` does not take it.
+    Products with A are computed on the host, so a sparse matrix or an operator is possible for any engine that
+    compiles the likelihood. The state has `rows` more elements. The stored predictor is never recomputed from f, but it
+    stays equal to A f up to rounding error, because each update damps earlier rounding errors. The move `Local` does
+    not accept this class.
 
     Examples
     --------
@@ -52,20 +59,23 @@ class LinearPredictor:
     def __init__(self, design: Any, likelihood: Callable[[Any], Any]):
         if isinstance(likelihood, type) and issubclass(likelihood, Likelihood):
             name = likelihood.__name__
-            raise TypeError(f"likelihood is the class {name}. Make an instance of it, with the data: {name}(y).")
+            raise TypeError(f"likelihood is the class {name}. Give an instance with the data, {name}(y).")
         if not callable(likelihood):
             raise TypeError(
-                f"likelihood must be a function of the predictor A f, but it is a {type(likelihood).__name__}."
+                f"likelihood must be a function of the predictor A f, but it is a {type(likelihood).__name__}. Give an "
+                "instance of a class of ellipslice.likelihoods, or a function."
             )
         if isinstance(design, Mapping) and not design:
             raise ValueError("design is an empty mapping. Give a matrix for each of the prior's latents, by name.")
         by_name = isinstance(design, Mapping)
-        self.matrices = {name: _matrix(design[name], f"design[{name!r}]") for name in design} if by_name else None
-        self.matrix = _matrix(design, "design") if self.matrices is None else None
+        self.matrices = {name: _as_matrix(design[name], f"design[{name!r}]") for name in design} if by_name else None
+        self.matrix = _as_matrix(design, "design") if self.matrices is None else None
         self.likelihood = likelihood
         rows = {name: matrix.shape[0] for name, matrix in self._parts.items()}
         if len(set(rows.values())) > 1:
-            raise ValueError(f"the matrices in design must have the same number of rows, but they have {rows}.")
+            raise ValueError(
+                f"the matrices in design must have the same number of rows, one per observation, but they have {rows}."
+            )
         self.rows = next(iter(rows.values()))
         if isinstance(likelihood, Likelihood) and likelihood.y.shape != (self.rows,):
             raise ValueError(
@@ -79,32 +89,32 @@ class LinearPredictor:
 
     @property
     def dense(self) -> bool:
-        """Whether compiled code could make the products too."""
+        """Whether all matrices are NumPy arrays, so that compiled code can compute the products."""
         return all(isinstance(matrix, np.ndarray) for matrix in self._parts.values())
 
     def columns(self, layout: Any) -> list[tuple[Any, slice]]:
-        """Each matrix and what it sees of the flat vector; refused if they do not fit the latents."""
+        """Return each matrix with the slice of the flat vector that it multiplies. Raise if the shapes do not fit."""
         sizes = {name: int(np.prod(shape)) for name, shape in layout}
         if self.matrices is None:
             size = sum(sizes.values())
             assert self.matrix is not None  # noqa: S101  one of the two is given
             if self.matrix.shape[1] != size:
                 raise ValueError(
-                    f"design has shape {self.matrix.shape}, but the prior has {size} values. Expected ({self.rows}, "
-                    f"{size})."
+                    f"design has shape {self.matrix.shape}, but the prior has {size} elements. Expected ({self.rows}, "
+                    f"{size}): one column per element."
                 )
             return [(self.matrix, slice(0, size))]
         if set(self.matrices) != set(sizes):
             raise ValueError(
                 f"design has matrices for {', '.join(self.matrices)}, but the prior's latents are {', '.join(sizes)}. "
-                "Give one for each."
+                "Give one matrix for each latent."
             )
         spans, start = [], 0
         for name, size in sizes.items():
             matrix = self.matrices[name]
             if matrix.shape[1] != size:
                 raise ValueError(
-                    f"design[{name!r}] has shape {matrix.shape}, but {name} has {size} values. Expected "
+                    f"design[{name!r}] has shape {matrix.shape}, but {name} has {size} elements. Expected "
                     f"({self.rows}, {size})."
                 )
             spans.append((matrix, slice(start, start + size)))
@@ -112,10 +122,11 @@ class LinearPredictor:
         return spans
 
     def __call__(self, f: Any) -> Any:
-        """The log-likelihood at one latent, an array or a mapping of names to arrays, by a product with A."""
+        """Return the log-likelihood at one f, an array or a mapping of names to arrays. It computes the product A f."""
         latents = f if isinstance(f, Mapping) else {"f": f}
         if set(latents) != set(self._parts):
-            raise ValueError(f"f must be a mapping with the names {', '.join(self._parts)}.")
+            given = ", ".join(map(str, latents))
+            raise ValueError(f"f must be a mapping with the names {', '.join(self._parts)}, but it has {given}.")
         return self.likelihood(sum(matrix @ np.ravel(latents[name]) for name, matrix in self._parts.items()))
 
     def __repr__(self) -> str:
@@ -124,15 +135,16 @@ class LinearPredictor:
         return f"LinearPredictor({self.rows} x {' + '.join(sizes)}, {what})"
 
 
-def times(matrix: Any, f: Any) -> Any:
-    """A f for every row f of an array (..., N)."""
+def multiply_rows(matrix: Any, f: Any) -> Any:
+    """Return A f for every f of an array of shape (..., N), shape (..., rows)."""
     if isinstance(matrix, np.ndarray):
         return f @ matrix.T
     columns = np.asarray(f).reshape(-1, matrix.shape[1]).T
     return np.asarray(matrix @ columns).T.reshape(*f.shape[:-1], matrix.shape[0])
 
 
-def _matrix(A: Any, name: str) -> Any:
+def _as_matrix(A: Any, name: str) -> Any:
+    """Return a design matrix as a float64 array, a sparse array or an operator. Raise if it is not finite or 2-D."""
     from scipy.sparse import issparse
     from scipy.sparse.linalg import LinearOperator
 
@@ -145,6 +157,6 @@ def _matrix(A: Any, name: str) -> Any:
         raise ValueError(f"{name} has shape {values.shape}; expected (rows, N), with the predictor {name} @ f.")
     if sparse:
         check_real(name, values.dtype)
-        values = values.astype(np.float64)  # a copy: what the caller does to his later must not change ours
-        as_numbers(values.data, f"the non-zeros of {name}", advice=advice)
+        values = values.astype(np.float64)  # a copy, so later changes of the caller's matrix have no effect
+        as_numbers(values.data, f"the non-zero entries of {name}", advice=advice)
     return values

@@ -1,4 +1,4 @@
-"""Two classes, logistic link."""
+"""Binary labels, logistic link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.arguments import as_labels
 from ellipslice.likelihoods.base import Likelihood, softplus
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
@@ -15,19 +15,24 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @pytree
 class Logistic(Likelihood):
-    """Labels of two classes: the probability of +1 is 1 / (1 + exp(-f)).
+    """Bernoulli log-likelihood of binary labels with logistic link: the probability of +1 is 1 / (1 + exp(-f)).
 
-    The usual choice for classification. A mislabelled point costs an amount linear in f, with `Probit` quadratic. For
-    counts of successes use `Binomial`.
+    This is the usual choice for binary classification and logistic regression. The log-likelihood of a wrong label
+    decreases linearly in abs(f), with `Probit` quadratically. For numbers of successes use `Binomial`.
 
     Parameters
     ----------
-    y : array of -1 and +1, of any shape
-        0/1 and booleans are read as -1/+1, with a warning.
+    y : array_like
+        Labels -1 and +1. Any shape. Labels 0 and 1 and booleans are converted to -1 and +1, with a warning.
+
+    Raises
+    ------
+    ValueError
+        If there are other labels, or both -1 and 0.
 
     Notes
     -----
-    Section 4.1, equation 17 of the paper; the likelihood of its USPS experiment.
+    Equation 17 in Section 4.1 of the paper, used in its USPS experiment. The likelihood is log-concave.
 
     Examples
     --------
@@ -41,11 +46,11 @@ class Logistic(Likelihood):
 
     y: Any
     converted: bool = static()
-    """Whether the labels were given as 0/1."""
+    """Whether the labels were given as 0 and 1, or as booleans."""
 
     log_concave = True
     curvature_rate_bound = 1.0
-    _noun = "label"
+    _repr_noun = "label"
     command = Command(
         "logistic",
         "yes or no, in words or as 1 and 0",
@@ -56,15 +61,15 @@ class Logistic(Likelihood):
     )
 
     def __init__(self, y: Any):
-        y, converted = labels(type(self).__name__, y)
+        y, converted = as_labels(type(self).__name__, y)
         set_fields(self, y=y, converted=converted)
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return -softplus(-self.y * f, xp)
 
     def expected(self, f: Any) -> np.ndarray:
-        return scipy.special.expit(np.asarray(self._read(f)))
+        return scipy.special.expit(np.asarray(self._as_array(f)))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         return np.where(rng.random(f.shape) < scipy.special.expit(f), 1.0, -1.0)

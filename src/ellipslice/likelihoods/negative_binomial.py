@@ -1,4 +1,4 @@
-"""Counts that vary more than Poisson counts, log link."""
+"""Overdispersed counts, log link."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.arguments import check_counts, draw_counts, observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood, namespace, softplus
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
@@ -15,23 +15,31 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class NegativeBinomial(Likelihood):
-    """Counts y with mean mu = exp(f + offset) and variance mu + mu^2 / dispersion.
+    """Negative binomial log-likelihood: counts with mean mu = exp(f + offset) and variance mu + mu^2 / dispersion.
 
-    For counts with more variation than `Poisson` allows, which it becomes as the dispersion goes to infinity. The
-    counts are Poisson with a rate of mu times a gamma variable of mean 1 and shape `dispersion`.
+    Use it for counts that vary more than `Poisson` allows. They are Poisson counts whose rate is mu times a gamma
+    variable with mean 1 and shape `dispersion`. As `dispersion` goes to infinity, they become Poisson counts.
 
     Parameters
     ----------
-    y : array of counts, of any shape
-    dispersion : float or array that broadcasts to y's shape
-        Positive; the smaller, the more the counts vary. R's `size`, SciPy's `n`; elsewhere its inverse has this name.
-    offset : float or array that broadcasts to y's shape
-        Added to f to give the log mean.
+    y : array_like of int
+        Counts, at least 0. Any shape.
+    dispersion : float or array_like of float
+        Shape parameter, positive. Broadcasts to the shape of y. A smaller value means more variation. It is called
+        `size` in R and `n` in SciPy; some packages call its inverse dispersion.
+    offset : float or array_like of float
+        Known term that is added to f to give the log mean, for example the log exposure. Broadcasts to the shape of y.
+        Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If y has a value that is not a count, `dispersion` is not positive, or a shape does not fit y.
 
     Notes
     -----
-    With a = f + offset - log(dispersion), a term is a constant - y log(1 + exp(-a)) - dispersion log(1 + exp(a)): a sum
-    of concave functions. Not in the paper.
+    With a = f + offset - log(dispersion), the log-likelihood of an observation is
+    constant - y log(1 + exp(-a)) - dispersion log(1 + exp(a)), which is concave. It is not in the paper.
 
     Examples
     --------
@@ -51,7 +59,7 @@ class NegativeBinomial(Likelihood):
 
     log_concave = True
     curvature_rate_bound = 1.0
-    _shown = ("dispersion", "offset")
+    _repr_fields = ("dispersion", "offset")
     command = Command(
         "negative-binomial",
         "counts that vary more than Poisson counts",
@@ -64,10 +72,10 @@ class NegativeBinomial(Likelihood):
     def __init__(self, y: Any, dispersion: Any, offset: Any = 0.0):
         owner = type(self).__name__
         y = observations(owner, y)
-        counts(owner, "y", y, "Use Gaussian or StudentT for other numbers.")
+        check_counts(owner, "y", y, "Use Gaussian or StudentT for real numbers.")
         dispersion = parameter(owner, "dispersion", dispersion, y.shape, positive=True)
         offset = parameter(owner, "offset", offset, y.shape)
-        # log Gamma(y + r) - log Gamma(r) - log y!, in a form that keeps its digits for large r
+        # log Gamma(y + r) - log Gamma(r) - log y! with r = dispersion, in a form that keeps its digits for large r
         xp, special = namespace(dispersion)
         log_coefficient = -special.betaln(dispersion, y + 1.0) - xp.log(dispersion + y)
         set_fields(
@@ -75,8 +83,8 @@ class NegativeBinomial(Likelihood):
             y=y,
             dispersion=dispersion,
             offset=offset,
-            shift=leaf(offset - xp.log(dispersion)),
-            log_coefficient=leaf(log_coefficient),
+            shift=read_only(offset - xp.log(dispersion)),
+            log_coefficient=read_only(log_coefficient),
         )
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
@@ -85,10 +93,10 @@ class NegativeBinomial(Likelihood):
 
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
-            return np.exp(np.asarray(self._read(f)) + self.offset)
+            return np.exp(np.asarray(self._as_array(f)) + self.offset)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         gamma = rng.gamma(np.broadcast_to(self.dispersion, f.shape))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             rate = np.exp(f + self.shift) * gamma

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.arguments import counts, draw_counts, leaf, observations, parameter
+from ellipslice.likelihoods.arguments import check_counts, draw_counts, observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
@@ -16,21 +16,28 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class Poisson(Likelihood):
-    """Counts y, Poisson with rate exp(f + offset).
+    """Poisson log-likelihood: counts with rate exp(f + offset).
 
-    For events counted in bins (a log Gaussian Cox process) and counts with a known exposure. Where counts vary more
-    than their mean explains, use `NegativeBinomial`; where they have a ceiling, `Binomial`.
+    Use it for events counted in bins (a log-Gaussian Cox process) and for counts with a known exposure. For
+    overdispersed counts use `NegativeBinomial`, and for counts with a known maximum `Binomial`.
 
     Parameters
     ----------
-    y : array of counts, of any shape
-    offset : float or array that broadcasts to y's shape
-        Added to f to give the log rate: the log of the exposure or the bin size.
+    y : array_like of int
+        Counts, at least 0. Any shape.
+    offset : float or array_like of float
+        Known term that is added to f to give the log rate, for example the log exposure or the log bin size. Broadcasts
+        to the shape of y. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If y has a value that is not a count, or the shape of `offset` does not fit y.
 
     Notes
     -----
-    Section 4.1, equation 18 of the paper; the offset is its m, log(191 / 811) for the mining disasters. -log y! is
-    included.
+    Equation 18 in Section 4.1 of the paper, whose m is the offset: log(191 / 811) for the mining disasters. The term
+    -log y! is included. The likelihood is log-concave.
 
     Examples
     --------
@@ -48,15 +55,15 @@ class Poisson(Likelihood):
 
     log_concave = True
     curvature_rate_bound = 1.0
-    _shown = ("offset",)
+    _repr_fields = ("offset",)
     command = Command("poisson", "counts", "count", math.log, options={"exposure": "offset"}, aliases=("counts",))
 
     def __init__(self, y: Any, offset: Any = 0.0):
         owner = type(self).__name__
         y = observations(owner, y)
-        counts(owner, "y", y, "Use Gaussian or StudentT for other numbers.")
+        check_counts(owner, "y", y, "Use Gaussian or StudentT for real numbers.")
         offset = parameter(owner, "offset", offset, y.shape)
-        set_fields(self, y=y, offset=offset, log_factorial=leaf(scipy.special.gammaln(y + 1.0)))
+        set_fields(self, y=y, offset=offset, log_factorial=read_only(scipy.special.gammaln(y + 1.0)))
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         log_rate = f + self.offset
@@ -64,7 +71,7 @@ class Poisson(Likelihood):
 
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
-            return np.exp(np.asarray(self._read(f)) + self.offset)
+            return np.exp(np.asarray(self._as_array(f)) + self.offset)
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         return draw_counts(type(self).__name__, self.expected(f), rng)

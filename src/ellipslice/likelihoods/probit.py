@@ -1,4 +1,4 @@
-"""Two classes, probit link."""
+"""Binary labels, probit link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from ellipslice.likelihoods.arguments import labels
+from ellipslice.likelihoods.arguments import as_labels
 from ellipslice.likelihoods.base import Likelihood, log1p
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields, static
@@ -17,19 +17,26 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @pytree
 class Probit(Likelihood):
-    """Labels of two classes: the probability of +1 is Phi(f), the standard normal distribution function.
+    """Bernoulli log-likelihood of binary labels with probit link: the probability of +1 is Phi(f).
 
-    Use it where a label is the sign of f plus Gaussian noise. A mislabelled point costs an amount quadratic in f: where
-    labels may be wrong, `Logistic` is gentler.
+    Phi is the standard normal distribution function. Use this class if a label is the sign of f plus standard normal
+    noise. The log-likelihood of a wrong label decreases quadratically in f, so `Logistic` is more robust to wrong
+    labels.
 
     Parameters
     ----------
-    y : array of -1 and +1, of any shape
-        0/1 and booleans are read as -1/+1, with a warning.
+    y : array_like
+        Labels -1 and +1. Any shape. Labels 0 and 1 and booleans are converted to -1 and +1, with a warning.
+
+    Raises
+    ------
+    ValueError
+        If there are other labels, or both -1 and 0.
 
     Notes
     -----
-    Section 4.1, equation 17 of the paper, "a cumulative Gaussian for the probit classifier".
+    Equation 17 in Section 4.1 of the paper, with "a cumulative Gaussian for the probit classifier". The likelihood is
+    log-concave.
 
     Examples
     --------
@@ -43,32 +50,32 @@ class Probit(Likelihood):
 
     y: Any
     converted: bool = static()
-    """Whether the labels were given as 0/1."""
+    """Whether the labels were given as 0 and 1, or as booleans."""
 
     log_concave = True
-    _noun = "label"
+    _repr_noun = "label"
     command = Command("probit", "yes or no, with a Gaussian link", "label", scipy.special.ndtri)
 
     def __init__(self, y: Any):
-        y, converted = labels(type(self).__name__, y)
+        y, converted = as_labels(type(self).__name__, y)
         set_fields(self, y=y, converted=converted)
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
 
     def expected(self, f: Any) -> np.ndarray:
-        return scipy.special.ndtr(np.asarray(self._read(f)))
+        return scipy.special.ndtr(np.asarray(self._as_array(f)))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         return np.where(rng.random(f.shape) < scipy.special.ndtr(f), 1.0, -1.0)
 
 
 @jax.custom_jvp
 def _log_ndtr(x: Any) -> Any:
-    """The logarithm of Phi(x), to 2e-13 of itself everywhere; JAX's own is good to 1e-9, and takes longer.
+    """Return log Phi(x) with a relative error of at most 2e-13. JAX's log_ndtr has 1e-9, and takes longer.
 
-    With E(z) = exp(z^2) erfc(z) and z = |x| / sqrt 2, Phi(-|x|) = E(z) exp(-z^2) / 2, and neither factor loses digits.
+    With E(z) = exp(z^2) erfc(z) and z = |x| / sqrt 2, Phi(-|x|) = E(z) exp(-z^2) / 2. Neither factor loses digits.
     """
     scaled, tail = _tails(x)
     return jnp.where(x < 0.0, jnp.log(0.5 * scaled) - 0.5 * x * x, -log1p(tail / (1.0 - tail)))
@@ -82,7 +89,7 @@ def _log_ndtr_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 
 @jax.custom_jvp
 def _slope(x: Any) -> Any:
-    """The derivative of log Phi(x): the normal density over Phi(x)."""
+    """Return the derivative of log Phi(x), which is the normal density divided by Phi(x)."""
     scaled, tail = _tails(x)
     return jnp.where(x < 0.0, np.sqrt(2 / np.pi) / scaled, jnp.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / (1.0 - tail))
 
@@ -95,16 +102,17 @@ def _slope_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
 
 
 def _tails(x: Any) -> tuple[Any, Any]:
-    """E(z) and Phi(-|x|)."""
+    """Return E(z) = exp(z^2) erfc(z) with z = |x| / sqrt 2, and Phi(-|x|)."""
     z = jnp.abs(x) * np.sqrt(0.5)
     scaled = _erfcx(z)
     return scaled, 0.5 * scaled * jnp.exp(-z * z)
 
 
 def _erfcx(z: Any) -> Any:
-    """exp(z^2) erfc(z) for z >= 0, to 2e-15: (1 + 2 z) times it is smooth in s = (z - 3.75) / (z + 3.75).
+    """Return exp(z^2) erfc(z) for z >= 0, with a relative error of 2e-15.
 
-    The coefficients interpolate it at the 22 Chebyshev nodes of [-1, 1], where s lies.
+    (1 + 2 z) exp(z^2) erfc(z) is smooth in s = (z - 3.75) / (z + 3.75), which is in [-1, 1). The coefficients
+    interpolate it at 22 Chebyshev nodes.
     """
     s = (z - 3.75) / (z + 3.75)
     polynomial = jnp.full_like(s, _ERFCX[-1])

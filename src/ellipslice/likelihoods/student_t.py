@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.likelihoods.arguments import leaf, observations, parameter
+from ellipslice.likelihoods.arguments import observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood, namespace
 from ellipslice.likelihoods.command import Command
 from ellipslice.pytree import pytree, set_fields
@@ -14,23 +14,30 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class StudentT(Likelihood):
-    """Observations y = f + noise_scale * t, with t from Student's t distribution.
+    """Student-t log-likelihood: y = f + noise_scale * t, with t from Student's t distribution.
 
-    Regression in which a few observations may be far off: their pull on f fades with distance, where `Gaussian` lets it
-    grow. The price is that the posterior may have several modes.
+    Use it for regression with outliers: the influence of an observation on f decreases with its distance, whereas with
+    `Gaussian` it grows. The posterior may have several modes.
 
     Parameters
     ----------
-    y : array of any shape
-    noise_scale : float or array that broadcasts to y's shape
-        Size of the noise; its variance is noise_scale^2 * degrees_of_freedom / (degrees_of_freedom - 2) if
-        degrees_of_freedom > 2, else infinite.
-    degrees_of_freedom : float or array that broadcasts to y's shape
-        Degrees of freedom, positive; 1 is Cauchy noise.
+    y : array_like of float
+        Observations. Any shape.
+    noise_scale : float or array_like of float
+        Scale of the noise, positive. Broadcasts to the shape of y. Default: 1. The variance of the noise is
+        noise_scale^2 * degrees_of_freedom / (degrees_of_freedom - 2) if degrees_of_freedom > 2, otherwise infinite.
+    degrees_of_freedom : float or array_like of float
+        Degrees of freedom, positive. Broadcasts to the shape of y. Default: 4. With 1 the noise is Cauchy.
+
+    Raises
+    ------
+    ValueError
+        If a value is not finite, a parameter is not positive, or its shape does not fit y.
 
     Notes
     -----
-    Not log-concave: beyond ``|f - y| = noise_scale * sqrt(degrees_of_freedom)`` a term is convex. Not in the paper.
+    The likelihood is not log-concave: beyond ``|f - y| = noise_scale * sqrt(degrees_of_freedom)`` the log-likelihood of
+    an observation is convex. It is not in the paper.
 
     Examples
     --------
@@ -48,7 +55,7 @@ class StudentT(Likelihood):
     constant: Any
 
     log_concave = False
-    _shown = ("noise_scale", "degrees_of_freedom")
+    _repr_fields = ("noise_scale", "degrees_of_freedom")
     command = Command(
         "student-t",
         "numbers with noise and outliers",
@@ -64,20 +71,22 @@ class StudentT(Likelihood):
         y = observations(owner, y)
         noise_scale = parameter(owner, "noise_scale", noise_scale, y.shape, positive=True)
         degrees_of_freedom = parameter(owner, "degrees_of_freedom", degrees_of_freedom, y.shape, positive=True)
-        # the beta function, since the difference of two log gammas loses its digits for many degrees
+        # The log beta function is accurate for many degrees of freedom; a difference of two log gammas is not.
         xp, special = namespace(noise_scale, degrees_of_freedom)
         constant = (
             -special.betaln(0.5, 0.5 * degrees_of_freedom) - 0.5 * xp.log(degrees_of_freedom) - xp.log(noise_scale)
         )
-        set_fields(self, y=y, noise_scale=noise_scale, degrees_of_freedom=degrees_of_freedom, constant=leaf(constant))
+        set_fields(
+            self, y=y, noise_scale=noise_scale, degrees_of_freedom=degrees_of_freedom, constant=read_only(constant)
+        )
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         z = (f - self.y) / self.noise_scale
         return self.constant - (0.5 * (self.degrees_of_freedom + 1.0)) * xp.log1p(z * z / self.degrees_of_freedom)
 
     def expected(self, f: Any) -> np.ndarray:
-        return np.array(self._read(f))
+        return np.array(self._as_array(f))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
-        f = np.asarray(self._read(f))
+        f = np.asarray(self._as_array(f))
         return f + self.noise_scale * rng.standard_t(self.degrees_of_freedom, size=f.shape)

@@ -1,10 +1,11 @@
 """The log marginal likelihood, log Z.
 
-- `evidence`: `evidence`, by annealing, with an error bar
-- `result`: what it returns
-- `annealing`: the schedule from prior to posterior, and two estimates of Z
-- `particles`: updates of many particles at once
-- `target`: what particles are drawn from and weighted by
+- `evidence`: the function `evidence`, which estimates log Z with a standard error
+- `result`: the class `Evidence`, and warnings about an unreliable estimate
+- `particle_runs`: the pilot run and the two runs that estimate log Z
+- `annealing`: the schedule of inverse temperatures, sequential Monte Carlo and annealed importance sampling
+- `particle_moves`: elliptical slice updates of many particles, each at an inverse temperature
+- `target`: the Gaussian that particles are drawn from, and the function that weights them
 """
 
 from ellipslice.marginal.evidence import evidence

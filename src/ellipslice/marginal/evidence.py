@@ -1,4 +1,4 @@
-"""`evidence`: log Z of a model, with an error bar."""
+"""`evidence`: the log marginal likelihood log Z of a model, with a standard error."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from ellipslice.approximations import fit_reference
-from ellipslice.approximations.fit import read_terms
-from ellipslice.approximations.sites import SitesReference, has_rows
+from ellipslice.approximations.fit import factorise_likelihood
+from ellipslice.approximations.sites import SitesReference, has_covariance_factor
 from ellipslice.checks import is_number, whole_number
 from ellipslice.engines.base import Engine
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.workers.engine import WorkersEngine
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings, on_cpu
-from ellipslice.marginal.annealing import Cost, Schedule, Sequential, annealed, find_schedule, sequential, systematic
-from ellipslice.marginal.particles import GROUP, Mover, Particles
-from ellipslice.marginal.result import Evidence, compare_with_annealing, mean_of, warn_of_trouble
-from ellipslice.marginal.target import Target, around_prior, around_reference
+from ellipslice.marginal.annealing import SequentialResult, systematic_rows
+from ellipslice.marginal.particle_moves import PARTICLES_PER_GROUP
+from ellipslice.marginal.particle_runs import ParticleRuns
+from ellipslice.marginal.result import Evidence, compare_with_annealing, log_mean, warn_if_unreliable
+from ellipslice.marginal.target import AnnealedTarget, target_from_prior, target_from_reference
 from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import generator, start_generator
 from ellipslice.posterior import Posterior
@@ -30,12 +31,6 @@ from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout
 from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.start import first_draw
-
-CORRELATION = 0.1
-"""Of log-likelihoods before and after the updates at one power: the pilot run goes on until it is no larger."""
-
-MOST = 400
-"""Updates at one power that the pilot run tries."""
 
 
 def evidence(
@@ -54,60 +49,81 @@ def evidence(
     executor: Executor | Callable[[], Executor] | None = None,
     timeout: float | None = None,
 ) -> Evidence:
-    """Estimate log Z, the logarithm of the integral of N(f; m, Sigma) L(f) over f: how well a model predicts its data.
+    """Estimate the log marginal likelihood (log evidence), log Z, with a standard error.
 
-    Use it to compare models of the same data, such as kernels or length scales: a difference of log Z is the logarithm
-    of the Bayes factor. For many models in little time see `es.approximate_evidence`, which has no error bar.
-
-    Particles are drawn from the prior and led to the posterior through powers of the likelihood: weighed, resampled and
-    moved by elliptical slice sampling of L^power (tempered sequential Monte Carlo). A pilot run chooses the powers and
-    the number of updates at each; the particles then run with both fixed, so that the estimate of Z has no bias,
-    whatever the pilot run chose. They are divided into independent replicates, whose estimates are averaged; the
-    error bar is their spread. The same way is gone a second time without weighing particles against each other, by
-    annealed importance sampling, as a check.
+    Z is the integral of N(f; m, Sigma) L(f) over f. Use it to compare models of the same data, for example kernels or
+    length scales: the difference of two log Z is the logarithm of the Bayes factor. `es.approximate_evidence` is faster
+    for many models, but has no standard error.
 
     Parameters
     ----------
     log_likelihood : callable
-        As for `sample`, with all its constants: log Z changes with them. -inf is fine where the likelihood is zero, and
-        NaN counts as that.
+        Log-likelihood, as for `sample`, including all normalising constants: log Z depends on them. It may return -inf
+        where the likelihood is zero. NaN counts as a likelihood of zero.
     prior : Prior
+        Prior of f. A `TruncatedGaussian` raises, because its normalising constant is unknown.
     particles : int
-        In all. The error is about proportional to 1 / sqrt(particles), and the time to their number.
+        Total number of particles. Default: 1000. At least 8, and a multiple of `replicates`. The standard error is
+        roughly proportional to 1 / sqrt(particles), and the time to `particles`.
     replicates : int
-        How many independent estimates they make, at least 4; a divisor of `particles`.
+        Number of independent groups of particles, whose spread gives the standard error. Default: 10. At least 4, with
+        at least 2 particles each.
     reference : {"auto", "laplace", "ep"} or None
-        Begin at a Gaussian fitted to the posterior, as for `sample`, instead of the prior: fewer steps, better moves,
-        a smaller error, above all for strong likelihoods. "laplace" and "ep" need a log-likelihood that is a sum over
-        the values of f, written with `jax.numpy`. "auto" takes "ep" where it can and the log-likelihood is known to be
-        concave, so that there is one mode. None begins at the prior: slower, and safer where there may be several.
+        Gaussian that the particles are first drawn from. Default: "auto".
+
+        - "laplace", "ep": the Laplace approximation of the posterior, or that of expectation propagation. This needs
+          fewer steps and gives a smaller error, above all for informative data. The log-likelihood must be written with
+          `jax.numpy` and factorise over the elements of f.
+        - None: the prior. Slower, and safer if the posterior may have several modes.
+        - "auto": "ep" if it is possible and the log-likelihood is known to be log-concave, so that there is one mode;
+          otherwise the prior.
     target_effective_fraction : float
-        How much of their effective number particles keep from one power to the next, between 0 and 1. Larger is more
-        steps.
+        Fraction of the particles that stays effective from one inverse temperature to the next. Default: 0.8. Between 0
+        and 1. A larger fraction gives more steps.
     updates_per_temperature : int, optional
-        At each power; chosen by the pilot run unless given: until log-likelihoods have forgotten where they were, or
-        400.
+        Number of updates of every particle at each inverse temperature. At least 1. Default: chosen by the pilot run,
+        which increases it until the correlation of the log-likelihoods before and after is at most 0.1, up to 400.
     check : bool
-        Whether to run annealed importance sampling too, which takes as long again.
+        Whether to estimate log Z by annealed importance sampling, too. Default: True. It takes about as long again.
     seed : int, optional
-        The same seed gives the same estimate.
+        Seed of all random numbers, at least 0. Default: a random one, which is stored in the result.
     engine : {"batched", "host"}, optional
-        "batched" for what JAX can trace, on a GPU if there is one; "host" for any Python. Found by looking unless
-        given.
+        "batched" runs compiled code, on a GPU if JAX has one; "host" accepts any Python function. Default: "batched" if
+        JAX can trace the log-likelihood and draw from the prior, otherwise "host".
     vectorized : bool, optional
-        As for `sample`: the log-likelihood takes a batch of latents.
-    executor, timeout : optional
-        Workers, as for `sample`: they evaluate a log-likelihood that JAX cannot trace, for all particles side by side.
-        The estimate is the same to the bit.
+        Whether the log-likelihood takes a batch of latents, as for `sample`. Default: its attribute `vectorized`, or
+        False.
+    executor : concurrent.futures.Executor or callable, optional
+        Workers that evaluate the log-likelihood of all particles in parallel, as for `sample`, if JAX cannot trace it.
+        The estimate is bit-identical with and without workers.
+    timeout : float, optional
+        Time limit of one task of a worker, as for `sample`. Seconds.
 
     Returns
     -------
     Evidence
-        `log_z`, `standard_error`, the check, draws from the posterior, and how it went. Print it.
+        `log_z`, `standard_error`, the estimate by annealed importance sampling, draws from the posterior, and
+        statistics of the run. `print` shows both estimates.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not usable, if the log-likelihood is +inf at a draw, or if the likelihood is zero at all first
+        draws.
+
+    Notes
+    -----
+    The method is sequential Monte Carlo. Particles are drawn from the prior and brought to the posterior through
+    L(f)^beta with an inverse temperature beta that increases from 0 to 1. At each beta they are weighted, resampled if
+    the weights are unequal, and moved by elliptical slice sampling.
+
+    A pilot run chooses the inverse temperatures and the numbers of updates. The replicates then run with both fixed, so
+    the estimate of Z is unbiased for any choice of the pilot run. As a check, annealed importance sampling runs without
+    resampling, with one update at each of more inverse temperatures, in equal steps between those of the schedule.
 
     Examples
     --------
-    One number f ~ N(0, 1), seen as 0.5 with noise of deviation 1: y ~ N(0, 2), so log Z = -1.328.
+    One element f ~ N(0, 1), observed as 0.5 with noise of standard deviation 1: y ~ N(0, 2), so log Z = -1.328.
 
     >>> import jax.numpy as jnp
     >>> import ellipslice as es
@@ -131,16 +147,16 @@ def evidence(
     seed = secrets.randbits(32) if seed is None else whole_number("seed", seed, 0)
     posterior = Posterior(prior, log_likelihood, vectorized=vectorized)
     with jax_settings(), open_workers(executor, timeout) as workers:
-        runner = _engine(posterior, engine, seed, workers)
-        target, how = _target(posterior, runner, reference)
-        runs = _Runs(target, seed, target_effective_fraction, updates_per_temperature)
-        schedule = runs.pilot(min(particles, GROUP), particles)
-        found = sequential(*runs.begin(1, particles), replicates, schedule, generator(seed, 1, 1), runs.cost)
-        log_weights = annealed(*runs.begin(2, particles), schedule.refined(), runs.cost) if check else None
+        runner = _choose_engine(posterior, engine, seed, workers)
+        target, reference_used = _choose_target(posterior, runner, reference)
+        runs = ParticleRuns(target, seed, target_effective_fraction, updates_per_temperature)
+        schedule = runs.pilot(min(particles, PARTICLES_PER_GROUP), particles)
+        found = runs.sequential(particles, replicates, schedule)
+        log_weights = runs.annealed(particles, schedule) if check else None
 
-    estimate = mean_of(found.log_z)
+    estimate = log_mean(found.log_z)
     annealing, effective, agrees = compare_with_annealing(estimate, log_weights)
-    warn_of_trouble(runs.cost, schedule, estimate, annealing, agrees)
+    warn_if_unreliable(runs.cost, schedule, estimate, annealing, agrees)
     return Evidence(
         log_z=estimate[0],
         standard_error=estimate[1],
@@ -150,14 +166,14 @@ def evidence(
         ais_effective_sample_size=effective,
         estimates_agree=agrees,
         draws=_posterior_draws(posterior, target, found, generator(seed, 1, 2)),
-        inverse_temperatures=schedule.powers,
+        inverse_temperatures=schedule.betas,
         updates=schedule.updates,
         correlations=schedule.correlations,
-        surviving_fraction=found.ancestors,
+        surviving_fraction=found.surviving_fraction,
         evaluations=runs.cost.evaluations,
         nan_evaluations=runs.cost.nan_evaluations,
         failed_searches=runs.cost.failed_searches,
-        reference=how,
+        reference=reference_used,
         engine=target.engine,
         seed=seed,
         seconds=time.perf_counter() - began,
@@ -178,7 +194,8 @@ def _check_arguments(
     whole_number("replicates", replicates, 4)
     if particles % replicates or particles < 2 * replicates:
         raise ValueError(
-            f"{replicates} replicates cannot share {particles} particles equally. Take a multiple of {replicates}."
+            f"{replicates} replicates cannot share {particles} particles equally. Use a multiple of {replicates}, at "
+            f"least {2 * replicates}."
         )
     if updates is not None:
         whole_number("updates_per_temperature", updates, 1)
@@ -189,34 +206,37 @@ def _check_arguments(
     if reference not in (None, "auto", "laplace", "ep"):
         raise ValueError(f'reference must be "auto", "laplace", "ep" or None, but it is {reference!r}.')
     if engine not in (None, "batched", "host"):
-        raise ValueError(f'engine must be "batched", "host" or None (look and choose), but it is {engine!r}.')
+        raise ValueError(f'engine must be "batched", "host" or None (automatic), but it is {engine!r}.')
     if isinstance(prior, TruncatedGaussian):
         raise TypeError(
-            "a TruncatedGaussian has a constant of its own, which is not known. Give its Gaussian, prior.prior, and a "
-            "log-likelihood that is -inf where the constraints do not hold; log Z then is that of both together. Less "
-            "log Z of the constraints alone it is the evidence under the truncated prior."
+            "the prior is a TruncatedGaussian, whose normalising constant is unknown. Use its Gaussian, prior.prior, "
+            "with a log-likelihood that is -inf where a constraint is violated. Then compute log Z of the constraints "
+            "alone in the same way (log-likelihood 0 or -inf), and subtract it to get log Z under the truncated prior."
         )
 
 
-def _posterior_draws(posterior: Posterior, target: Target, found: Sequential, rng: np.random.Generator) -> Any:
-    """Return particles as draws from the posterior: resampled, because replicates have different weights."""
+def _posterior_draws(
+    posterior: Posterior, target: AnnealedTarget, found: SequentialResult, rng: np.random.Generator
+) -> Any:
+    """Return particles as draws from the posterior. They are resampled, because replicates have different weights."""
     f = found.particles.f
-    rows = systematic(np.repeat(found.log_z, len(f) // len(found.log_z)), rng)
+    rows = systematic_rows(np.repeat(found.log_z, len(f) // len(found.log_z)), rng)
     latents = posterior.log_likelihood.unpack(target.centre + f[rows])
     return latents["f"] if posterior.log_likelihood.single else latents
 
 
 def _check_workers(executor: Any, timeout: Any, vectorized: bool | None) -> None:
-    """Raise if workers cannot be used: they evaluate particles one by one, within a time limit of some seconds."""
+    """Raise if `timeout` is not valid, or if workers are given and particles must be evaluated in one batch."""
     check_timeout(timeout, executor)
     if executor is not None and vectorized:
         raise ValueError(
-            "vectorized=True hands all particles to one call, and executor one by one to its workers. Leave one out."
+            "vectorized=True passes all particles to one call, but executor passes them one by one to its workers. "
+            "Use only one of the two."
         )
 
 
-def _engine(posterior: Posterior, name: str | None, seed: int, workers: Workers | None) -> Engine:
-    """Return the engine that evaluates the log-likelihood. Warn if the log-likelihood looks wrong."""
+def _choose_engine(posterior: Posterior, name: str | None, seed: int, workers: Workers | None) -> Engine:
+    """Return the engine that evaluates the log-likelihood. Warn if it is random or seems to contain the prior."""
     trial = first_draw(posterior, start_generator(seed, 0))
     engine, _ = choose_engine(posterior, name, trial, EllipticalSlice())
     if workers is not None:
@@ -229,63 +249,23 @@ def _engine(posterior: Posterior, name: str | None, seed: int, workers: Workers 
 
 
 def _with_workers(engine: Engine, workers: Workers, trial: np.ndarray) -> Engine:
+    """Return an engine that evaluates on workers. Raise if JAX can trace the log-likelihood."""
     if engine.traced:
         raise ValueError(
-            "executor is for log-likelihoods that JAX cannot trace. This one it can, and compiled code moves all "
-            'particles together, in this process. Leave executor out; or say engine="host".'
+            "executor is for log-likelihoods that JAX cannot trace. It can trace this one, so compiled code in this "
+            'process moves all particles. Leave executor out, or set engine="host".'
         )
     return WorkersEngine(engine, workers, trial)
 
 
-def _target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[Target, str]:
-    """What the particles are drawn from and weighed by, and its name."""
+def _choose_target(posterior: Posterior, engine: Engine, reference: str | None) -> tuple[AnnealedTarget, str]:
+    """Return the target for a value of `reference`, and the name of the Gaussian that it begins at."""
     if reference == "auto":
-        possible = posterior.log_concave and engine.traced and has_rows(posterior.prior)
-        reference = "ep" if possible and not isinstance(read_terms(posterior), str) else None
+        possible = posterior.log_concave and engine.traced and has_covariance_factor(posterior.prior)
+        reference = "ep" if possible and not isinstance(factorise_likelihood(posterior), str) else None
     if reference is None:
-        return around_prior(posterior, engine), "prior"
+        return target_from_prior(posterior, engine), "prior"
     fitted = fit_reference(reference, engine, lambda count: [], 0)
-    assert isinstance(fitted.reference, SitesReference)  # noqa: S101  "laplace" and "ep" give these
+    assert isinstance(fitted.reference, SitesReference)  # noqa: S101  both methods return sites
     with on_cpu():
-        return around_reference(posterior, fitted.reference), reference
-
-
-class _Runs:
-    """The pilot run and what follows: each with noise of its own, and all on one bill."""
-
-    def __init__(self, target: Target, seed: int, fraction: float, updates: int | None):
-        self._target, self._seed, self._fraction, self._updates = target, seed, fraction, updates
-        self.cost = Cost()
-
-    def begin(self, number: int, count: int, draws: int | None = None) -> tuple[Mover, Particles]:
-        """A mover for so many particles, and draws of the Gaussian: as many, or `draws` of them."""
-        own = int(np.random.SeedSequence(self._seed, spawn_key=(number,)).generate_state(1, np.uint64)[0])
-        mover = self._target.mover(own, count)
-        f = self._target.points(generator(self._seed, number, 0), draws or count)
-        values = mover.evaluate(f)
-        self.cost.evaluations += len(values)
-        self.cost.nan_evaluations += int(np.isnan(values).sum())
-        if (values == np.inf).any():
-            raise ValueError("the log-likelihood is +inf at a draw from the prior. Z would be infinite.")
-        if not np.isfinite(values).any():
-            raise ValueError(
-                f"the likelihood is zero (its logarithm -inf or NaN) at all {len(values):,} draws from the prior; "
-                "its integral cannot be seen. Take more particles; if the region where it is not zero is far out, "
-                "let the log-likelihood fall off towards it by a slope instead of a step."
-            )
-        return mover, Particles(f, values)
-
-    def pilot(self, count: int, draws: int) -> Schedule:
-        """Find the schedule, with `count` of the draws that have a likelihood at all."""
-        mover, (f, values) = self.begin(0, count, max(count, draws))
-        alive = np.flatnonzero(np.isfinite(values))
-        rows = np.resize(alive, count)
-        return find_schedule(
-            mover,
-            Particles(f[rows], values[rows]),
-            generator(self._seed, 0, 1),
-            self._fraction,
-            CORRELATION if self._updates is None else -np.inf,
-            MOST if self._updates is None else int(self._updates),
-            self.cost,
-        )
+        return target_from_reference(posterior, fitted.reference), reference

@@ -1,4 +1,7 @@
-"""What particles are drawn from and weighed by: prior and likelihood, or a Gaussian near the posterior instead."""
+"""The Gaussian that particles are drawn from, and the function that weights them.
+
+They are the prior and the likelihood, or a reference Gaussian Q and prior times likelihood divided by Q.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.sites import SitesReference, as_rows, log_normalizer
+from ellipslice.approximations.sites import SitesReference, covariance_factor, log_normalizer
 from ellipslice.engines.base import Engine
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.device.prior_draws import can_draw, source_of
 from ellipslice.jax_settings import jax_settings
-from ellipslice.marginal.particles import DeviceMover, HostMover, Mover
+from ellipslice.marginal.particle_moves import DeviceParticleMove, HostParticleMove, ParticleMove
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Dense, Prior
 from ellipslice.programs.traced import compilable
@@ -22,36 +25,42 @@ from ellipslice.pytree import pytree, set_fields
 DOUBLE = np.dtype(np.float64)
 
 
-class Target(NamedTuple):
-    """A Gaussian N(0, Sigma) and a function, whose product has the integral Z."""
+class AnnealedTarget(NamedTuple):
+    """A Gaussian N(0, Sigma) and a function whose product has the integral Z."""
 
     gaussian: Prior
+    """Gaussian at the inverse temperature 0."""
     centre: np.ndarray | float
-    """What to add to a point for a centred flat vector of the posterior."""
-    mover: Callable[[int, int], Mover]
-    """Makes one from a seed and a number of particles."""
+    """Mean of the Gaussian as a centred flat vector of the posterior. Particles are relative to it."""
+    make_move: Callable[[int, int], ParticleMove]
+    """Function that makes a move from a seed and a number of particles."""
     engine: str
-    """Where particles are moved: "batched" is a device, if only the CPU, and "host" is NumPy."""
+    """Name of the engine that moves particles: "batched" (compiled code) or "host" (NumPy)."""
 
-    def points(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from the Gaussian."""
+    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draw from the Gaussian, shape (count, size)."""
         return np.asarray(self.gaussian.draw_zero_mean(rng, count))
 
 
-def around_prior(posterior: Posterior, engine: Engine) -> Target:
-    """The prior, and the likelihood as it is: on a device, here, or by an executor's workers."""
+def target_from_prior(posterior: Posterior, engine: Engine) -> AnnealedTarget:
+    """Return the target that begins at the prior, evaluated on a device, in this process or by workers."""
     prior, size = posterior.prior, posterior.prior.size
     if engine.traced and can_draw(prior):
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
-        return Target(prior, 0.0, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched")
-    values = _by_jax(posterior) if engine.traced else engine.evaluate_together
-    return Target(prior, 0.0, lambda seed, count: HostMover(values, prior, seed, count), "host")
+        return AnnealedTarget(
+            prior, 0.0, lambda seed, count: DeviceParticleMove(likelihood, source, seed, count), "batched"
+        )
+    values = _compiled_values(posterior) if engine.traced else engine.evaluate_together
+    return AnnealedTarget(prior, 0.0, lambda seed, count: HostParticleMove(values, prior, seed, count), "host")
 
 
-def around_reference(posterior: Posterior, sites: SitesReference) -> Target:
-    """A Gaussian Q near the posterior, and prior times likelihood over Q: the same product, so the same Z."""
-    rows, size = as_rows(posterior.prior), posterior.prior.size
+def target_from_reference(posterior: Posterior, sites: SitesReference) -> AnnealedTarget:
+    """Return the target that begins at a reference Gaussian Q and has the weight prior times likelihood divided by Q.
+
+    The product is the same as with the prior, and so is Z.
+    """
+    rows, size = covariance_factor(posterior.prior), posterior.prior.size
     relative = sites.relative_to(posterior.prior)
     gaussian = Dense(factor=relative.rows.T)
     constant = log_normalizer(rows, sites)
@@ -59,14 +68,14 @@ def around_reference(posterior: Posterior, sites: SitesReference) -> Target:
         inner = compilable(posterior.log_likelihood, size)
         arrays = (jnp.asarray(part) for part in (relative.centre, sites.linear, sites.precision, constant))
         likelihood, source = _OverReference(inner, *arrays), source_of(gaussian, size + -size % 8, DOUBLE)
-    return Target(
-        gaussian, relative.centre, lambda seed, count: DeviceMover(likelihood, source, seed, count), "batched"
+    return AnnealedTarget(
+        gaussian, relative.centre, lambda seed, count: DeviceParticleMove(likelihood, source, seed, count), "batched"
     )
 
 
 @pytree
 class _OverReference:
-    """log (L P / Q) around the mean of Q, which is P times sites over their integral."""
+    """The function log(P L / Q) of a point relative to the mean of Q. Q is the prior P times sites, normalised."""
 
     inner: Any
     centre: Any
@@ -83,12 +92,15 @@ class _OverReference:
         return self.inner(f) - sites + self.constant
 
 
-def _by_jax(posterior: Posterior) -> Callable[[np.ndarray], np.ndarray]:
-    """Compiled code, in batches of a few sizes: each is compiled for itself."""
+def _compiled_values(posterior: Posterior) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that evaluates points by compiled code.
+
+    Batches are padded to a power of 2 points, because JAX compiles the code again for each size of a batch.
+    """
     compiled = CompiledEngine(posterior)
 
     def values(points: np.ndarray) -> np.ndarray:
-        room = 1 << (len(points) - 1).bit_length()
-        return compiled.evaluate_together(np.resize(points, (room, points.shape[1])))[: len(points)]
+        padded_count = 1 << (len(points) - 1).bit_length()
+        return compiled.evaluate_together(np.resize(points, (padded_count, points.shape[1])))[: len(points)]
 
     return values

@@ -8,13 +8,13 @@ from typing import Any
 
 from ellipslice.moves.array_ops import where
 from ellipslice.moves.base import Info, Move, State, Target
-from ellipslice.noise import FIRST, UpdateNoise
+from ellipslice.noise import DRAWN_UNIFORMS, UpdateNoise
 
 MAX_EVALUATIONS = 1000
 """When a search is given up. Rounding ends it long before: 150 cuts leave a bracket too small to move any float."""
 
 
-WIDTH = FIRST - 1
+WIDTH = DRAWN_UNIFORMS - 1
 """Number of angles that engines compute ahead of the evaluations, the width of their tables.
 
 The first uniform of an update places the bracket, each other one an angle."""

@@ -12,7 +12,7 @@ from ellipslice.checks import as_numbers
 from ellipslice.moves.base import Info, State
 from ellipslice.moves.elliptical import FULL_TURN, EllipticalSlice
 from ellipslice.moves.search import search
-from ellipslice.posterior import as_log_likelihood, explain
+from ellipslice.posterior import add_latents_to_error, as_log_likelihood
 
 
 def step(
@@ -79,7 +79,7 @@ def step(
         try:
             value = log_likelihood(np.array(f))  # a copy: a function that works in place must not change the state
         except Exception as error:
-            explain(error, {"f": np.asarray(f)})
+            add_latents_to_error(error, {"f": np.asarray(f)})
             raise
         return as_log_likelihood(value)
 

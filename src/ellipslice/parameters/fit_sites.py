@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.approximations.expectation_propagation import NODES, propagate
+from ellipslice.approximations.expectation_propagation import NODES, fit_ep
 from ellipslice.approximations.laplace import newton
-from ellipslice.approximations.sites import Sites, narrow
+from ellipslice.approximations.sites import Sites, posterior_factor
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.joint import JointPrior
 from ellipslice.parameters.pivots import Pivots
@@ -114,7 +114,7 @@ def _sites_at(
         except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
             return "JAX cannot trace it"
         found = newton(rows, slopes_at)
-        found = propagate(rows, terms, found)
-    narrowed = narrow(rows, found.precision)
+        found = fit_ep(rows, terms, found)
+    narrowed = posterior_factor(rows, found.precision)
     f = mean + narrowed.T @ (narrowed @ found.linear)
     return Sites(found.linear[None], found.precision[None], np.asarray(mean)), f

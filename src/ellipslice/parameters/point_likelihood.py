@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.fit import of_each
-from ellipslice.approximations.laplace import slopes
+from ellipslice.approximations.fit import pointwise
+from ellipslice.approximations.laplace import derivatives
 from ellipslice.likelihoods import Likelihood
-from ellipslice.likelihoods.arguments import said_before
+from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.parameters.joint import JointModel, Point
 from ellipslice.parameters.named_arguments import ParameterFunction, call_with_latents, check_latents
 from ellipslice.programs.site_program import CPU
@@ -29,7 +29,7 @@ class PointLikelihood:
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
-        with said_before():  # by the model, or by the next line
+        with without_label_warning():  # the model has issued it, or a line below does
             self.used = likelihood.used(values, y)
         built = likelihood(values, y)
         self._built = None if self.used else built
@@ -51,8 +51,8 @@ class PointLikelihood:
 
     @cached_property
     def slopes(self) -> Callable[[Any, Any], tuple[Any, Any, Any]]:
-        """Compiled: `approximations.laplace.slopes` at hyperparameters u and latent functions f, shape (latents, n)."""
-        return jax.jit(lambda u, f: slopes(one_matrix_at_a_time(partial(self.at, u)), f))
+        """Compiled: `laplace.derivatives` at hyperparameters u and latent functions f, shape (latents, n)."""
+        return jax.jit(lambda u, f: derivatives(one_matrix_at_a_time(partial(self.at, u)), f))
 
     @cached_property
     def bends(self) -> Callable[[Any, Any, Any], Any]:
@@ -66,7 +66,7 @@ class PointLikelihood:
     @cached_property
     def terms(self) -> Callable[[Any, Any], Any]:
         """Compiled, of one latent function: what each value adds, (count, n) to the same shape; or `NotFactorised`."""
-        return jax.jit(lambda u, f: of_each(elementwise(self.given(u), self._n, f.dtype, CPU), f))
+        return jax.jit(lambda u, f: pointwise(elementwise(self.given(u), self._n, f.dtype, CPU), f))
 
     @cached_property
     def averages(self) -> Callable[..., tuple[Any, Any, Any]]:
@@ -88,7 +88,7 @@ class PointLikelihood:
             return self._built
         parameters = self._joint.parameters
         values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
-        with said_before():
+        with without_label_warning():
             return self._likelihood(values, self._y)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.approximations.laplace import slopes
+from ellipslice.approximations.laplace import derivatives
 from ellipslice.approximations.sites import Sites
 from ellipslice.parameters.joint import Point
 
@@ -56,7 +56,7 @@ class SiteInterpolator(NamedTuple):
         if self.expansions is None or xp is np:
             return sites
         then = average(self.expansions)
-        now = expansion(slopes(lambda f: log_likelihood(Point(u, 0.0 * f, f).flat), jnp.asarray(self.f)), self.f)
+        now = expansion(derivatives(lambda f: log_likelihood(Point(u, 0.0 * f, f).flat), jnp.asarray(self.f)), self.f)
         now = now.about(sites.origin)
         precision = xp.maximum(sites.precision + now.precision - then.precision, 0.0)
         linear = sites.linear + now.linear - then.linear
@@ -68,7 +68,7 @@ class SiteInterpolator(NamedTuple):
 def expansion(derivatives: tuple[Any, Any, Any], f: Any) -> Sites:
     """Return a log-likelihood to second order at f as sites, with precision 0 where it is convex.
 
-    `derivatives` are its value, first and second derivatives there, as `slopes` returns them.
+    `derivatives` are its value, first and second derivatives there, as `laplace.derivatives` returns them.
     """
     _, slope, bend = derivatives
     precision = jnp.maximum(-bend, 0.0)

@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from ellipslice.approximations.sites import Sites, white_root
+from ellipslice.approximations.sites import Sites, white_precision_factor
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.factor import Factor
 from ellipslice.parameters.point_likelihood import PointLikelihood
@@ -86,7 +86,7 @@ class _There(NamedTuple):
 
 def _one(rows: np.ndarray, linear: np.ndarray, precision: np.ndarray) -> tuple[Any, Any, Any]:
     """One function: its mean less the prior's, its deviations, and the divergence from the prior."""
-    root = white_root(rows, precision)
+    root = white_precision_factor(rows, precision)
     inverse = solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
     narrowed = inverse @ rows
     white = inverse.T @ (narrowed @ linear)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ellipslice.approximations import accepted, fit_reference
+from ellipslice.approximations import acceptance_rate, fit_reference
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
@@ -288,5 +288,5 @@ def _around(
     runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
     relative = fitted.reference.relative_to(posterior.prior)
-    good = accepted(relative, runner, own) > INDEPENDENT
-    return ReferenceSlice(fitted.reference, independence=good), fitted.how, relative
+    good = acceptance_rate(relative, runner, own) > INDEPENDENT
+    return ReferenceSlice(fitted.reference, independence=good), fitted.method, relative

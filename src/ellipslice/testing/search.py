@@ -10,7 +10,7 @@ import numpy as np
 
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Move, Search, State
-from ellipslice.noise import FIRST, Uniforms, UpdateNoise, take
+from ellipslice.noise import DRAWN_UNIFORMS, Uniforms, UpdateNoise, take
 from ellipslice.priors import Diagonal, Prior
 from ellipslice.testing.assertions import require
 
@@ -27,7 +27,7 @@ def noise_of_updates(
     spec = move.noise_spec(prior, prepared)
     shape = count, spec.searches
     drawn, key = spec.draw(rng, count), rng.integers(0, 2**32, (*shape, 2), dtype=np.uint32)
-    first, level = rng.random((*shape, FIRST)), rng.standard_exponential(shape).tolist()
+    first, level = rng.random((*shape, DRAWN_UNIFORMS)), rng.standard_exponential(shape).tolist()
     for i in range(count):
         yield UpdateNoise(take(drawn, i), level[i], Uniforms(first[i], key[i]))
 

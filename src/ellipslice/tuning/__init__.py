@@ -1,8 +1,8 @@
-"""Settings found by preliminary runs, for moves that have some. Elliptical slice sampling has none.
+"""Settings of moves, found by preliminary runs. Elliptical slice sampling has no settings to tune.
 
-- `steps`: a step size for Metropolis moves
-- `controls`: control inputs for `ControlVariables`
-- `hamiltonian`: step size and mass matrix for Hamiltonian Monte Carlo
+- `steps`: step size of Metropolis moves, by a grid search
+- `controls`: control inputs of `ControlVariables`
+- `hamiltonian`: step size and mass matrix of Hamiltonian Monte Carlo
 """
 
 from ellipslice.tuning.controls import tune_controls

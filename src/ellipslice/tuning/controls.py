@@ -1,4 +1,4 @@
-"""Control inputs for `moves.ControlVariables`: where they are best, and as many as it takes."""
+"""Choose the number and positions of control inputs for `moves.ControlVariables`."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.programs.traced import compilable
 
-BURN_IN, COUNTED = 100, 200
-"""Sweeps of a round of adaptation."""
+WARMUP_SWEEPS, COUNTED_SWEEPS = 100, 200
+"""Sweeps of a round that are discarded, and those by which acceptance rates are computed."""
 
-TOGETHER = 8
-"""Compiled code is used again until there are this many more of them."""
+CONTROLS_PER_PROGRAM = 8
+"""Control variables are padded to a multiple of this number, so that one compiled program serves several numbers."""
 
-ACCEPTED = 0.2
-"""A round passes if every control variable has at least this share accepted, divided by how many there are."""
+MIN_ACCEPTANCE = 0.2
+"""A round passes if the acceptance rate of every control variable is above this, divided by their number."""
 
 
 class TunedControls(NamedTuple):
-    """What the adaptation found."""
+    """Result of `tune_controls`."""
 
     move: ControlVariables
-    """The one to use."""
+    """Move with the chosen control inputs."""
     initial: Any
-    """Where the adaptation ended: a start for `sample`."""
+    """Last state of the adaptation, for `sample(initial=...)`."""
     acceptance_rate: np.ndarray
-    """The share of each control variable's proposals that the last round accepted."""
+    """Acceptance rate of each control variable in the last round, shape (control inputs,)."""
     residual_variance: float
-    """The share of the prior's variance that f has left, given the control variables."""
+    """Variance of f given the control variables, as a fraction of the prior variance."""
     rounds: int
-    """Rounds of adaptation that were run."""
+    """Number of rounds that were run."""
 
 
 def tune_controls(
@@ -63,25 +63,48 @@ def tune_controls(
     seed: int | None = None,
     engine: str | None = None,
 ) -> TunedControls:
-    """Control inputs for `moves.ControlVariables`: where they leave f least variance, and as many as it takes.
+    """Choose the number and positions of control inputs for `moves.ControlVariables`, by preliminary runs.
 
-    Titsias, Lawrence & Rattray (2009), with the settings of the code that the paper ran. Inputs are added until less
-    than a share of the prior's variance is left. Then rounds of 300 sweeps are run, and after every second one in which
-    some control variable had less than 0.2 / M of its proposals accepted, more inputs are added. It ends with the
-    second round in which none had.
+    The method is that of Titsias, Lawrence & Rattray (2009), with the settings of the paper's code:
+
+    1. Inputs are added until the residual variance of f is below a fraction of the prior variance. Their positions
+       minimise it.
+    2. Rounds of 300 sweeps are run. A round passes if every control variable has an acceptance rate above 0.2 / M, for
+       M control inputs. After every second round, inputs are added if that round did not pass.
+    3. The adaptation ends with the second round that passes.
 
     Parameters
     ----------
     kernel, inputs
-        As for `moves.ControlVariables`.
-    log_likelihood, prior, seed, engine
-        As for `sample`.
+        Kernel and inputs of the prior, as for `moves.ControlVariables`.
+    log_likelihood, prior
+        Model, as for `sample`.
     residual_variance : float
-        Of the prior's variance, in (0, 1).
+        Largest variance of f given the control variables before the first round, as a fraction of the prior variance.
+        Default: 0.1. Between 0 and 1.
     increment : int
-        Inputs added at a time. The paper has 1, and 20 for its 767 digits.
+        Number of inputs that are added at a time. Default: 1. At least 1. The paper uses 1, and 20 for the USPS digits.
     rounds : int
-        The most to run.
+        Largest number of rounds. Default: 80. At least 1.
+    seed : int, optional
+        Seed of the adaptation. Default: a random one.
+    engine : str, optional
+        Engine that evaluates the log-likelihood, as for `sample`.
+
+    Returns
+    -------
+    TunedControls
+        The move, an initial state for `sample`, and statistics of the adaptation.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or the likelihood is zero at 100 draws around the prior mean.
+
+    Warns
+    -----
+    UserWarning
+        If fewer than two rounds passed.
 
     Examples
     --------
@@ -96,7 +119,7 @@ def tune_controls(
     >>> tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=100, seed=1)
     """
     if not 0 < residual_variance < 1:
-        raise ValueError(f"residual_variance must lie in (0, 1), but it is {residual_variance}.")
+        raise ValueError(f"residual_variance must be between 0 and 1, but it is {residual_variance}.")
     increment = whole_number("increment", increment, 1, "a whole number, at least 1")
     rounds = whole_number("rounds", rounds, 1, "a whole number, at least 1")
     seed = secrets.randbits(32) if seed is None else seed
@@ -104,21 +127,21 @@ def tune_controls(
     with (
         on_cpu(),
         limit_blas_threads(available_cores()),
-    ):  # many small products, which more threads would only slow down
+    ):  # the matrix products are small, and more threads would slow them down
         controls = ControlInputs(kernel, inputs, generator(seed, 0), increment)
         controls.grow_until(residual_variance)
         adaptation = _Adaptation(kernel, inputs, posterior, engine, seed)
         adaptation.use(controls)
         passed = 0
         for number in range(1, rounds + 1):
-            enough = adaptation.round(number)
-            passed += enough
+            this_passed = adaptation.round(number)
+            passed += this_passed
             if passed == 2:
                 break
-            if number % 2 == 0 and not enough and not controls.exhausted:
+            if number % 2 == 0 and not this_passed and not controls.exhausted:
                 controls.grow()
                 adaptation.use(controls)
-    _warn_of_controls(controls, passed, number)
+    _warn_if_not_passed(controls, passed, number)
     initial = posterior.log_likelihood.unpack(adaptation.state.f)["f"]
     return TunedControls(adaptation.move, initial, adaptation.acceptance, controls.residual_variance, number)
 
@@ -138,34 +161,34 @@ class _Adaptation:
         self._compiled = compilable(posterior.log_likelihood, self._prior.size) if chosen.traced else None
 
     def use(self, controls: ControlInputs) -> None:
-        """Take new control inputs; the state is carried over."""
+        """Use new control inputs, and keep the state."""
         self.move = ControlVariables(self._kernel, self._inputs, controls.points)
         self._prepared = self.move.prepare(self._prior)
         if not hasattr(self, "state"):
             self.state = self._start(self._prepared.spread.of_f)
 
     def _start(self, spread: np.ndarray) -> State:
-        """A draw of f given that all control variables are 0."""
+        """Return the initial state: a draw of f given that all control variables are 0."""
         for f in generator(self._seed, 2).standard_normal((100, len(spread))) @ spread:
             log_likelihood = self._evaluate(f)
             if np.isfinite(log_likelihood):
                 return State(f, log_likelihood)
         raise ValueError(
-            "the likelihood is zero at 100 draws around the prior's mean, so the adaptation has nowhere to start. Use "
-            "EllipticalSlice, with a start of your own."
+            "the likelihood is zero at 100 draws around the prior mean, so the adaptation found no initial state. Use "
+            "EllipticalSlice, with initial= at a point where the likelihood is positive."
         )
 
     def round(self, number: int) -> bool:
-        """Make a round's sweeps; whether every control variable moved often enough."""
+        """Run the sweeps of a round. Return whether every control variable was accepted often enough."""
         spec = self.move.noise_spec(self._prior, self._prepared)
-        noise = draw_block(spec, self._seed, 0, 1 + number, BURN_IN + COUNTED)
-        make = self._sweeps_on_host if self._compiled is None else self._sweeps_compiled
-        self.state, accepted = make(noise)
-        self.acceptance = accepted[BURN_IN:].mean(axis=0)
-        return bool(self.acceptance.min() > ACCEPTED / spec.searches)
+        noise = draw_block(spec, self._seed, 0, 1 + number, WARMUP_SWEEPS + COUNTED_SWEEPS)
+        run_sweeps = self._sweeps_on_host if self._compiled is None else self._sweeps_compiled
+        self.state, accepted = run_sweeps(noise)
+        self.acceptance = accepted[WARMUP_SWEEPS:].mean(axis=0)
+        return bool(self.acceptance.min() > MIN_ACCEPTANCE / spec.searches)
 
     def _sweeps_on_host(self, noise: UpdateNoise) -> tuple[State, np.ndarray]:
-        """Return the last state and, for each sweep and control variable, whether it moved."""
+        """Return the last state, and whether each control variable was accepted in each sweep."""
         state, accepted, target = self.state, [], HostTarget(self._evaluate, self._prepared)
         for update, level in enumerate(noise.level.tolist()):
             state, _, moved = sweep(noise.at(update)._replace(level=level), state, target)
@@ -173,24 +196,30 @@ class _Adaptation:
         return state, np.array(accepted)
 
     def _sweeps_compiled(self, noise: UpdateNoise) -> tuple[State, np.ndarray]:
-        """Do as `_sweeps_on_host`, with more control variables that never move: one program for several numbers."""
+        """Do what `_sweeps_on_host` does, by compiled code.
+
+        Control variables that are never accepted are added, so one program serves several numbers of them.
+        """
         count, size = noise.level.shape[1], self._prior.size
-        more = (0, min(count + -count % TOGETHER, size) - count)
+        padding = (0, min(count + -count % CONTROLS_PER_PROGRAM, size) - count)
         draws: ControlDraws = noise.drawn
         padded = ControlDraws(
-            np.pad(draws.given_controls, [(0, 0), more, (0, 0)]),
-            np.pad(draws.normals, [(0, 0), more]),
-            np.pad(draws.controls, [(0, 0), more]),
+            np.pad(draws.given_controls, [(0, 0), padding, (0, 0)]),
+            np.pad(draws.normals, [(0, 0), padding]),
+            np.pad(draws.controls, [(0, 0), padding]),
         )
-        level = np.pad(noise.level, [(0, 0), more], constant_values=-np.inf)  # above any likelihood
+        level = np.pad(
+            noise.level, [(0, 0), padding], constant_values=-np.inf
+        )  # a slice level that no proposal reaches
         state, accepted = _compiled_sweeps(
-            self._compiled, self._prepared.padded(more[1]), self.state, UpdateNoise(padded, level, None)
+            self._compiled, self._prepared.padded(padding[1]), self.state, UpdateNoise(padded, level, None)
         )
         return jax.tree.map(np.asarray, state), np.asarray(accepted)[:, :count]
 
 
 @jax.jit
 def _compiled_sweeps(likelihood: Any, prepared: Conditionals, state: State, noise: UpdateNoise) -> tuple[State, Any]:
+    """Run the sweeps of a round in one compiled loop."""
     target = CompiledTarget(likelihood, prepared)
 
     def one(state: State, noise: UpdateNoise) -> tuple[State, Any]:
@@ -200,11 +229,12 @@ def _compiled_sweeps(likelihood: Any, prepared: Conditionals, state: State, nois
     return jax.lax.scan(one, jax.tree.map(jnp.asarray, state), noise)
 
 
-def _warn_of_controls(controls: ControlInputs, passed: int, rounds: int) -> None:
+def _warn_if_not_passed(controls: ControlInputs, passed: int, rounds: int) -> None:
+    """Warn if fewer than two rounds passed."""
     if passed == 2:
         return
     why = "there are no more inputs to add" if controls.exhausted else f"{rounds} rounds were not enough"
     warn(
-        f"some of the {len(controls.points)} control variables hardly ever move, and {why}. Control variables are for "
-        "functions that few inputs determine; use EllipticalSlice."
+        f"some of the {len(controls.points)} control variables are rarely accepted, and {why}. Control variables suit "
+        "functions that few inputs determine. Use EllipticalSlice instead."
     )

@@ -1,4 +1,4 @@
-"""Step and mass matrix for Hamiltonian Monte Carlo, by Stan's warm-up."""
+"""Step size and mass matrix of Hamiltonian Monte Carlo, by Stan's window adaptation."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ellipslice.sampling.start import first_draw
 
 
 class TunedHamiltonian(NamedTuple):
-    """What the warm-up found."""
+    """Result of `tune_hamiltonian`."""
 
     move: Hamiltonian
-    """The one to use."""
+    """Move with the adapted step size and mass matrix."""
     initial: Any
-    """Where the warm-up ended: a start for `sample`."""
+    """Last state of the warm-up, for `sample(initial=...)`."""
 
 
 def tune_hamiltonian(
@@ -38,19 +38,32 @@ def tune_hamiltonian(
     target_acceptance: float = 0.8,
     seed: int = 0,
 ) -> TunedHamiltonian:
-    """Step and mass matrix for `moves.Hamiltonian`, by the warm-up of Stan as BlackJAX has it (`window_adaptation`).
+    """Choose the step size and mass matrix of `moves.Hamiltonian`, by Stan's window adaptation (from BlackJAX).
 
     Parameters
     ----------
     log_likelihood, prior
-        As for `sample`; the log-likelihood must be written with `jax.numpy`.
+        Model, as for `sample`. The log-likelihood must be written with `jax.numpy`.
     leapfrog_steps : int, optional
-        As for `moves.Hamiltonian`: NUTS unless given.
+        Number of leapfrog steps, as for `moves.Hamiltonian`. Default: NUTS, which chooses it in each update.
     warmup : int
-        How many it takes.
+        Number of updates of the adaptation. Default: 1000. At least 20.
     target_acceptance : float
-        The share of proposals to be accepted, in (0, 1).
+        Target acceptance rate. Default: 0.8. Between 0 and 1.
     seed : int
+        Seed of the adaptation. Default: 0.
+
+    Returns
+    -------
+    TunedHamiltonian
+        The move, and an initial state for `sample`.
+
+    Raises
+    ------
+    TypeError
+        If JAX cannot trace the log-likelihood.
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -61,11 +74,11 @@ def tune_hamiltonian(
     >>> tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=100, seed=1)
     """
     if not 0 < target_acceptance < 1:
-        raise ValueError(f"target_acceptance must lie in (0, 1), but it is {target_acceptance}.")
+        raise ValueError(f"target_acceptance must be between 0 and 1, but it is {target_acceptance}.")
     warmup = whole_number("warmup", warmup, 20, "a whole number, at least 20")
     posterior = Posterior(prior, log_likelihood)
     move = Hamiltonian(0.1, leapfrog_steps)
-    move.prepare(posterior.prior)  # says what is missing, BlackJAX among it
+    move.prepare(posterior.prior)  # raises if something is missing, for example BlackJAX
     import blackjax
 
     with jax_settings():

@@ -1,4 +1,4 @@
-"""A step size for Metropolis moves, by a grid search."""
+"""Step size of Metropolis moves, by a grid search."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ellipslice.priors import Prior
 from ellipslice.sampling import sample
 
 GRID = tuple(np.logspace(-2, -0.5, 10).tolist())
-"""The authors' grid of step sizes: 0.01, 0.0147, ..., 0.316."""
+"""Grid of step sizes of the paper's authors: 0.01, 0.0147, ..., 0.316."""
 
 
 class Tuned(NamedTuple):
-    """What a grid search found."""
+    """Result of `tune_step`."""
 
     move: Move
-    """The one to use."""
+    """Move with the best step size."""
     step_sizes: np.ndarray
-    """The steps tried."""
+    """Step sizes that were tried."""
     effective_sample_sizes: np.ndarray
-    """Of the log-likelihood, for each step: what the choice was made by."""
+    """Effective sample size of the log-likelihood for each step size, which is the criterion."""
     acceptance_rate: np.ndarray
-    """The share of updates that moved, for each step."""
+    """Acceptance rate for each step size."""
 
 
 def tune_step(
@@ -46,27 +46,46 @@ def tune_step(
     initial: Any = None,
     engine: str | None = None,
 ) -> Tuned:
-    """The step size with the most effective draws, by a preliminary run for each of a few.
+    """Choose the step size with the largest effective sample size, by one preliminary run for each step size.
 
-    "The step size for Neal's Metropolis method was chosen using a grid search to maximize performance" (Section 4.2);
-    grid, lengths and measure are the authors' unless others are given. All steps are run with the same noise.
+    "The step size for Neal's Metropolis method was chosen using a grid search to maximize performance" (Section 4.2).
+    The defaults are the grid, the run lengths and the criterion of the authors. All runs use the same seed.
 
     Parameters
     ----------
     move : callable
-        Makes a move of a step: `moves.NealMetropolis`, `moves.RandomWalk`, or a function such as
+        Function from a step size to a move: `moves.NealMetropolis`, `moves.RandomWalk`, or for example
         `lambda step_size: Cycle(NealMetropolis(step_size), ...)`.
-    log_likelihood, prior, seed, initial, engine
-        As for `sample`.
+    log_likelihood, prior
+        Model, as for `sample`.
     step_sizes : sequence of float
+        Step sizes to try. Default: 10 values from 0.01 to 0.316, evenly spaced in the logarithm.
     draws, warmup, chains : int
-        Of each run.
+        Number of draws per chain, warm-up updates and chains of each run. Default: 30,000, 1,000 and 1.
+    seed : int, optional
+        Seed of all runs. Default: a random one.
+    initial : optional
+        Initial state, as for `sample`.
+    engine : str, optional
+        Engine, as for `sample`.
 
     Returns
     -------
     Tuned
-        `move` is the best; `step_sizes`, `effective_sample_sizes` (of the log-likelihood, by
-        `diagnostics.effective_sample_size`) and `acceptance_rate` are what it was chosen from.
+        The move with the best step size. `step_sizes`, `effective_sample_sizes` (of the log-likelihood, by
+        `diagnostics.effective_sample_size`) and `acceptance_rate` describe all runs.
+
+    Raises
+    ------
+    TypeError
+        If `move` does not make moves, or has no step size.
+    ValueError
+        If `step_sizes` is empty.
+
+    Warns
+    -----
+    UserWarning
+        If the best step size is the smallest or largest that was tried.
 
     Examples
     --------
@@ -78,14 +97,17 @@ def tune_step(
     NealMetropolis(step_size=0.4)
     """
     _check_takes_step(move)
-    moves = [_made(move, step) for step in step_sizes]
+    moves = [_make_move(move, step) for step in step_sizes]
     if not moves:
-        raise ValueError("step_sizes is empty. Give the step sizes to try, such as [0.03, 0.1, 0.3].")
+        raise ValueError("step_sizes is empty. Give the step sizes to try, for example [0.03, 0.1, 0.3].")
     if len(set(step_sizes)) > 1 and all(made == moves[0] for made in moves):
-        raise TypeError(f"move makes {moves[0]!r} of every step: there is no step in it to tune. {_STEPPED}")
+        raise TypeError(
+            f"move makes {moves[0]!r} for every step size, so there is no step size to tune. {_MOVES_WITH_STEP_SIZE}"
+        )
     seed = secrets.randbits(32) if seed is None else seed
     options: dict[str, Any] = {"draws": draws, "warmup": warmup, "seed": seed, "initial": initial}
-    # By their numbers, which processes of `jax.distributed` do not share: all must find the same step.
+    # Chain indices, because processes of `jax.distributed` would divide a number of chains among them, and choose
+    # different step sizes.
     options["chains"] = range(chains) if isinstance(chains, int) and chains > 0 else chains
     sizes, acceptance = [], []
     for made in moves:
@@ -97,41 +119,45 @@ def tune_step(
     if len(moves) > 1 and step_sizes[best] in (min(step_sizes), max(step_sizes)):
         which, other = ("smallest", "smaller") if step_sizes[best] == min(step_sizes) else ("largest", "larger")
         warn(
-            f"the best step, {step_sizes[best]:g}, is the {which} of those tried. Try {other} ones too, with "
+            f"the best step size, {step_sizes[best]:g}, is the {which} that was tried. Try {other} ones, too, with "
             "step_sizes=[...]."
         )
     return Tuned(moves[best], np.array(step_sizes), np.array(sizes), np.array(acceptance))
 
 
-_STEPPED = "Moves with a step are NealMetropolis, RandomWalk and Hamiltonian; EllipticalSlice has nothing to tune."
+_MOVES_WITH_STEP_SIZE = (
+    "Moves with a step size are NealMetropolis, RandomWalk and Hamiltonian. EllipticalSlice has nothing to tune."
+)
 
 
 def _check_takes_step(move: Any) -> None:
-    """Raise TypeError if the step would be taken for another setting of a move, such as a width."""
+    """Raise TypeError if the step size would be passed as another setting of a move, for example a width."""
     made = move
     while isinstance(made, functools.partial):
         made = made.func
     if not (isinstance(made, type) and issubclass(made, Move)):
-        return  # a function of the user's, who knows what it does with a step
-    open_to_it = [
+        return  # the user's function: it decides where the step size goes
+    positional = [
         name
         for name, parameter in inspect.signature(move).parameters.items()
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
     ]
-    if open_to_it[:1] != ["step_size"]:
-        first = f"its first argument is {open_to_it[0]}" if open_to_it else "it takes no argument"
+    if positional[:1] != ["step_size"]:
+        first = f"its first argument is {positional[0]}" if positional else "it takes no argument"
         raise TypeError(
-            f"{made.__name__} has no step to tune: {first}. {_STEPPED} To tune another setting, give a function: "
-            f"lambda value: {made.__name__}(...)."
+            f"{made.__name__} has no step size to tune: {first}. {_MOVES_WITH_STEP_SIZE} To tune another setting, give "
+            f"a function: lambda value: {made.__name__}(...)."
         )
 
 
-def _made(move: Callable[[float], Move], step: float) -> Move:
+def _make_move(move: Callable[[float], Move], step: float) -> Move:
+    """Return the move for a step size. Raise TypeError if `move` is a move already, or does not make one."""
     if isinstance(move, Move):
-        raise TypeError(f"move is {move!r}, whose step is set. Give its class, {type(move).__name__}.")
+        raise TypeError(f"move is {move!r}, which has a step size already. Give its class, {type(move).__name__}.")
     made = move(step)
     if not isinstance(made, Move):
         raise TypeError(
-            f"move must make a move of a step, as moves.NealMetropolis does, but {move!r} made {made!r} of {step!r}."
+            f"move must return a move for a step size, as moves.NealMetropolis does, but {move!r} returned {made!r} "
+            f"for the step size {step!r}."
         )
     return made

@@ -56,7 +56,7 @@ class AngleTable:
 
 
 def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
-    """Return positions, first angles and last brackets of many updates, from their uniforms (updates, FIRST)."""
+    """Return positions, first angles and last brackets of many updates, from uniforms (updates, DRAWN_UNIFORMS)."""
     columns = np.ascontiguousarray(first.T)
     here = np.broadcast_to(path.here(columns[0]), columns[0].shape)
     last = np.broadcast_arrays(*path.begin(here, columns[0], columns[1]))

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ellipslice.posterior import Posterior, as_log_likelihood, explain
+from ellipslice.posterior import Posterior, add_latents_to_error, as_log_likelihood
 from ellipslice.undocumented import jaxprs, precision
 
 IN_PLACE = "log_likelihood changes its argument in place. Work on a copy: f = f.copy()."
@@ -97,7 +97,7 @@ class Call:
 
     def add_latents_to_error(self, error: Exception, f: np.ndarray) -> None:
         """Add to an exception a note with the latents at which the log-likelihood raised it."""
-        explain(error, self._centred.unpack(f))
+        add_latents_to_error(error, self._centred.unpack(f))
 
     def batch_is_bit_identical(self, largest: int, seconds: float = 0.5) -> bool:
         """Return whether points have the same bits alone and in batches of up to `largest` points, as far as is tested.

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ellipslice.approximations.expectation_propagation import propagate
-from ellipslice.approximations.sites import Sites, white_root
+from ellipslice.approximations.expectation_propagation import fit_ep
+from ellipslice.approximations.sites import Sites, white_precision_factor
 from ellipslice.likelihoods import Gaussian, Likelihood
 from ellipslice.parameters.factor import factorise
 
@@ -126,7 +126,7 @@ def find_sites(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray |
     if isinstance(likelihood, Gaussian):  # for which these are exact
         return sites
     try:
-        return propagate(lower.T, likelihood.pointwise, sites, sweeps=SWEEPS)
+        return fit_ep(lower.T, likelihood.pointwise, sites, sweeps=SWEEPS)
     except np.linalg.LinAlgError:  # it may break down where terms are not concave
         return sites
 
@@ -135,7 +135,7 @@ def gaussian_from_sites(matrix: np.ndarray, likelihood: Likelihood, sites: Sites
     """Return the Gaussian that is the prior times sites."""
     lower = lower_factor(matrix)
     linear, precision = sites.linear, sites.precision
-    inner = white_root(lower.T, precision)
+    inner = white_precision_factor(lower.T, precision)
     toward = solve_triangular(inner, lower.T @ linear, lower=True)
     white_mean = solve_triangular(inner, toward, lower=True, trans=1)
     root = solve_triangular(inner, lower.T, lower=True).T

@@ -1,7 +1,7 @@
-"""Elliptical slice updates of many particles at once, each update at a power of the likelihood.
+"""Elliptical slice updates of many particles, each update at an inverse temperature beta.
 
-A power needs no other likelihood. beta log L(f') > beta log L(f) - level is log L(f') > log L(f) - level / beta: the
-slice of L^beta is Figure 2's with its level divided by beta.
+The condition beta log L(f') > beta log L(f) - level is the same as log L(f') > log L(f) - level / beta. An update for
+L^beta is therefore the update of Figure 2 with its level divided by beta, and evaluates the same log-likelihood.
 """
 
 from __future__ import annotations
@@ -28,61 +28,71 @@ from ellipslice.noise import NoiseSpec, draw_block
 from ellipslice.priors import Prior
 from ellipslice.programs.traced import Look, look
 
-TOGETHER = 4
-"""Updates that the device makes in one go, without a particle waiting for another."""
+UPDATES_PER_CALL = 4
+"""Updates in one call of the compiled loop, inside which no particle waits for another."""
 
-GROUP = 250
-"""Particles that a CPU moves in one go: small enough for its cache, and a number of which users take multiples."""
+PARTICLES_PER_GROUP = 250
+"""Particles that a CPU moves in one call: few enough for its cache, and a divisor of usual numbers of particles."""
 
 MOVE = EllipticalSlice()
 
 
 class Particles(NamedTuple):
-    """Where particles are: centred flat vectors (particles, size), and their log-likelihoods."""
+    """States of all particles."""
 
     f: np.ndarray
+    """Centred flat vectors, shape (particles, size)."""
     log_likelihood: np.ndarray
+    """Log-likelihoods, shape (particles,)."""
 
 
-class Moved(NamedTuple):
-    """Particles after some updates."""
+class MovedParticles(NamedTuple):
+    """Particles after some updates, with the cost of these updates."""
 
     particles: Particles
     trace: np.ndarray
-    """Their log-likelihoods after each update, shape (updates, particles)."""
+    """Log-likelihoods after each update, shape (updates, particles)."""
     evaluations: int
+    """Number of evaluations of the log-likelihood."""
     nan_evaluations: int
+    """Number of evaluations that returned NaN."""
     failed_searches: int
+    """Number of searches that found no acceptable point."""
 
 
-class Mover(abc.ABC):
-    """Moves so many particles. Its noise is a function of the seed, the particle and the update, counted by itself."""
+class ParticleMove(abc.ABC):
+    """Elliptical slice updates of a fixed number of particles.
+
+    The random numbers depend only on the seed, the particle and the number of the update, which the object counts.
+    """
 
     @abc.abstractmethod
     def evaluate(self, f: np.ndarray) -> np.ndarray:
-        """The log-likelihoods of points (points, size)."""
+        """Return the log-likelihoods of points, (points, size) to (points,)."""
 
     @abc.abstractmethod
-    def move(self, particles: Particles, powers: np.ndarray) -> Moved:
-        """Updates of every particle, as many as there are powers: number t leaves N(f; 0, Sigma) L(f)^powers[t] as is.
+    def move(self, particles: Particles, betas: np.ndarray) -> MovedParticles:
+        """Make one update of every particle for each inverse temperature.
 
-        All log-likelihoods must be finite.
+        Update t leaves N(f; 0, Sigma) L(f)^betas[t] invariant. All log-likelihoods must be finite.
         """
 
 
-class DeviceMover(Mover):
-    """Particles in the loop of the batched engine, with its noise: for likelihoods and priors that JAX can trace.
+class DeviceParticleMove(ParticleMove):
+    """Particles moved by the loop of the batched engine, for likelihoods and priors that JAX can trace.
 
-    On a GPU all together; on a CPU in groups, which share the cores, and whose size does not depend on how many there
-    are: one program for all.
+    A GPU moves all particles in one call. A CPU moves them in groups of a fixed size on its cores, so one compiled
+    program serves any number of particles.
 
     Parameters
     ----------
     likelihood : pytree
-        A function of a centred flat vector.
+        Function of a centred flat vector.
     source : Source
-        Of draws from the prior.
-    seed, count : int
+        Source of draws from the prior.
+    seed : int
+    count : int
+        Number of particles.
     """
 
     def __init__(self, likelihood: Any, source: Source, seed: int, count: int):
@@ -90,7 +100,7 @@ class DeviceMover(Mover):
         self._likelihood, self._source = likelihood, source
         self._look: Look | None = None
         gpu = jax.default_backend() == "gpu"
-        self._ahead, group = (8, count) if gpu else (2, GROUP)
+        self._ahead, group = (8, count) if gpu else (2, PARTICLES_PER_GROUP)
         self._groups = [np.arange(start, start + group) % count for start in range(0, count, group)]
         self._keys = [chain_keys(seed, group.tolist()) for group in self._groups]
 
@@ -98,31 +108,29 @@ class DeviceMover(Mover):
         with jax_settings():
             return np.asarray(evaluate_together(self._likelihood, f))
 
-    def move(self, particles: Particles, powers: np.ndarray) -> Moved:
+    def move(self, particles: Particles, betas: np.ndarray) -> MovedParticles:
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)
-        trace, totals = np.empty((len(powers), self.count)), np.zeros(3, np.int64)
+        trace, totals = np.empty((len(betas), self.count)), np.zeros(3, np.int64)
         if self._look is None:
             with jax_settings():
                 self._look = look(self._likelihood, f.shape[1])
         with ThreadPoolExecutor(min(len(self._groups), self._look.threads), "ellipslice-move") as pool:
-            one = partial(self._move_group, particles, powers)
+            one = partial(self._move_group, particles, betas)
             for group, (state, rows, counts) in zip(self._groups, pool.map(one, range(len(self._groups))), strict=True):
                 f[group], log_likelihood[group], trace[:, group] = state.f, state.log_likelihood, rows
-                own = len(np.unique(group)) if group is self._groups[-1] else len(group)  # the last may be padded
+                own = len(np.unique(group)) if group is self._groups[-1] else len(group)  # the last group may be padded
                 totals += counts[:, :own].sum(axis=1)
-        self.done += len(powers)
-        return Moved(Particles(f, log_likelihood), trace, *(int(total) for total in totals))
+        self.done += len(betas)
+        return MovedParticles(Particles(f, log_likelihood), trace, *(int(total) for total in totals))
 
-    def _move_group(
-        self, particles: Particles, powers: np.ndarray, number: int
-    ) -> tuple[State, np.ndarray, np.ndarray]:
+    def _move_group(self, particles: Particles, betas: np.ndarray, number: int) -> tuple[State, np.ndarray, np.ndarray]:
         group, rows, counts = self._groups[number], [], np.zeros((3, len(self._groups[number])), np.int64)
         state = State(particles.f[group], particles.log_likelihood[group])
-        with jax_settings():  # in each thread: they are of a thread
+        with jax_settings():  # in each thread, because JAX's settings are local to a thread
             fixed = self._ahead, self._likelihood, self._source, self._keys[number]
-            for start in range(0, len(powers), TOGETHER):
-                some = powers[start : start + TOGETHER]
-                padded = np.concatenate([some, np.ones(TOGETHER - len(some))])
+            for start in range(0, len(betas), UPDATES_PER_CALL):
+                some = betas[start : start + UPDATES_PER_CALL]
+                padded = np.concatenate([some, np.ones(UPDATES_PER_CALL - len(some))])
                 first, stop = np.uint32(self.done + start), np.int32(len(some))
                 state, trace, counted = _updates(*fixed, first, state, padded, stop)
                 rows.append(np.asarray(trace)[: len(some)])
@@ -132,24 +140,26 @@ class DeviceMover(Mover):
 
 @partial(jax.jit, static_argnums=0)
 def _updates(
-    ahead: int, likelihood: Any, source: Source, keys: Any, first: Any, state: State, powers: Any, stop: Any
+    ahead: int, likelihood: Any, source: Source, keys: Any, first: Any, state: State, betas: Any, stop: Any
 ) -> tuple[State, Any, Any]:
-    noise = draw_noise(MOVE, source, keys, first, TOGETHER, np.dtype(np.float64), first_angles)
-    noise = noise._replace(level=noise.level / powers[:, None])
+    noise = draw_noise(MOVE, source, keys, first, UPDATES_PER_CALL, np.dtype(np.float64), first_angles)
+    noise = noise._replace(level=noise.level / betas[:, None])
     every = DrawSchedule(stop, jnp.int32(0), jnp.int32(1))
-    state, draws, counts = run_block_on_device(MOVE, ahead, 4, likelihood, state, noise, every, TOGETHER)
+    state, draws, counts = run_block_on_device(MOVE, ahead, 4, likelihood, state, noise, every, UPDATES_PER_CALL)
     return state, draws.log_likelihood, jnp.stack(counts[:3])
 
 
-class HostMover(Mover):
-    """Particles side by side on the host: for any Python callable, and for priors that draw by themselves.
+class HostParticleMove(ParticleMove):
+    """Particles moved on the host, for any Python callable and for priors that only the host can draw from.
 
     Parameters
     ----------
     values : callable
-        Points (points, size) to their log-likelihoods.
+        Log-likelihoods of points, (points, size) to (points,).
     prior : Prior
-    seed, count : int
+    seed : int
+    count : int
+        Number of particles.
     """
 
     def __init__(self, values: Callable[[np.ndarray], np.ndarray], prior: Prior, seed: int, count: int):
@@ -159,21 +169,21 @@ class HostMover(Mover):
     def evaluate(self, f: np.ndarray) -> np.ndarray:
         return self._values(f)
 
-    def move(self, particles: Particles, powers: np.ndarray) -> Moved:
-        trace, evaluations, nans, stuck = [], 0, 0, 0
-        for power in powers:
-            particles, *counts = self._update(particles, power)
+    def move(self, particles: Particles, betas: np.ndarray) -> MovedParticles:
+        trace, evaluations, nans, failed = [], 0, 0, 0
+        for beta in betas:
+            particles, *counts = self._update(particles, beta)
             trace.append(particles.log_likelihood)
-            evaluations, nans, stuck = (a + b for a, b in zip((evaluations, nans, stuck), counts, strict=True))
+            evaluations, nans, failed = (a + b for a, b in zip((evaluations, nans, failed), counts, strict=True))
             self.done += 1
-        return Moved(particles, np.array(trace), evaluations, nans, stuck)
+        return MovedParticles(particles, np.array(trace), evaluations, nans, failed)
 
-    def _update(self, particles: Particles, power: float) -> tuple[Particles, int, int, int]:
-        """One update of every particle. All that are still searching try their next angle together."""
+    def _update(self, particles: Particles, beta: float) -> tuple[Particles, int, int, int]:
+        """Update every particle once. Each pass evaluates the next proposal of every unfinished search in one batch."""
         spec = NoiseSpec.from_prior(self._prior, self._prior.size)
         noise = draw_block(spec, self._seed, 0, self.done, self.count)
         table, nu = AngleTable(MOVE, noise.uniforms[:, 0]), noise.nu[:, 0]
-        log_y = particles.log_likelihood - noise.level[:, 0] / power
+        log_y = particles.log_likelihood - noise.level[:, 0] / beta
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)
         searching, evaluations, nans = np.arange(self.count), 0, 0
         for tried in range(MAX_EVALUATIONS):
