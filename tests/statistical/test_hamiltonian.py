@@ -141,7 +141,7 @@ def test_a_prior_that_cannot_be_whitened_in_compiled_code_is_refused(name):
 
 
 def test_a_carried_predictor_is_refused():
-    with pytest.raises(TypeError, match=r"LinearPredictor has no `whiten`: it carries A f along.*lambda f: g"):
+    with pytest.raises(TypeError, match=r"LinearPredictor has no `whiten`: it updates A f.*lambda f: g"):
         es.sample(
             LinearPredictor(np.eye(3), Gaussian(np.zeros(3))),
             es.Dense(CORRELATED),
