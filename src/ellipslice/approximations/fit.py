@@ -47,7 +47,9 @@ def accepted(relative: RelativeReference, engine: Engine, seed: int) -> float:
     """
     x = relative.draw(np.random.default_rng(seed), TRIED)
     values = np.array(engine.evaluate_all(list(x + relative.centre)))
-    log_w = np.array([value - relative.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
+    log_w = np.array(
+        [value - relative.log_ratio_on_ellipse(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)]
+    )
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     if not np.isfinite(log_w).any():
         return 0.0

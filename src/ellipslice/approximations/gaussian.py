@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.approximations.sites import as_rows, check_size, triangular
-from ellipslice.moves.reference_slice import Ratio
+from ellipslice.moves.reference_slice import LogRatio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.pytree import HostOnly, pytree, set_fields
@@ -71,11 +71,11 @@ class RelativeGaussian:
         """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
         return self.host.value
 
-    def along(self, x: Any, nu: Any) -> Ratio:
+    def log_ratio_on_ellipse(self, x: Any, nu: Any) -> LogRatio:
         """The ratio of Q and P on an ellipse."""
         x, nu = x[self.pivots] @ self.to_z, nu[self.pivots] @ self.to_z
         white_x, white_nu = x @ self.whiten, nu @ self.whiten
-        return Ratio(
+        return LogRatio(
             self.mean @ x,
             self.mean @ nu,
             white_x @ white_x - x @ x,

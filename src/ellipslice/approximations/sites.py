@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves.reference_slice import Ratio
+from ellipslice.moves.reference_slice import LogRatio
 from ellipslice.priors import Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -86,12 +86,12 @@ class RelativeSites:
         """The covariance of Q is rows.T @ rows. Square ones are triangular. On the host only, where draws are made."""
         return self.host.value
 
-    def along(self, x: Any, nu: Any) -> Ratio:
+    def log_ratio_on_ellipse(self, x: Any, nu: Any) -> LogRatio:
         """The ratio of Q and P on an ellipse."""
         slope = self.linear - self.precision * self.centre
         bent_x, bent_nu = self.precision * x, self.precision * nu
         pairs = ((slope, x), (slope, nu), (x, bent_x), (nu, bent_x), (nu, bent_nu))
-        return Ratio(*(dot(one, two) for one, two in pairs))
+        return LogRatio(*(dot(one, two) for one, two in pairs))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draws from Q with its mean taken away, shape (count, size)."""

@@ -237,7 +237,7 @@ def _as_box(bound: Any, layout: Layout, name: str, none: float) -> np.ndarray:
         unknown = sorted(str(key) for key in bound if key not in dict(layout))
         if unknown:
             known = ", ".join(latent for latent, _ in layout)
-            raise ValueError(f"{name} has {', '.join(unknown)}, but the latents of the prior are {known}.")
+            raise ValueError(f"{name} has {', '.join(unknown)}, but the prior's latents are {known}.")
     elif not is_single(layout) and np.ndim(bound):
         names = ", ".join(latent for latent, _ in layout)
         raise TypeError(f"{name} must be a number, or a mapping with names of latents of the prior ({names}) as keys.")
