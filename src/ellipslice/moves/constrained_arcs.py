@@ -128,6 +128,7 @@ def _first_gaps(low: Any, high: Any) -> tuple[Arcs, Any]:
 
 
 def _arcs_by_sorting(low: Any, high: Any) -> Arcs:
+    """Return the arcs between any number of intervals, in compiled code."""
     return _between_sorted(jnp, jax.lax.cummax, *jax.lax.sort((low, high), num_keys=1))
 
 

@@ -78,6 +78,7 @@ class ControlInputs:
         self._optimise(np.concatenate([self.points, new]))
 
     def _optimise(self, points: np.ndarray) -> None:
+        """Minimise the residual variance from `points`, and store the inputs and the variance."""
         self.points = self._variance.minimise(points)
         if self.points.ndim == 1 or self.points.shape[1] == 1:
             self.points = np.sort(self.points, axis=0)
@@ -109,7 +110,7 @@ class ResidualVariance:
         try:
             with jax_settings():
                 explained, gradient = self._explained(*self._padded(points), self._inputs, self._nugget)
-        except Exception:  # noqa: BLE001  a kernel written with NumPy fails in any way, and is allowed
+        except Exception:  # noqa: BLE001  a kernel written with NumPy is allowed, and may raise anything here
             return np.nan, np.full(points.shape, np.nan)
         return self.total - float(explained), -np.asarray(gradient)[: len(points)]
 

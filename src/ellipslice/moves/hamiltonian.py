@@ -172,6 +172,7 @@ class WhitenedPrior:
 
 
 def _as_diagonal(variances: Any) -> tuple[float, ...]:
+    """Return `inverse_mass_diagonal` as a tuple of floats. Raise ValueError if it is not a list of positive numbers."""
     values = as_numbers(variances, "inverse_mass_diagonal")
     if values.ndim != 1 or not (values > 0).all():
         raise ValueError(f"inverse_mass_diagonal must be a list of positive numbers, but it is {variances!r}.")
@@ -179,6 +180,7 @@ def _as_diagonal(variances: Any) -> tuple[float, ...]:
 
 
 def _import_blackjax() -> tuple[Any, Any]:
+    """Return the modules `hmc` and `nuts` of BlackJAX. Raise ImportError if it is not installed."""
     try:
         from blackjax.mcmc import hmc, nuts
     except ImportError as error:

@@ -64,6 +64,7 @@ def prior_on_line(f: Any, draws: LineDraws) -> PriorOnLine:
 
 
 def _draw_with_products(prior: Prior, rng: np.random.Generator, updates: int) -> LineDraws:
+    """Return the random numbers of `updates` updates along a line."""
     nu = np.asarray(prior.draw_zero_mean(rng, updates))
     with jax_settings():
         return LineDraws(nu, np.asarray(_products(prior, nu)))

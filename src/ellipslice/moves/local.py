@@ -167,6 +167,7 @@ class Local(Move):
         return tuple(self._prepare(partition, prior) for partition in self.blocks.partitions(prior))
 
     def _prepare(self, partition: local_blocks.Partition, prior: Prior) -> PreparedPartition:
+        """Return the conditionals of all blocks of a partition. Raise if the partition is not valid."""
         local_blocks.check_partition(partition, prior, self.partial)
         blocks = []
         for block, stack_row in zip(partition, assign_stack_rows([len(block) for block in partition]), strict=True):
@@ -224,6 +225,7 @@ class Local(Move):
     def _update_one_by_one(
         self, group: BlockGroup, noise: UpdateNoise, state: State, target: Target
     ) -> tuple[State, Info]:
+        """Update the blocks of a group one after the other."""
         total: Info | None = None
         for i, block in enumerate(group.blocks):
             searches = slice(i * group.searches, (i + 1) * group.searches)

@@ -190,6 +190,7 @@ class Stacks:
 
 
 def _empty_stack(shape: tuple[int, int], part: Any) -> np.ndarray:
+    """Return an empty array for all updates and blocks, (*shape, ...), with the trailing shape and dtype of `part`."""
     part = np.asarray(part)
     whole = (*shape, *part.shape[1:])
     return aligned_empty(whole) if part.dtype == np.float64 else np.empty(whole, part.dtype)

@@ -64,6 +64,7 @@ def check_reach(move: Any, prior: Prior, reach: Reach) -> None:
 
 
 def _never_changed_message(move: Any, prior: Prior, fixed: int) -> str:
+    """Return the message for `fixed` linear combinations that the move would never change."""
     count = f"{fixed} combination{'s' if fixed > 1 else ''} of the values"
     return (
         f"{move!r} would never change {count}. The covariance of {prior!r} is singular (values sum to zero, repeat or "

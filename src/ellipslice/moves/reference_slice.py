@@ -134,6 +134,7 @@ class ReferenceSlice(Move):
     def _draw(
         self, prior: Prior, reference: RelativeReference, rng: np.random.Generator, updates: int
     ) -> ReferenceSliceDraws:
+        """Return the random numbers of `updates` updates."""
         number = np.arange(updates) % self.plain_every
         is_plain = number == self.plain_every - 1
         # Draws of the reference come first. They go to updates 0, plain_every, 2 plain_every, ..., then to updates 1,

@@ -130,6 +130,7 @@ class FromDraws(Prior):
 
 
 def _as_shape(size: Any) -> tuple[int, ...]:
+    """Return `size` as a tuple of positive ints. Raise if it is not a whole number or a tuple of whole numbers."""
     shape: tuple[Any, ...] = tuple(size) if isinstance(size, Sequence | np.ndarray) and np.ndim(size) else (size,)
     if not all(is_whole(n) for n in shape):
         raise TypeError(f"size must be a whole number or a tuple of them, but it is {size!r}.")
@@ -139,6 +140,7 @@ def _as_shape(size: Any) -> tuple[int, ...]:
 
 
 def _as_draws(draws: Any) -> np.ndarray:
+    """Return draws as a float64 array. Raise if they have different shapes, or are not real numbers."""
     try:
         array = np.asarray(draws)
     except ValueError:

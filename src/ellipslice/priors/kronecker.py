@@ -246,6 +246,7 @@ def _as_axis(prior: Prior) -> Axis:
 
 
 def _size(axis: Axis) -> int:
+    """Return the number of elements along an axis."""
     return axis.size if isinstance(axis, Prior) else len(axis)
 
 

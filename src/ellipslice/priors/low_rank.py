@@ -264,6 +264,7 @@ def _inverse_upper(scaled: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _as_diagonal(diagonal: Any) -> np.ndarray:
+    """Return the diagonal as an array. Raise ValueError if an element is negative."""
     values = as_numbers(diagonal, "diagonal")
     if (values < 0).any():
         raise ValueError(f"diagonal must not be negative, but its smallest value is {values.min():.6g}.")

@@ -259,6 +259,7 @@ def _evaluate_state_space(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
 
 
 def _as_times(times: Any) -> np.ndarray:
+    """Return times as an array (N,). Raise if they are dates, or do not increase strictly."""
     if np.asarray(times).dtype.kind in "mM":
         raise TypeError(
             "times are dates; expected numbers. Convert them, for example by "
@@ -281,6 +282,7 @@ def _as_times(times: Any) -> np.ndarray:
 
 
 def _import_tinygp() -> None:
+    """Raise ImportError with the command that installs tinygp, if it is not installed."""
     try:
         import tinygp  # noqa: F401
     except ImportError:

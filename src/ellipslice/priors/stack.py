@@ -141,6 +141,7 @@ class Stack(Prior):
         return _IndependentConditional(block, tuple(parts), members, tuple(starts))
 
     def _parts(self, f: Any) -> list[tuple[Prior, Any]]:
+        """Return the prior of each latent with its part of f."""
         ends = np.cumsum([prior.size for prior in self.priors])[:-1]
         return list(zip(self.priors, jnp.split(f, ends, -1), strict=True))
 

@@ -200,6 +200,7 @@ def _embed(
 def _eigenvalues(
     covariance: Callable[[np.ndarray], np.ndarray], embedding: tuple[int, ...], steps: np.ndarray
 ) -> np.ndarray:
+    """Return the eigenvalues of the covariance on the periodic grid, by wave number."""
     signed = [(np.arange(n) + n // 2) % n - n // 2 for n in embedding]
     signed = [np.where(lag < 0, lag, np.arange(n)) for lag, n in zip(signed, embedding, strict=True)]
     lags = np.stack(np.meshgrid(*(lag * step for lag, step in zip(signed, steps, strict=True)), indexing="ij"), axis=-1)
@@ -213,6 +214,7 @@ def _fast_length(least: int) -> int:
 
 
 def _as_spacing(spacing: Any, axes: int) -> np.ndarray:
+    """Return the spacing of each axis, shape (axes,). Raise ValueError if it is not positive."""
     steps = as_numbers(spacing, "spacing")
     if steps.shape not in ((), (axes,)) or not (steps > 0).all():
         raise ValueError(f"spacing must be positive, one number or one for each of {axes} axes, but it is {spacing!r}.")
@@ -220,6 +222,7 @@ def _as_spacing(spacing: Any, axes: int) -> np.ndarray:
 
 
 def _as_tolerance(tolerance: Any) -> float:
+    """Return the tolerance as a float. Raise ValueError if it is below rounding error."""
     value = as_numbers(tolerance, "tolerance")
     if value.shape != () or value < ROUNDING:
         raise ValueError(f"tolerance must be a number, at least {ROUNDING:.2g} (rounding), but it is {tolerance!r}.")
@@ -227,6 +230,7 @@ def _as_tolerance(tolerance: Any) -> float:
 
 
 def _check_even(covariance: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...], steps: np.ndarray) -> None:
+    """Raise ValueError if the covariance differs between a lag and the opposite lag, at 50 random lags."""
     rng = np.random.default_rng(0)
     lags = rng.integers(-np.array(shape) + 1, np.array(shape), (50, len(shape))) * steps
     values, opposite = covariance(lags), covariance(-lags)

@@ -169,6 +169,7 @@ class TruncatedGaussian:
 
     @cached_property
     def _draws(self) -> np.ndarray:
+        """Draws of the prior, for the scale of the constraints, shape (SCALE_DRAWS, N)."""
         return np.asarray(self.prior.draw_zero_mean(np.random.default_rng(0), SCALE_DRAWS))
 
     @cached_property
@@ -208,6 +209,7 @@ class AugmentedPrior(PredictorPrior):
 
 
 def _as_matrix(A: Any, size: int) -> Any:
+    """Return A as a dense or CSR array of floats. Raise if it does not have `size` columns, or is not finite."""
     matrix: Any
     if scipy.sparse.issparse(A):
         check_real("A", A.dtype)
@@ -224,6 +226,7 @@ def _as_matrix(A: Any, size: int) -> Any:
 
 
 def _as_bounds(b: Any, count: int) -> np.ndarray:
+    """Return b as an array (count,). Raise ValueError if it has another shape, NaN or -inf."""
     bounds = as_numbers(b, "b", finite=False)
     if bounds.shape not in ((), (count,)):
         raise ValueError(f"b has shape {bounds.shape}; expected a number or ({count},), one bound per row of A.")
@@ -233,6 +236,7 @@ def _as_bounds(b: Any, count: int) -> np.ndarray:
 
 
 def _as_box(bound: Any, layout: Layout, name: str, none: float) -> np.ndarray:
+    """Return the bounds of all elements as a flat array; `none` is the value that means no bound."""
     if isinstance(bound, Mapping):
         unknown = sorted(str(key) for key in bound if key not in dict(layout))
         if unknown:

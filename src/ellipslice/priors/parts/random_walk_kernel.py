@@ -37,4 +37,5 @@ class RandomWalkKernel(Quasisep):
         return jnp.sqrt(jnp.where(later > 0, self._variance(X1) / jnp.where(later > 0, later, 1.0), 1.0))[None, None]
 
     def _variance(self, time: Any) -> Any:
+        """Return the variance of the walk at a time."""
         return jnp.square(self.start) + jnp.square(self.scale) * (time - self.origin)

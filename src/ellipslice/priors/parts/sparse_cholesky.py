@@ -63,6 +63,7 @@ class SparseCholesky:
         return x + self._solve_once(b - (self.matrix @ x.T).T)
 
     def _solve_once(self, b: np.ndarray) -> np.ndarray:
+        """Return the vectors x with Q x = b, without refinement."""
         permuted = np.empty_like(b.T, order="F")
         permuted[self._order] = b.T
         return self._solver.solve(self._solver.solve(permuted, "T"))[self._order].T  # type: ignore[union-attr]
