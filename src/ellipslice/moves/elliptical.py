@@ -83,8 +83,10 @@ class EllipticalSlice(EllipticalPath, Search):
 
     Raises
     ------
-    TypeError, ValueError
-        If `bracket_width` is not a number in (0, 2 pi], or `shrinking` is another word.
+    TypeError
+        If `bracket_width` is not a number.
+    ValueError
+        If `bracket_width` is not in (0, 2 pi], or `shrinking` is another word.
 
     Notes
     -----

@@ -43,7 +43,9 @@ class Hamiltonian(Move):
     ------
     ImportError
         If BlackJAX is not installed.
-    TypeError, ValueError
+    TypeError
+        If `step_size` is not a number.
+    ValueError
         If an argument is out of range.
 
     Notes

@@ -92,8 +92,10 @@ class LineSlice(LineMove):
 
     Raises
     ------
-    TypeError, ValueError
-        If `width` is not a positive finite number.
+    TypeError
+        If `width` is not a number.
+    ValueError
+        If `width` is not positive and finite.
 
     Notes
     -----

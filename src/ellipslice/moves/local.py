@@ -53,9 +53,10 @@ class Local(Move):
 
     Raises
     ------
-    TypeError, ValueError
-        If `blocks` or `move` is invalid. When a run starts: if blocks overlap, if the prior has no `condition`, if the
-        rest determines a block, or if some direction of the prior would never change.
+    TypeError
+        If `blocks` or `move` is invalid or, when a run starts, if the prior has no `condition`.
+    ValueError
+        When a run starts, if blocks overlap, if the rest determines a block, or if some direction would never change.
 
     Notes
     -----

@@ -30,8 +30,10 @@ class NealMetropolis(Move):
 
     Raises
     ------
-    TypeError, ValueError
-        If `step_size` is not a number in (0, 1].
+    TypeError
+        If `step_size` is not a number.
+    ValueError
+        If `step_size` is not in (0, 1].
 
     Notes
     -----
@@ -88,8 +90,10 @@ class RandomWalk(LineMove):
 
     Raises
     ------
-    TypeError, ValueError
-        If `step_size` is not a positive finite number.
+    TypeError
+        If `step_size` is not a number.
+    ValueError
+        If `step_size` is not positive and finite.
 
     Notes
     -----

@@ -58,8 +58,10 @@ class CoordinateSlice(CoordinateSweep):
 
     Raises
     ------
-    TypeError, ValueError
-        If `width` is not a positive finite number.
+    TypeError
+        If `width` is not a number.
+    ValueError
+        If `width` is not positive and finite.
 
     Notes
     -----

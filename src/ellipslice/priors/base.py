@@ -175,7 +175,7 @@ class Prior(abc.ABC):
 
         Returns
         -------
-        array, shape (count, *shape) or `shape`; for a `Stack`, a dict of such arrays by name
+        array of shape `shape`, or with `count` a leading axis; for a `Stack`, a dict of such arrays by name
 
         Raises
         ------
