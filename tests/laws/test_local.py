@@ -217,7 +217,7 @@ BAD = {
     "overlapping": (lambda: Local([[0, 1], [1, 2]]), es.Diagonal(np.ones(3)), ValueError, r"overlap: f\[1\] is in 2"),
     "overlapping names": (lambda: Local(["f", "m", "f"]), NAMED, ValueError, r"overlap: f\[0\]"),
     "values left out": (lambda: Local([[0], [2]]), es.Diagonal(np.ones(3)), ValueError, "leave out 1 of 3.*partial"),
-    "a latent left out": (lambda: Local(["f"]), NAMED, ValueError, "leave out 1 of 4.* m: .*partial=True"),
+    "a latent left out": (lambda: Local(["f"]), NAMED, ValueError, "leave out 1 of 4.* m, which .*partial=True"),
     "too few inputs": (lambda: Local.kmeans([0.0, 1.0], 2), es.Diagonal(np.ones(3)), ValueError, "leave out 1"),
     "an unknown name": (lambda: Local(["f", "b"]), NAMED, ValueError, "'b', but the prior's latents are f, m"),
     "an index outside": (lambda: Local([[0, 1, 2], [3]]), es.Diagonal(np.ones(3)), ValueError, "index 3.*0 to 2"),

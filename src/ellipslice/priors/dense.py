@@ -251,7 +251,7 @@ def pivoted_cholesky(covariance: Any) -> tuple[np.ndarray, np.ndarray]:
     variance = matrix.diagonal()
     if (variance < 0).any():
         i = int(np.argmin(variance))
-        raise ValueError(f"covariance[{i}, {i}] is {variance[i]:.6g}, but variances must be at least 0.")
+        raise ValueError(f"covariance[{i}, {i}] is {variance[i]:.6g}, but a variance must not be negative.")
     scale = np.sqrt(variance)
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     correlation = matrix * inverse[:, None] * inverse

@@ -67,9 +67,7 @@ class Stack(Prior):
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise ValueError(f"{name!r} cannot name an argument of the likelihood. Use a Python identifier.")
             if name in ("chain", "draw"):
-                raise ValueError(
-                    f"{name!r} cannot name a latent, because it is a dimension of the result. Use another."
-                )
+                raise ValueError(f"{name!r} is a dimension of the result and cannot name a latent. Use another name.")
             if isinstance(prior, Stack):
                 raise TypeError(f"{name!r} is a Stack inside a Stack. Put all latents into one Stack.")
             if not isinstance(prior, Prior):
