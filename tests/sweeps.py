@@ -8,7 +8,7 @@ import numpy as np
 
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.moves import Local, State
-from ellipslice.moves.local_groups import LocalDraws, find_places
+from ellipslice.moves.local_groups import LocalDraws, assign_stack_rows
 from ellipslice.noise import UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.testing.search import noise_of_an_update
@@ -17,7 +17,7 @@ from ellipslice.testing.search import noise_of_an_update
 def stack_draws(nu: np.ndarray, partition: list[np.ndarray], choice: Any = None) -> LocalDraws:
     """Return flat vectors, shape (..., size), as the draws of a sweep by `EllipticalSlice`: (..., blocks, 1, block)."""
     stacks: dict[int, list[np.ndarray]] = {}
-    for block, place in zip(partition, find_places([len(block) for block in partition]), strict=True):
+    for block, place in zip(partition, assign_stack_rows([len(block) for block in partition]), strict=True):
         stacks.setdefault(place.stack, []).append(nu[..., None, block])
     return LocalDraws(choice, tuple(np.stack(stack, axis=-3) for stack in stacks.values()))
 
@@ -25,7 +25,7 @@ def stack_draws(nu: np.ndarray, partition: list[np.ndarray], choice: Any = None)
 def flat_draws(draws: LocalDraws, partition: list[np.ndarray], size: int) -> np.ndarray:
     """Return the draws of many sweeps as flat vectors, shape (sweeps, size): the reverse of `stack_draws`."""
     nu = np.zeros((len(draws.stacks[0]), size))
-    for block, place in zip(partition, find_places([len(block) for block in partition]), strict=True):
+    for block, place in zip(partition, assign_stack_rows([len(block) for block in partition]), strict=True):
         nu[:, block] = draws.stacks[place.stack][:, place.row, 0]
     return nu
 

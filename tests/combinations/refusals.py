@@ -82,7 +82,7 @@ REFUSALS = [
     Refusal("standard normals and back", lambda move, prior: move in HAMILTONIAN and prior in DRAWS_ONLY | ON_HOST),
     Refusal("needs the prior's covariance", lambda move, prior: move in CONTROLS and prior == "FromDraws"),
     Refusal(
-        "covariance is not the kernel's",
+        "that of the kernel at the inputs differ",
         lambda move, prior: move == "ControlVariables" and prior not in (*KERNEL, "FromDraws"),
     ),
     Refusal("known only through its draws", lambda move, prior: move == "ReferenceSlice" and prior == "FromDraws"),

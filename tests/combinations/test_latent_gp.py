@@ -63,7 +63,7 @@ REFUSALS = [
         lambda kernel, likelihood: kernel != "two" and likelihood == "two",
     ),
     Refusal(
-        "is a kernel for times, one number for each input",
+        "is a kernel for times, one number per input",
         lambda kernel, inputs: kernel == "quasisep" and inputs == "plane",
     ),
     Refusal(

@@ -17,7 +17,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian, Poisson
 from ellipslice.moves import ControlVariables, State
 from ellipslice.moves.control_conditionals import Conditionals
-from ellipslice.moves.control_inputs import ControlInputs, VarianceLeft
+from ellipslice.moves.control_inputs import ControlInputs, ResidualVariance
 from ellipslice.moves.control_variables import ControlDraws, sweep
 from ellipslice.noise import UpdateNoise
 from ellipslice.pytree import HostOnly, set_fields
@@ -175,12 +175,16 @@ def test_planted_conditionals_do_not_keep_the_prior(spoil, by):
     ("make", "error", "says"),
     [
         (lambda: ControlVariables(smooth, TIMES, PLANE), ValueError, "the same number of columns"),
-        (lambda: ControlVariables(smooth, TIMES, np.arange(13.0)), ValueError, "13 controls for 12 values"),
+        (lambda: ControlVariables(smooth, TIMES, np.arange(13.0)), ValueError, "13 inputs, but f has only 12 values"),
         (lambda: ControlVariables(3.0, TIMES, [0.5]), TypeError, "kernel must be"),
         (lambda: ControlVariables.at_values([0.5]), ValueError, "whole numbers"),
         (lambda: ControlVariables.at_values([7]).prepare(PRIOR), ValueError, "index 7"),
         (lambda: ControlVariables(smooth, TIMES, [0.5]).prepare(PRIOR), ValueError, "12 inputs, but the prior has 3"),
-        (lambda: ControlVariables(smooth, TIMES, [0.5]).prepare(es.Dense(ROUGH)), ValueError, "not the kernel's"),
+        (
+            lambda: ControlVariables(smooth, TIMES, [0.5]).prepare(es.Dense(ROUGH)),
+            ValueError,
+            "of the kernel at the inputs",
+        ),
         (lambda: ControlVariables.at_values([0]).prepare(PRIORS["FromDraws"]()), TypeError, "needs the prior's cov"),
         (lambda: ControlVariables.at_values([0]).prepare(es.Diagonal(np.ones(5001))), ValueError, "at most 5000"),
     ],
@@ -199,7 +203,7 @@ def test_what_has_no_control_variables_is_refused(make, error, says):
 )
 def test_the_variance_left_and_its_gradient(kernel, inputs):
     points = inputs[:4] + 0.03 * np.arange(4.0).reshape(-1, *[1] * (inputs.ndim - 1))
-    left = VarianceLeft(kernel, inputs)
+    left = ResidualVariance(kernel, inputs)
     with jax_settings():
         k_cc, k_cf, k_ff = (np.asarray(kernel(x, y)) for x, y in ((points, points), (points, inputs), (inputs, inputs)))
         value, gradient = left.with_gradient(points)
@@ -221,7 +225,7 @@ def numpy_only(x, y):
 )
 def test_any_kernel_is_minimised(kernel):
     rng = np.random.default_rng(0)
-    left = VarianceLeft(kernel, TIMES)
+    left = ResidualVariance(kernel, TIMES)
     start = rng.permutation(TIMES)[:3]
     found = left.minimise(start)
     assert left(found) < left(start)
@@ -235,7 +239,7 @@ def kinked(x, y):
 
 
 def test_a_kernel_with_a_kink_does_no_harm():
-    left = VarianceLeft(kinked, TIMES)
+    left = ResidualVariance(kinked, TIMES)
     assert np.isfinite(left.minimise(TIMES[:3])).all()
 
 

@@ -470,7 +470,7 @@ def test_step_takes_lists_and_leaves_its_arguments_alone():
 
 def test_step_can_get_stuck_and_says_so():
     f = np.ones(2)
-    with pytest.warns(UserWarning, match="stayed where it was"):
+    with pytest.warns(UserWarning, match="kept the state"):
         new, value, info = es.step(f, NU, lambda f: -inf, rng=np.random.default_rng(0), log_likelihood_f=-1.0)
     np.testing.assert_array_equal(new, f)
     assert (value, info) == (-1.0, Info(MAX_EVALUATIONS, 0, True, 0.0))

@@ -65,7 +65,7 @@ def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
     mean, covariance = gaussian_of(reference)
     q, p = multivariate_normal(mean, covariance), multivariate_normal(np.zeros(4), SIGMA)
     x, nu = np.random.default_rng(1).standard_normal((2, 4))
-    ratio, angles = reference.relative_to(PRIOR).along(x, nu), np.linspace(0, 6, 20)
+    ratio, angles = reference.relative_to(PRIOR).log_ratio_on_ellipse(x, nu), np.linspace(0, 6, 20)
     points = mean + np.outer(np.cos(angles), x) + np.outer(np.sin(angles), nu)
     differences = ratio(np.cos(angles), np.sin(angles)) - (q.logpdf(points) - p.logpdf(points))
     np.testing.assert_allclose(differences, differences[0], atol=1e-10)

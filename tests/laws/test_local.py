@@ -217,7 +217,7 @@ BAD = {
     "overlapping": (lambda: Local([[0, 1], [1, 2]]), es.Diagonal(np.ones(3)), ValueError, r"overlap: f\[1\] is in 2"),
     "overlapping names": (lambda: Local(["f", "m", "f"]), NAMED, ValueError, r"overlap: f\[0\]"),
     "values left out": (lambda: Local([[0], [2]]), es.Diagonal(np.ones(3)), ValueError, "leave out 1 of 3.*partial"),
-    "a latent left out": (lambda: Local(["f"]), NAMED, ValueError, "leave out 1 of 4.* m: .*partial=True"),
+    "a latent left out": (lambda: Local(["f"]), NAMED, ValueError, "leave out 1 of 4.* m, which .*partial=True"),
     "too few inputs": (lambda: Local.kmeans([0.0, 1.0], 2), es.Diagonal(np.ones(3)), ValueError, "leave out 1"),
     "an unknown name": (lambda: Local(["f", "b"]), NAMED, ValueError, "'b', but the prior's latents are f, m"),
     "an index outside": (lambda: Local([[0, 1, 2], [3]]), es.Diagonal(np.ones(3)), ValueError, "index 3.*0 to 2"),
@@ -240,7 +240,7 @@ BAD = {
         ValueError,
         "determined by the rest",
     ),
-    "no variance": (lambda: Local.contiguous(1), es.Diagonal([1.0, 0.0]), ValueError, "no variance"),
+    "no variance": (lambda: Local.contiguous(1), es.Diagonal([1.0, 0.0]), ValueError, "variance is 0"),
 }
 
 
@@ -259,7 +259,7 @@ def test_blocks_that_do_not_fit_the_prior_are_refused(name):
         (lambda: Local([0, 1]), TypeError, r"\[\[0, 1, 2\]\]"),
         (lambda: Local([[0.5]]), TypeError, "indices"),
         (lambda: Local([np.array([True, False])]), TypeError, "flatnonzero"),
-        (lambda: Local([[0]], "EllipticalSlice"), TypeError, "takes a move"),
+        (lambda: Local([[0]], "EllipticalSlice"), TypeError, "must be a move"),
         (lambda: Local.contiguous(), TypeError, "size.*count"),
         (lambda: Local.contiguous(0), ValueError, "at least 1"),
         (lambda: Local.random(2.5), ValueError, "size must be a whole number"),

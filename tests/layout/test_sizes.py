@@ -19,9 +19,7 @@ FILE_LINES, FUNCTION_LINES, PARAMETERS = 300, 40, 8
 # Today's exceptions: what a change brings within the limit leaves its list, and nothing joins one.
 LONG_FILES: set[str] = set()
 
-LONG_FUNCTIONS = {
-    "moves/step.py: step",
-}
+LONG_FUNCTIONS: set[str] = set()
 
 MANY_PARAMETERS = {
     "apps/cli/bench.py: bench",

@@ -164,7 +164,7 @@ def test_a_given_start_is_checked():
     with pytest.raises(ValueError, match=r"1 of 3 constraints.*A f = 2\.5 and b = 2\..*leave initial out"):
         es.sample(None, box, initial=np.array([2.5, 0.9]), **QUICK)
     thin = Truncated.box(PLANE, 1.0, 1.0 + 1e-8)
-    with pytest.raises(ValueError, match=r"no inside.*initial="):
+    with pytest.raises(ValueError, match=r"no interior.*initial="):
         es.sample(None, thin, **QUICK)
     tree = es.sample(None, thin, initial=np.full(2, 1.0 + 4e-9), **QUICK)
     assert ((tree.posterior.f >= 1.0) & (tree.posterior.f <= 1.0 + 1e-8)).all()
@@ -179,7 +179,7 @@ EQUAL = np.array([[1.0, -1.0], [-1.0, 1.0]])
     ("make", "error", "says"),
     [
         (lambda: Truncated(np.eye(2), np.eye(2), 0.0), TypeError, "ellipslice's priors.*ndarray"),
-        (lambda: Truncated(Truncated.box(PLANE, 0.0), np.eye(2), 0.0), TypeError, "all constraints into one A"),
+        (lambda: Truncated(Truncated.box(PLANE, 0.0), np.eye(2), 0.0), TypeError, "all constraints into one matrix A"),
         (lambda: Truncated.box(np.eye(2), 0.0), TypeError, "ellipslice's priors"),
         (lambda: Truncated(PLANE, np.eye(3), 0.0), ValueError, r"shape \(3, 3\); expected \(constraints, 2\)"),
         (lambda: Truncated(PLANE, np.ones(2), 0.0), ValueError, r"shape \(2,\)"),
@@ -189,13 +189,13 @@ EQUAL = np.array([[1.0, -1.0], [-1.0, 1.0]])
         (lambda: Truncated(PLANE, np.eye(2), [1.0, 2.0, 3.0]), ValueError, r"b has shape \(3,\)"),
         (lambda: Truncated(PLANE, np.eye(2), [1.0, np.nan]), ValueError, "NaN or -inf"),
         (lambda: Truncated(PLANE, np.eye(2), -np.inf), ValueError, "NaN or -inf"),
-        (lambda: Truncated.box(PLANE, 1.0, [2.0, 1.0]), ValueError, "value 1.*1.0 and 1.0"),
+        (lambda: Truncated.box(PLANE, 1.0, [2.0, 1.0]), ValueError, "index 1.*1.0 and 1.0"),
         (lambda: Truncated.box(PLANE, [0.0, 1.0, 2.0]), ValueError, r"lower has shape \(3,\)"),
         (lambda: Truncated.box(PLANE, np.nan), ValueError, "NaN"),
         (lambda: Truncated.box(PLANE, {"g": 0.0}), ValueError, "lower has g"),
         (lambda: Truncated.box(es.Stack({"a": PLANE, "b": PLANE}), np.zeros(4)), TypeError, "mapping.*a, b"),
         (lambda: es.sample(None, PLANE, **QUICK), TypeError, "callable"),
-        (lambda: es.sample(None, Truncated(PLANE, EQUAL, [0.0, 0.0]), **QUICK), ValueError, "no inside"),
+        (lambda: es.sample(None, Truncated(PLANE, EQUAL, [0.0, 0.0]), **QUICK), ValueError, "no interior"),
         (lambda: es.sample(None, Truncated(PLANE, EQUAL, [0.0, -1.0]), **QUICK), ValueError, "contradict"),
         (lambda: es.sample(None, Truncated(PLANE, [[0.0, 0.0]], -1.0), **QUICK), ValueError, "row 0.*always 0"),
         (

@@ -14,7 +14,7 @@ import ellipslice as es
 from catalogue import CORRELATED, PRIORS, SINGULAR, WIDE_FACTOR
 from ellipslice.likelihoods import Gaussian, LinearPredictor
 from ellipslice.moves import Hamiltonian
-from ellipslice.moves.hamiltonian import White
+from ellipslice.moves.hamiltonian import WhitenedPrior
 from ellipslice.testing import check_move
 from statistical.monte_carlo import SEED, compare_gaussian
 from statistical.test_closed_form import posterior
@@ -58,7 +58,7 @@ def test_what_f_does_not_see_must_be_drawn(monkeypatch):
     """Planted: the normals beyond the span of f start every trajectory at 0, so that their energy can only grow."""
     name = "more normals than values"
     compare_gaussian(*draws_of(name, Hamiltonian(1.6, 1), sigma=10.0), "as it should be")
-    monkeypatch.setattr(White, "whiten", lambda self, f, key: self.prior.whiten(f))
+    monkeypatch.setattr(WhitenedPrior, "whiten", lambda self, f, key: self.prior.whiten(f))
     with pytest.raises(AssertionError, match="variance"):  # another step, or compiled code would be used again
         compare_gaussian(*draws_of(name, Hamiltonian(1.601, 1), sigma=10.0), "planted")
 
@@ -141,7 +141,7 @@ def test_a_prior_that_cannot_be_whitened_in_compiled_code_is_refused(name):
 
 
 def test_a_carried_predictor_is_refused():
-    with pytest.raises(TypeError, match=r"LinearPredictor has no `whiten`: it carries A f along.*lambda f: g"):
+    with pytest.raises(TypeError, match=r"LinearPredictor has no `whiten`: it updates A f.*lambda f: g"):
         es.sample(
             LinearPredictor(np.eye(3), Gaussian(np.zeros(3))),
             es.Dense(CORRELATED),

@@ -49,7 +49,9 @@ def acceptance_rate(relative: RelativeReference, engine: Engine, seed: int) -> f
     """
     x = relative.draw(np.random.default_rng(seed), ACCEPTANCE_DRAWS)
     values = np.array(engine.evaluate_all(list(x + relative.centre)))
-    log_w = np.array([value - relative.along(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)])
+    log_w = np.array(
+        [value - relative.log_ratio_on_ellipse(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)]
+    )
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     if not np.isfinite(log_w).any():
         return 0.0

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.approximations.sites import check_size, covariance_factor, triangular
-from ellipslice.moves.reference_slice import Ratio
+from ellipslice.moves.reference_slice import LogRatio
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.pytree import HostOnly, pytree, set_fields
@@ -74,11 +74,11 @@ class RelativeGaussian:
         """Factor of the covariance of Q, rows.T @ rows; upper triangular if square. Available only on the host."""
         return self.host.value
 
-    def along(self, x: Any, nu: Any) -> Ratio:
+    def log_ratio_on_ellipse(self, x: Any, nu: Any) -> LogRatio:
         """Return log(Q / prior) on the ellipse through x and nu."""
         x, nu = x[self.pivots] @ self.to_z, nu[self.pivots] @ self.to_z
         white_x, white_nu = x @ self.whiten, nu @ self.whiten
-        return Ratio(
+        return LogRatio(
             self.mean @ x,
             self.mean @ nu,
             white_x @ white_x - x @ x,

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves.reference_slice import Ratio
+from ellipslice.moves.reference_slice import LogRatio
 from ellipslice.priors import Prior
 from ellipslice.priors.dense import draw_by_rows
 from ellipslice.priors.parts.augmented import PredictorPrior
@@ -89,12 +89,12 @@ class RelativeSites:
         """Factor of the covariance of Q, rows.T @ rows; upper triangular if square. Available only on the host."""
         return self.host.value
 
-    def along(self, x: Any, nu: Any) -> Ratio:
+    def log_ratio_on_ellipse(self, x: Any, nu: Any) -> LogRatio:
         """Return log(Q / prior) on the ellipse through x and nu."""
         gradient = self.linear - self.precision * self.centre
         scaled_x, scaled_nu = self.precision * x, self.precision * nu
         pairs = ((gradient, x), (gradient, nu), (x, scaled_x), (nu, scaled_x), (nu, scaled_nu))
-        return Ratio(*(dot(one, two) for one, two in pairs))
+        return LogRatio(*(dot(one, two) for one, two in pairs))
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from Q minus its mean, shape (count, size)."""

@@ -1,30 +1,31 @@
-"""Moves: Markov transitions that leave N(f; 0, Sigma) L(f) invariant, one per file.
+"""Moves: Markov transitions that leave N(f; 0, Sigma) L(f) invariant, one family per file.
 
 To add one, write a file with a frozen dataclass derived from `Search` (if it slice samples along a curve) or `Move`,
 import it and add it to `REGISTERED` here, and add an instance to `tests/catalogue.py`. `ellipslice.testing.check_move`
 checks that it is valid.
 
 - `base`: the interface of a move
-- `search`: paths, searches, and the reference loop
+- `search`: paths, moves that are one slice search, and the reference loop
 - `array_ops`: array operations for floats, NumPy, JAX and exact fractions
-- `step`: one update for a Gibbs loop of the user
-- `elliptical`: elliptical slice sampling, Figure 2
-- `auxiliary`: Figure 1
-- `constrained`: under linear constraints
-- `constrained_arcs`: the allowed arcs of an ellipse
-- `reference_slice`: around a reference Gaussian
+- `step`: one update, for the user's own Gibbs loop
+- `elliptical`: elliptical slice sampling, Figure 2 of the paper
+- `auxiliary`: the auxiliary-variable algorithm, Figure 1 of the paper
+- `constrained`: elliptical slice sampling under linear inequalities
+- `constrained_arcs`: the arcs of an ellipse that satisfy linear inequalities
+- `reference_slice`: elliptical slice sampling around a reference Gaussian
 - `cycle`: several moves in turn
-- `local`: blocks of values given the rest
-- `local_blocks`: which values are in a block
-- `local_groups`: blocks of the same shapes, stacked
-- `local_reach`: whether blocks together move everything
-- `metropolis`: Neal's move and the random walk
+- `local`: block updates, each block given the rest
+- `local_blocks`: partitions of the elements into blocks
+- `local_conditionals`: the conditional distributions of blocks
+- `local_groups`: blocks of the same shapes, stacked for compiled code
+- `local_reach`: whether block updates can change every direction of the prior
+- `metropolis`: Neal's Metropolis move (pCN) and the random walk
 - `line`: slice sampling along a line
-- `one_at_a_time`: one value at a time: slice sampling and Gibbs sampling
+- `one_at_a_time`: one element at a time, by slice sampling or Gibbs sampling
 - `control_variables`: control variables
-- `control_inputs`: where control variables should be
+- `control_inputs`: optimal inputs of control variables
 - `control_conditionals`: the joint Gaussian of f and its control variables
-- `hamiltonian`: HMC and NUTS, by BlackJAX
+- `hamiltonian`: Hamiltonian Monte Carlo and NUTS, by BlackJAX
 """
 
 from ellipslice.moves import control_conditionals, local_blocks, one_at_a_time
@@ -69,10 +70,10 @@ REGISTERED = (
     *(EllipticalSlice, ReferenceSlice, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
     *(LineSlice, ControlVariables, CoordinateSlice, CoordinateGibbs, Hamiltonian),
 )
-"""Every move, for stores, the reference pages and the catalogue of the tests."""
+"""Every move class. Stores, the reference pages and the catalogue of the tests read it."""
 
 STORED_PARTS = (
     *(local_blocks.ExplicitBlocks, local_blocks.Names, local_blocks.Contiguous, local_blocks.Random),
     *(one_at_a_time.SliceAlongAxis, one_at_a_time.ParabolaAlongAxis, control_conditionals.AtValues),
 )
-"""Classes of which instances are stored inside a move."""
+"""Classes whose instances are stored as part of a move."""

@@ -1,7 +1,7 @@
-"""The few array operations that moves need, for Python floats, NumPy arrays, JAX arrays and exact rationals.
+"""The array operations that moves use, for Python floats, NumPy arrays, JAX arrays and exact fractions.
 
-Moves are written once. The host engine runs them on floats and on NumPy tables, the compiled engine traces them, and
-the reversibility test runs them on exact fractions.
+Each move is written once. The host engine runs it on floats and NumPy arrays, the compiled engine traces it, and the
+reversibility test runs it on exact fractions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def cos_sin(theta: Any) -> tuple[Any, Any]:
 def rounded(product: Any) -> Any:
     """Return a product that is rounded before anything is added to it.
 
-    A compiler fuses a product and a sum into one operation, which rounds once, in some programs and not in others.
+    In some programs a compiler fuses a product and a sum into one operation, which rounds only once. The result would
+    then depend on the program.
     """
     return jnp.where(jnp.isnan(product), jnp.nan, product) if isinstance(product, jax.Array) else product
 
@@ -53,7 +54,7 @@ def set_block(f: Any, block: Any, values: Any) -> Any:
 
 
 def switch(index: Any, functions: Sequence[Callable[..., Any]], *arguments: Any) -> Any:
-    """Return the result of function number `index`: `jax.lax.switch`, and the same for NumPy numbers."""
+    """Return the result of function number `index`, by `jax.lax.switch` or, for NumPy numbers, by a call."""
     if isinstance(index, np.number):
         return functions[int(index)](*arguments)
     return jax.lax.switch(index.astype(np.int32), functions, *arguments)
@@ -62,7 +63,7 @@ def switch(index: Any, functions: Sequence[Callable[..., Any]], *arguments: Any)
 def scan(one: Callable[[Any, Any], tuple[Any, Any]], start: tuple[Any, ...], rows: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return the last carry and the stacked outputs of one(carry, row) -> (carry, output), over rows of arrays.
 
-    This is `jax.lax.scan`, and the same in Python for NumPy arrays.
+    This is `jax.lax.scan` for JAX arrays, and a loop in Python for NumPy arrays.
     """
     if not isinstance(jax.tree.leaves(start)[0], np.ndarray):
         return jax.lax.scan(one, start, tuple(jnp.asarray(part) for part in rows))

@@ -1,4 +1,4 @@
-"""The auxiliary-variable algorithm that elliptical slice sampling tidies up: Figure 1 of the paper."""
+"""The auxiliary-variable algorithm that precedes elliptical slice sampling: Figure 1 of the paper."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ellipslice.moves.search import Search
 
 @dataclass(frozen=True)
 class AuxiliaryEllipse(Search):
-    """Figure 1: represent f as nu_0 sin(theta) + nu_1 cos(theta), then slice sample theta on [0, 2 pi].
+    """The algorithm of Figure 1: represent f as nu_0 sin(theta) + nu_1 cos(theta), and slice sample theta on [0, 2 pi].
 
-    For teaching and for checking: valid, and the same as `EllipticalSlice` but that the end of the first bracket is not
-    tried (Section 2.4). That saves an evaluation where large steps fail, and with it the chance of one that does not.
+    It is meant for teaching and for tests. It differs from `EllipticalSlice` only in that the end of the first bracket
+    is not tried (Section 2.4). That saves one evaluation if large angles are rejected, but misses those that would be
+    accepted.
     """
 
     stored_as = "AuxiliaryEllipse"

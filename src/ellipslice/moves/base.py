@@ -1,17 +1,18 @@
 """The interface of a move.
 
-Every move has one form, step(noise, state, target) -> (state, info). Moves differ in what they use of it:
+Every move has one form, step(noise, state, target) -> (state, info). Moves differ in the parts that they use:
 
-- A search along an ellipse (`Search`) is one search along its own `path`. The engine loops, and may compute the angles
-  of a block of updates beforehand.
-- A search along a line is not valid with the likelihood alone, because the prior changes along it: `Path.log_factor`.
+- A search along an ellipse (`Search`) is one search along its own `path`. The engine runs the loop, and may compute the
+  angles of a block of updates beforehand.
+- A search along a line must include the prior, whose density changes along it: `Path.log_factor`.
 - A Metropolis move has one proposal and no bracket: `target.at(f)` evaluates it, and `metropolis` accepts or rejects.
-  A rejection is not a failure, so `search_failed` stays false; `angle` is then 0.
-- A move with auxiliary variables (`ControlVariables`) draws them anew, given f, at each update: the state is f alone.
-- A move of another library (`Hamiltonian`) takes its randomness from the update's key, `noise.uniforms.key`.
-- No move adapts while it runs. It is a value that holds its settings. `ellipslice.tuning` finds settings by separate
-  runs and returns a move. So a chain has the same transition from its first update to its last, warm-up only
-  discards, and a run can be interrupted anywhere.
+  A rejection is not a failed search, so `search_failed` is False. `angle` is then 0.
+- A move with auxiliary variables (`ControlVariables`) draws them given f in each update, so the state is only f.
+- A move of another library (`Hamiltonian`) takes its randomness from the key of the update, `noise.uniforms.key`.
+
+No move adapts while it runs. A move is an immutable value that holds its settings. `ellipslice.tuning` finds settings
+by separate runs and returns a move. Therefore a chain has the same transition from its first update to its last,
+warm-up only discards updates, and a run can be interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -31,36 +32,38 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """Where a chain is: the centred flat latent vector, and its log-likelihood so that it is never computed twice."""
+    """The state of a chain. It holds the log-likelihood, so that this is not computed twice."""
 
     f: Any
+    """The centred flat latent vector, shape (size,)."""
     log_likelihood: Any
+    """Log-likelihood at f."""
 
 
 class Info(NamedTuple):
-    """What an update reports."""
+    """Statistics of one update."""
 
     evaluations: Any
-    """Proposals tried, each one likelihood evaluation: the paper's count. (The current state's value is cached.)"""
+    """Number of proposals tried, one evaluation each, as in the paper. The value at the current state is cached."""
     nan_evaluations: Any
-    """How many of them gave NaN. Such a point is never accepted."""
+    """Number of evaluations that returned NaN. Such a proposal is never accepted."""
     search_failed: Any
-    """True if the search was given up and the state stayed where it was."""
+    """True if the search ended without an acceptable proposal, so that the state did not change."""
     angle: Any
-    """Where on the curve the new state was found, measured from the old one; 0 if the state stayed."""
+    """Position of the new state on the curve, relative to the old one: radians on an ellipse. 0 if the state stayed."""
     more: tuple[Any, ...] = ()
-    """The move's own statistics, in the order of `Move.statistics`."""
+    """Statistics that only this move has, in the order of `Move.statistics`."""
 
     @property
     def common(self) -> Info:
-        """What a move reports of another one inside it: the statistics that every move has."""
+        """The statistics that every move has, without `more`. An outer move reports these of an inner one."""
         return self._replace(more=())
 
     def combine(self, later: Info) -> Info:
-        """Return what two updates report, one after the other.
+        """Return the statistics of this update followed by a later one.
 
-        Counts are summed, `search_failed` is true if one of them is, the angle is the later one's. The moves' own
-        statistics are dropped.
+        Counts are summed, `search_failed` is True if either is, and `angle` is that of the later one. `more` is
+        dropped.
         """
         return Info(
             self.evaluations + later.evaluations,
@@ -71,44 +74,45 @@ class Info(NamedTuple):
 
 
 class Target(Protocol):
-    """The posterior as an engine shows it to a move."""
+    """The posterior, as an engine presents it to a move."""
 
     prepared: Any
-    """What the move's `prepare` returned for this prior."""
+    """The value that `Move.prepare` returned for this prior."""
 
     def log_likelihood(self, f: Any, /) -> Any:
-        """Log-likelihood of a centred flat vector."""
+        """Return the log-likelihood of a centred flat vector."""
         ...
 
     def at(self, f: Any) -> State:
-        """A proposal and its log-likelihood, each computed once, so that they belong together to the last bit."""
+        """Return a proposal and its log-likelihood, each computed once, so that they are consistent to the last bit."""
         ...
 
     def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
-        """Run a slice search along a path."""
+        """Run a slice search along a path. Return the new state and the statistics of the search."""
         ...
 
     def with_likelihood(self, log_likelihood: Callable[[Any], Any], prepared: Any) -> Target:
-        """The same engine with another log-likelihood, for a move inside another."""
+        """Return a target of this engine with another log-likelihood, for a move inside another."""
         ...
 
 
 class Move(abc.ABC):
-    """One Markov transition that leaves the posterior invariant.
+    """Base class of all moves: a Markov transition that leaves the posterior invariant.
 
-    A subclass is a frozen dataclass of plain settings. All its randomness is in `noise`, so `step` is a deterministic
-    function, written with operators and `ellipslice.moves.array_ops` so that both engines can run it.
+    A subclass is a frozen dataclass of settings. It defines `step`, which takes all randomness from `noise` and is
+    therefore deterministic. `step` uses operators and `ellipslice.moves.array_ops`, so that all engines can run it.
     """
 
     searches: int = 1
-    """Number of slice searches, or of accept-reject decisions, in one update: each takes a draw from the prior, a level
-    and uniforms, unless `noise_spec` says otherwise."""
+    """Number of slice searches, or of accept-reject decisions, in one update. Default: 1.
+
+    Each takes a slice level and uniforms and, unless `noise_spec` is overridden, a draw from the prior."""
 
     statistics: ClassVar[Mapping[str, type]] = MappingProxyType({})
-    """Names and types (float, int or bool) of the statistics in `Info.more`.
+    """Names and types (float, int or bool) of the statistics in `Info.more`. Default: none.
 
     In results they are variables of `sample_stats`, after those that every move has. A move inside another one does not
-    report them, and a move with a `path` has none: engines run its search themselves."""
+    report them. A move with a `path` has none, because engines run its search themselves."""
 
     path: Path | None = None
     """The path, if an update is exactly one search on a draw from the prior; else None.
@@ -116,37 +120,40 @@ class Move(abc.ABC):
     With a path, engines can compute angles beforehand, look ahead, and run chains in a batch."""
 
     gradients: bool = False
-    """Whether it needs gradients of the likelihood, and so runs in compiled code only."""
+    """True if the move needs gradients of the log-likelihood. It then runs in compiled code only."""
 
     elementwise: bool = False
-    """Whether a step, `prepare`'s part in it included, treats values one by one but for sums: no products of matrices.
+    """True if a step acts on each element separately, except for sums, and has no matrix products.
 
-    Then XLA can make one function of the loop around it."""
+    This includes what the step does with the result of `prepare`. XLA can then compile the loop as one function."""
 
     constrained: bool = False
-    """Whether it keeps to the constraints of a `TruncatedGaussian`. Others would leave them."""
+    """True if the move keeps to the constraints of a `TruncatedGaussian`. Only such moves can sample one."""
 
     def prepare(self, prior: Prior) -> Any:
-        """What an update needs to know of the prior, worked out once for each run: a pytree, which `target` hands back.
+        """Return a pytree that updates need from the prior; `step` finds it in `target.prepared`. Default: None.
 
-        A move that only needs draws needs nothing. One that needs more asks for it here, so that a prior which cannot
-        is refused before the run.
+        It is computed once per run. A move that needs a capability of the prior uses it here, so that a prior without
+        it raises before the run.
         """
         return None
 
     def prepare_part(self, prior: Prior) -> Any:
-        """Return what `prepare` returns, for a move inside another: the two together may move what one alone cannot."""
+        """Return the result of `prepare` for a move inside another, without the check that it reaches all values.
+
+        The outer move makes that check, because several moves may reach what one alone cannot.
+        """
         return self.prepare(prior)
 
     def reach(self, prior: Prior, prepared: Any) -> Reach:
-        """Return the blocks that an update changes, each given the rest; None if it moves all values together."""
+        """Return the blocks that an update changes, each given the rest; None if it changes all elements jointly."""
         return None
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
-        """Return what is drawn for each update. Default: one draw from the prior for each of `searches`."""
-        # A move that prepares something draws for itself inside a `Cycle`: that is part of what a seed means.
+        """Return the random numbers of an update. Default: one draw from the prior for each of `searches`."""
+        # Inside a `Cycle`, a move that prepares something has its own array of draws. A seed's draws depend on it.
         return NoiseSpec.from_prior(prior, prior.size, self.searches, of_prior=prepared is None)
 
     @abc.abstractmethod
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Return the next state and what the update reports. `noise.drawn` is what `noise_spec` draws."""
+        """Return the next state and the statistics of the update. `noise.drawn` has the draws of `noise_spec`."""

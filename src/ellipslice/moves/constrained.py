@@ -1,4 +1,4 @@
-"""Elliptical slice sampling under linear constraints: the search goes along the allowed arcs of the ellipse."""
+"""Elliptical slice sampling under linear inequalities: the search is restricted to the allowed arcs of the ellipse."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from ellipslice.priors.truncated import AugmentedPrior
 
 @dataclass(frozen=True)
 class ConstrainedSlice(Move):
-    """Elliptical slice sampling that never leaves A f <= b: what `sample` runs for a `TruncatedGaussian`.
+    """Elliptical slice sampling that satisfies A f <= b: the default move for a `TruncatedGaussian`.
 
-    Each constraint excludes one interval of the ellipse's angles, which is known exactly (Gessner, Kanjilal & Hennig
-    2020; Wu & Gardner 2024). Angles are proposed on what is left, so no proposal breaks a constraint, and without a
-    likelihood every update takes exactly one. Nothing to tune. On other priors it is `EllipticalSlice()`.
+    Each constraint excludes one interval of angles, which is computed exactly (Gessner, Kanjilal & Hennig 2020; Wu &
+    Gardner 2024). Angles are proposed on the remaining arcs. So every proposal satisfies the constraints, and without a
+    likelihood the first one is always accepted. There is nothing to tune. On other priors the move is
+    `EllipticalSlice()`.
 
     Notes
     -----
-    Why it is valid. The allowed arcs are a set of points of the ellipse, and the same set from whichever of its points
-    they are worked out. Put end to end, with the gaps left out, they are a circle of the arcs' total length, on which
-    f and f' lie. The search is that of Figure 2 on this circle: a first point uniform on it, which is both ends of the
-    bracket, and a bracket that shrinks towards the current state. So equation (12) holds as it does for the ellipse,
-    with the arcs' length in place of 2 pi: the move leaves N(f; 0, Sigma) L(f), where the constraints hold, invariant.
+    Why it is valid: the allowed arcs are a set of points of the ellipse, which does not depend on the point from which
+    they are computed. Joined end to end, without the gaps, they are a circle that contains f and f'. Its circumference
+    is the total length of the arcs. The search is that of Figure 2 on this circle: the first point is uniform on it and
+    is both ends of the bracket, and the bracket shrinks towards the current state. So equation (12) holds as for the
+    ellipse, with the length of the arcs in place of 2 pi. The move leaves N(f; 0, Sigma) L(f), restricted to the
+    constraints, invariant.
 
-    An update costs O(N + m log m) for N values and m constraints, beside its share of the product A nu that is made for
-    a block of draws at once. A f is carried, not recomputed: the rounding of an update is a part in 10^16, is
-    shrunk by the cosines that follow, and of n updates adds up to no more than sqrt(n) times that.
+    An update costs O(N + m log m) for N elements and m constraints, and its part of the product A nu, which is computed
+    for a block of draws in one call. A f is updated and not recomputed. The rounding error of an update is about 1e-16,
+    is multiplied by the cosines of later updates, and after n updates is at most sqrt(n) times that.
 
-    `angle` is the angle on the ellipse.
+    The statistic `angle` is the angle on the ellipse, in radians.
 
     Examples
     --------
@@ -49,11 +51,11 @@ class ConstrainedSlice(Move):
     constrained = True
 
     def prepare(self, prior: Prior) -> Any:
-        """The bounds of the centred f, of which an unconstrained prior has none."""
+        """Return the bounds of A f for the centred f, shape (constraints,); shape (0,) for an unconstrained prior."""
         return prior.bounds if isinstance(prior, AugmentedPrior) else np.zeros(0)
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """One search along the allowed arcs. The products A f and A nu are the last values of f and nu."""
+        """Make one search along the allowed arcs. The last elements of f and nu are the products A f and A nu."""
         nu, bounds = noise.nu[0], target.prepared
         first = len(nu) - len(bounds)
         arcs = allowed_arcs(state.f[first:], nu[first:], bounds)
@@ -63,7 +65,7 @@ class ConstrainedSlice(Move):
 
 @dataclass(frozen=True)
 class AlongArcs(Path):
-    """The allowed arcs of an ellipse, put end to end."""
+    """The path along the allowed arcs of an ellipse, joined end to end."""
 
     arcs: Arcs
 

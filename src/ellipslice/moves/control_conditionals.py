@@ -13,7 +13,7 @@ from ellipslice.pytree import HostOnly, pytree, set_fields
 
 
 class AtValues:
-    """Control variables that are values of f, but for their noise."""
+    """Control variables that are elements of f plus a small noise."""
 
     stored_as = "_AtValues"
 
@@ -25,7 +25,7 @@ class AtValues:
         return np.array(self._values)
 
     def covariances(self, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of f with f_c, and of f_c without its noise."""
+        """Return the covariances of f with f_c (N, M), and of f_c without its noise (M, M)."""
         values = as_block(self._values, len(covariance))
         return covariance[:, values], covariance[np.ix_(values, values)]
 
@@ -42,24 +42,25 @@ class AtValues:
 
 
 class AtInputs:
-    """Control variables at inputs of their own."""
+    """Control variables that are values of the latent function at given inputs."""
 
     def __init__(self, kernel: Any, inputs: np.ndarray, controls: np.ndarray):
         self._kernel, self._inputs, self.controls = kernel, inputs, controls
         self._between = covariance_function(kernel)
 
     def covariances(self, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariances of f with f_c (N, M), and of f_c without its noise (M, M)."""
         if len(self._inputs) != len(covariance):
             raise ValueError(
-                f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} values; "
-                "expected an input for each."
+                f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} values. "
+                "Expected one input per value."
             )
-        said = covariance_matrix(self._kernel, self._inputs)
-        off = float(np.abs(said - covariance).max())
-        if off > 1e-4 * float(np.abs(covariance).max()):
+        from_kernel = covariance_matrix(self._kernel, self._inputs)
+        difference = float(np.abs(from_kernel - covariance).max())
+        if difference > 1e-4 * float(np.abs(covariance).max()):
             raise ValueError(
-                f"the prior's covariance is not the kernel's at the inputs: they differ by up to {off:.3g}. Give "
-                "ControlVariables the kernel and the inputs that the prior was made with, in the same order."
+                f"the covariance of the prior and that of the kernel at the inputs differ by up to {difference:.3g}. "
+                "Give ControlVariables the kernel and the inputs that the prior was made with, in the same order."
             )
         return self._between(self._inputs, self.controls), self._between(self.controls, self.controls)
 
@@ -79,35 +80,35 @@ class AtInputs:
 
 
 class Spread(NamedTuple):
-    """Matrices that turn standard normals into draws."""
+    """Matrices that map standard normals, as rows, to draws around the conditional means."""
 
     of_f: np.ndarray
-    """Of f given f_c, less its mean."""
+    """For draws of f given f_c, shape (noise_size, size)."""
     of_controls: np.ndarray
-    """Of f_c given f, less its mean."""
+    """For draws of f_c given f, shape (M, M)."""
 
 
 @pytree
 class Conditionals:
-    """The conditionals of [f, f_c], as matrices."""
+    """The conditional distributions of f and its M control variables f_c, as matrices."""
 
     to_f: Any
-    """The mean of f given f_c is f_c @ to_f."""
+    """Shape (M, size). The mean of f given f_c is f_c @ to_f."""
     from_f: Any
-    """The mean of f_c given f is f @ from_f."""
+    """Shape (size, M). The mean of f_c given f is f @ from_f."""
     weights: Any
-    """The mean of f_c[i] given the other control variables is weights[i] @ f_c; weights[i, i] is 0."""
+    """Shape (M, M). The mean of f_c[i] given the other control variables is weights[i] @ f_c; weights[i, i] is 0."""
     deviations: Any
-    """The standard deviation of each control variable given the others."""
+    """Standard deviation of each control variable given the others, shape (M,)."""
     host: HostOnly
-    """The `Spread`: draws are made on the host."""
+    """The `Spread`, on the host, where draws are made."""
 
     def __init__(self, to_f: Any, from_f: Any, weights: Any, deviations: Any, spread: Spread | None):
         set_fields(self, to_f=to_f, from_f=from_f, weights=weights, deviations=deviations, host=HostOnly(spread))
 
     @property
     def spread(self) -> Spread:
-        """Matrices that turn standard normals into draws, on the host."""
+        """Matrices that map standard normals to draws, on the host."""
         return self.host.value
 
     @classmethod
@@ -118,17 +119,17 @@ class Conditionals:
         ----------
         factor : array, shape (noise_size, size)
         own : array, shape (noise_size, n)
-            The columns of `factor` for the values that control variables depend on.
+            The columns of `factor` for the elements that control variables depend on, which come first.
         between : array, shape (n, M)
-            Covariance of these values with f_c.
+            Covariance of these elements with f_c.
         among : array, shape (M, M)
             Covariance of f_c.
         """
         nugget = NUGGET * float(np.mean(among.diagonal()))
         from_f = np.linalg.solve(own.T @ own + nugget * np.eye(own.shape[1]), between)
-        control_spread = _root(among - between.T @ from_f, least=nugget)
+        control_spread = _matrix_root(among - between.T @ from_f, least=nugget)
         from_f = np.pad(from_f, [(0, factor.shape[1] - own.shape[1]), (0, 0)])
-        # From here on exact: f = z @ factor and f_c = f @ from_f + noise, whatever from_f and the noise may be.
+        # The rest is exact for f = z @ factor and f_c = f @ from_f + noise, for any from_f and any noise covariance.
         shared = factor @ from_f
         precision = np.linalg.inv(shared.T @ shared + control_spread.T @ control_spread)
         variances = 1 / precision.diagonal()
@@ -137,11 +138,11 @@ class Conditionals:
             from_f=from_f,
             weights=np.eye(len(precision)) - precision * variances[:, None],
             deviations=np.sqrt(variances),
-            spread=Spread(_root(np.eye(len(factor)) - shared @ precision @ shared.T) @ factor, control_spread),
+            spread=Spread(_matrix_root(np.eye(len(factor)) - shared @ precision @ shared.T) @ factor, control_spread),
         )
 
     def padded(self, more: int) -> Conditionals:
-        """Return the same with more control variables, which are independent of f and never move."""
+        """Return a copy with `more` control variables, which are independent of f and never move, without `spread`."""
         last = (0, more)
         return Conditionals(
             to_f=np.pad(self.to_f, [last, (0, 0)]),
@@ -152,7 +153,7 @@ class Conditionals:
         )
 
 
-def _root(covariance: np.ndarray, least: float = 0.0) -> np.ndarray:
-    """Rows with covariance = rows.T @ rows, where eigenvalues below `least` are taken to be that."""
+def _matrix_root(covariance: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """Return rows with rows.T @ rows = covariance, where eigenvalues below `least` are raised to it."""
     values, vectors = np.linalg.eigh(covariance)
     return np.sqrt(np.maximum(values, least))[:, None] * vectors.T

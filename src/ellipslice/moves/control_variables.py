@@ -20,39 +20,45 @@ from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.priors.parts.conditional import as_block
 from ellipslice.priors.parts.features import as_inputs
 
-LIMIT = 5_000
-"""Most values of a prior, whose covariance with the control variables becomes a dense matrix."""
+MAX_DENSE_SIZE = 5_000
+"""Largest size of a prior. The covariance of f with the control variables is a dense matrix."""
 
 
 class ControlVariables(Move):
-    """Move f through a few control variables f_c, values of the same Gaussian process at inputs of their own.
+    """Update f by a few control variables f_c, which are values of the latent function at other inputs.
 
-    One update is a sweep: each control variable in turn is redrawn from its prior given the other ones, then all of f
-    from its prior given f_c, and both are accepted with probability min(1, L(f') / L(f)). Good where few inputs
-    determine f: smooth functions of one or two inputs. In many dimensions f' is too far from f to be accepted
-    (Section 4.2 of the paper). The inputs are best found by `ellipslice.tune_controls`.
+    One update is a sweep over the control variables. Each one in turn is drawn from its prior given the others, then
+    all of f from its prior given f_c, and both are accepted with probability min(1, L(f') / L(f)). It works well if few
+    inputs determine f, as for smooth functions of one or two inputs. In many dimensions f' is too far from f to be
+    accepted (Section 4.2 of the paper). `ellipslice.tune_controls` finds the inputs.
 
     Parameters
     ----------
     kernel : callable, tinygp kernel or scikit-learn kernel
-        The prior's. A callable takes inputs (N, D) and (M, D), or (N,) and (M,) if they have one axis, and returns
-        (N, M).
+        Kernel of the prior. A callable takes inputs (N, D) and (M, D), or (N,) and (M,) if they have one axis, and
+        returns (N, M).
     inputs : array, shape (N,) or (N, D)
-        Where the values of f are.
+        Inputs of the elements of f.
     controls : array, shape (M,) or (M, D)
-        Where the control variables are; at most as many as values.
+        Inputs of the control variables. M is at most N.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have wrong shapes, or M is greater than N.
 
     Notes
     -----
-    Valid because (f, f_c) has a joint Gaussian prior under which f is N(0, Sigma); what is proposed is drawn from its
-    conditionals, so the prior cancels from the acceptance ratio. At the start of an update f_c is drawn given f: that
-    leaves the joint posterior as it is, and the state of a chain is f alone. (The original keeps f_c from one sweep to
-    the next.) The joint prior is the prior's Sigma times a Gaussian for f_c given f, which has the kernel's mean and
-    covariance but for 1e-7 of the variance on the diagonals: what is divided by is never singular, and the chain leaves
-    Sigma as it is to rounding.
+    Why it is valid: (f, f_c) has a joint Gaussian prior under which f is N(0, Sigma). Proposals are drawn from its
+    conditionals, so the prior cancels from the acceptance ratio. At the start of an update f_c is drawn given f, which
+    leaves the joint posterior invariant, so the state of a chain is only f. (The original method keeps f_c between
+    sweeps.) The joint prior is N(f; 0, Sigma) times a Gaussian for f_c given f. That one has the mean and covariance of
+    the kernel, except for 1e-7 of the variance on the diagonals, so no matrix is singular. The chain keeps Sigma up to
+    rounding error.
 
-    Set-up costs O(N^3). An update takes M evaluations and O(M N) beside the M draws of f given f_c, which are made for
-    a block of updates at once. The statistic `acceptance` is the acceptance rate of an update, and `angle` is the same.
+    Set-up costs O(N^3). The prior may have at most 5,000 elements. An update costs M evaluations, M draws of f given
+    f_c, which are made for a block of updates in one call, and O(M N). The statistic `acceptance` is the acceptance
+    rate of an update, and `angle` has the same value.
 
     Examples
     --------
@@ -78,15 +84,20 @@ class ControlVariables(Move):
             )
         if len(controls) > len(inputs):
             raise ValueError(
-                f"there are {len(controls)} controls for {len(inputs)} values; expected at most as many. Use fewer."
+                f"controls has {len(controls)} inputs, but f has only {len(inputs)} values. Use fewer controls."
             )
         self._where: AtInputs | AtValues = AtInputs(kernel, inputs, controls)
 
     @classmethod
     def at_values(cls, values: Sequence[int]) -> ControlVariables:
-        """Some of the values themselves are the control variables, given as indices into the flat vector.
+        """Use some elements of f as the control variables.
 
-        For priors that have no kernel. The inputs are then not optimised.
+        This is for priors without a kernel. The positions are not optimised.
+
+        Parameters
+        ----------
+        values : sequence of int
+            Indices into the flat vector.
         """
         move = object.__new__(cls)
         move._where = AtValues(tuple(as_block(values, 1 + max(values)).tolist()))
@@ -96,9 +107,20 @@ class ControlVariables(Move):
     def chosen(
         cls, kernel: Any, inputs: Any, *, residual_variance: float = 0.1, increment: int = 1, seed: int = 0
     ) -> ControlVariables:
-        """As many controls as leave less than a share of the prior's variance, where they leave least of it.
+        """Choose number and inputs of the control variables by the variance of f that they do not explain.
 
-        `tune_controls` does the same and then adds more until they move, which depends on the likelihood.
+        `tune_controls` does the same, and then adds more until proposals are accepted, which depends on the likelihood.
+
+        Parameters
+        ----------
+        kernel, inputs
+            See `ControlVariables`.
+        residual_variance : float
+            Largest variance of f given the control variables, as a fraction of the prior variance. Default: 0.1.
+        increment : int
+            Number of control variables that are added at a time. Default: 1.
+        seed : int
+            Seed of the order in which data points become control inputs. Default: 0.
         """
         controls = ControlInputs(kernel, inputs, np.random.default_rng(seed), increment)
         controls.grow_until(residual_variance)
@@ -106,24 +128,24 @@ class ControlVariables(Move):
 
     @property
     def controls(self) -> np.ndarray:
-        """Where the control variables are: inputs, or indices of values."""
+        """Inputs of the control variables, shape (M,) or (M, D); or indices, for `at_values`."""
         return self._where.controls
 
     def prepare(self, prior: Prior) -> Conditionals:
         """Return the conditionals of the joint prior of f and its control variables."""
-        carried = prior.size - prior.base.size if isinstance(prior, PredictorPrior) else 0
-        if prior.size > LIMIT:
-            rows = f" and the {carried} rows of LinearPredictor's design matrix" if carried else ""
+        predictor_rows = prior.size - prior.base.size if isinstance(prior, PredictorPrior) else 0
+        if prior.size > MAX_DENSE_SIZE:
+            rows = f" and the {predictor_rows} rows of LinearPredictor's design matrix" if predictor_rows else ""
             raise ValueError(
-                f"ControlVariables makes dense matrices of the prior's {prior.size - carried} values{rows}; at most "
-                f"{LIMIT} are taken. Use EllipticalSlice."
+                f"ControlVariables makes dense matrices of the prior's {prior.size - predictor_rows} values{rows}; "
+                f"expected at most {MAX_DENSE_SIZE}. Use EllipticalSlice."
             )
         try:
             with jax_settings():
                 factor = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
         except TypeError as error:
-            raise TypeError(f"ControlVariables needs the prior's covariance. {error} Or EllipticalSlice.") from None
-        own = factor[:, : prior.size - carried]  # control variables depend on f alone, and what is carried on f
+            raise TypeError(f"ControlVariables needs the prior's covariance. {error} Or use EllipticalSlice.") from None
+        own = factor[:, : prior.size - predictor_rows]  # control variables depend on f, not on the predictor A f
         return Conditionals.of_prior(factor, own, *self._where.covariances(own.T @ own))
 
     def noise_spec(self, prior: Prior, prepared: Conditionals) -> NoiseSpec:
@@ -155,18 +177,18 @@ class ControlVariables(Move):
 
 
 class ControlDraws(NamedTuple):
-    """What is drawn for one sweep over M control variables."""
+    """The random numbers of one sweep over M control variables."""
 
     given_controls: Any
-    """Draws of f given f_c, less its mean: shape (M, size)."""
+    """Draws of f given f_c, without the mean, shape (M, size)."""
     normals: Any
-    """A standard normal for each control variable given the others: shape (M,)."""
+    """A standard normal for each control variable given the others, shape (M,)."""
     controls: Any
-    """A draw of f_c given f, less its mean: shape (M,)."""
+    """A draw of f_c given f, without the mean, shape (M,)."""
 
 
 class Proposal(NamedTuple):
-    """What the update of one control variable needs: a row of each array of a sweep."""
+    """The inputs of the update of one control variable: a row of each array of a sweep."""
 
     number: Any
     given_controls: Any
@@ -178,7 +200,7 @@ class Proposal(NamedTuple):
 
 
 def sweep(noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info, Any]:
-    """Make a sweep, and also return for each control variable whether its proposal was accepted."""
+    """Make a sweep. Return the state, its statistics, and for each control variable whether it was accepted."""
     known: Conditionals = target.prepared
     draws: ControlDraws = noise.drawn
     count = len(known.deviations)

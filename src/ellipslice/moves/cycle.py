@@ -12,18 +12,28 @@ from ellipslice.pytree import pytree, set_fields, static
 
 
 class Cycle(Move):
-    """Apply several moves one after the other; one update of the cycle is one update of each.
+    """Apply several moves one after the other. One update of the cycle is one update of each move.
 
-    Each move leaves the posterior invariant, so the cycle does. (It is not reversible, and need not be.)
+    Each move leaves the posterior invariant, so the cycle does, too. It is not reversible, which is not required.
 
     Parameters
     ----------
     *moves : Move
+        The moves in order, at least one.
+
+    Raises
+    ------
+    ValueError
+        If there are no moves.
+    TypeError
+        If an argument is not a move.
 
     Notes
     -----
-    Statistics: evaluations and NaNs are summed, `search_failed` is true if any move was, `angle` is the last move's.
-    Statistics that only one of the moves has are dropped.
+    `evaluations` and `nan_evaluations` are summed over the moves, `search_failed` is True if it is True for any move,
+    and `angle` is that of the last move. Statistics that only some moves have are dropped.
+
+    An update costs the sum of the moves' updates.
 
     Examples
     --------
@@ -36,10 +46,12 @@ class Cycle(Move):
 
     def __init__(self, *moves: Move):
         if not moves:
-            raise ValueError("Cycle needs at least one move.")
+            raise ValueError("Cycle got no moves; expected at least one move.")
         for move in moves:
             if not isinstance(move, Move):
-                raise TypeError(f"Cycle takes moves, but {move!r} is a {type(move).__name__}.")
+                raise TypeError(
+                    f"Cycle takes moves, but {move!r} is a {type(move).__name__}. Pass an instance of a move."
+                )
         self.moves = moves
         self.searches = sum(move.searches for move in moves)
         self.gradients = any(move.gradients for move in moves)
@@ -65,7 +77,7 @@ class Cycle(Move):
         return total
 
     def noise_spec(self, prior: Prior, prepared: CyclePrepared) -> NoiseSpec:
-        if prepared.one_array:  # one matrix product makes the draws of all moves
+        if prepared.one_array:  # draws for all moves are then made by one matrix product
             return NoiseSpec.from_prior(prior, prior.size, sum(prepared.searches))
         specs = self._specs(prior, prepared.moves)
         return NoiseSpec(
@@ -78,7 +90,7 @@ class Cycle(Move):
         return [move.noise_spec(prior, part) for move, part in zip(self.moves, prepared, strict=True)]
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Make each move's step in turn."""
+        """Make one step of each move in turn."""
         prepared: CyclePrepared = target.prepared
         total: Info | None = None
         first = 0
@@ -103,13 +115,14 @@ class Cycle(Move):
 
 @pytree
 class CyclePrepared:
-    """What each move of a cycle prepared, and how the random numbers of an update are divided among them."""
+    """Results of `prepare` of each move of a cycle, and the division of the random numbers of an update among them."""
 
     moves: tuple[Any, ...]
+    """The result of `prepare_part` of each move."""
     searches: tuple[int, ...] = static()
     """Number of searches of each move."""
     one_array: bool = static()
-    """Whether all moves take draws from the prior and nothing else: one array holds them, shape (searches, size)."""
+    """True if all moves take only draws from the prior. One array then holds them, shape (searches, size)."""
 
     def __init__(self, moves: tuple[Any, ...], searches: tuple[int, ...], one_array: bool):
         set_fields(self, moves=moves, searches=searches, one_array=one_array)

@@ -1,14 +1,14 @@
 """Elliptical slice sampling: Figure 2 of Murray, Adams & MacKay (2010), step by step.
 
-1. Choose ellipse: nu ~ N(0, Sigma)                       drawn beforehand (noise.py), and handed in
-2. log y = log L(f) + log u                               likewise: log u is minus an exponential
+1. Choose ellipse: nu ~ N(0, Sigma)                       drawn before the update (noise.py)
+2. log y = log L(f) + log u                               so is log u, minus an exponential
 3. theta ~ Uniform[0, 2 pi], bracket [theta - 2 pi, theta]   `begin`
 4. f' = f cos(theta) + nu sin(theta)                         `weights`
 5. if log L(f') > log y: 6. accept, return f'             the loop
 7. else: 8. if theta < 0: theta_min = theta, else: theta_max = theta   `shrink`
 9. theta ~ Uniform[theta_min, theta_max]; 10. go to 4        `propose`
 
-The loop itself is the same for every slice search, and is in `search.py`. With u_0, u_1, ... uniform on [0, 1), it is
+The loop is the same for every slice search, and is in `search.py`. With u_0, u_1, ... uniform on [0, 1), it is
 
     log_y = log_likelihood - level
     theta, theta_min, theta_max = move.begin(here, u_0, u_1)
@@ -36,7 +36,7 @@ FULL_TURN = 2 * pi
 
 @dataclass(frozen=True)
 class EllipticalPath(Path):
-    """The ellipse of Figure 2, with a bracket of any width: see `EllipticalSlice`."""
+    """The ellipse of Figure 2, with a first bracket of any width; see `EllipticalSlice`."""
 
     bracket_width: float = FULL_TURN
     shrinking: Literal["cut", "halve"] = "cut"
@@ -68,27 +68,36 @@ class EllipticalPath(Path):
 class EllipticalSlice(EllipticalPath, Search):
     """Elliptical slice sampling, the default move: no free parameters, no rejections, no gradients.
 
-    Poor when the likelihood is much stronger than the prior, or when the prior has a large constant offset (Section
-    2.5): then the bracket shrinks far and the state moves little.
+    It mixes slowly if the likelihood is much more informative than the prior, or if the prior includes an additive
+    constant of large variance (Section 2.5). The bracket then shrinks far, and accepted angles are small.
 
     Parameters
     ----------
     bracket_width : float
-        Width of the first bracket, at most 2 pi. Narrower ones, placed at random around the current state, save
-        evaluations where only small angles are ever accepted. Section 2.4 saw up to twice the effective draws per
-        second on small problems, and "only small improvements" on large ones.
+        Width of the first bracket, in radians. In (0, 2 pi]. Default: 2 pi. A narrower bracket, placed at random around
+        the current state, saves evaluations if only small angles are accepted. Section 2.4 of the paper reports up to
+        twice the effective samples per second on small problems, and "only small improvements" on large ones.
     shrinking : {"cut", "halve"}
-        "cut" is Figure 2: the bracket ends at the rejected angle. "halve" keeps the half of the bracket that holds the
-        current state, whatever angle was rejected: the more aggressive shrinking of Skilling & MacKay (2003).
+        "cut" is Figure 2: the bracket ends at the rejected angle. "halve" keeps the half of the bracket that contains
+        the current state, for any rejected angle, as Skilling & MacKay (2003). Default: "cut".
+
+    Raises
+    ------
+    TypeError
+        If `bracket_width` is not a number.
+    ValueError
+        If `bracket_width` is not in (0, 2 pi], or `shrinking` is another word.
 
     Notes
     -----
-    Why every variant is valid. Equation (12) asks that the angles of a move from f to f' be as probable as those of the
-    move back. The bracket is placed uniformly at random around the current state, so the same bracket is as probable
-    from f as from f', which lies in it too. It then shrinks by a rule that depends on where the current state is only
-    through the side to keep. For "cut" that side holds the current state; for "halve" that half does. f' was found in
-    what was kept, so the way back, which keeps the side that holds f', keeps the same one, and draws the same angles
-    from the same brackets with the same probabilities. `testing.check_move` replays this in exact arithmetic.
+    An update costs one draw from the prior, and O(N) and one evaluation per proposal.
+
+    Why every variant is valid: equation (12) requires that the angles of a move from f to f' are as probable as those
+    of the reverse move. The bracket is placed uniformly at random around the current state, so it is as probable from f
+    as from f', which it also contains. It then shrinks by a rule in which the current state only decides which side is
+    kept. For "cut" and for "halve", that side contains the current state. It also contains f', which is found later.
+    So the reverse move, which keeps the side with f', keeps the same sides, and draws the same angles from the same
+    brackets with the same probabilities. `testing.check_move` replays this in exact arithmetic.
 
     Examples
     --------

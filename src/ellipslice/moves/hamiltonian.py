@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo and NUTS, by BlackJAX, in coordinates where the prior is white."""
+"""Hamiltonian Monte Carlo and NUTS, by BlackJAX, on the whitened latent vector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.checks import as_numbers, whole_number
 from ellipslice.moves.base import Info, Move, State, Target
-from ellipslice.moves.metropolis import as_step
+from ellipslice.moves.metropolis import as_step_size
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 from ellipslice.pytree import pytree, set_fields, static
@@ -20,32 +20,43 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @dataclass(frozen=True, init=False, repr=False)
 class Hamiltonian(Move):
-    """Hamiltonian Monte Carlo on z, with f = unwhiten(z) and z standard normal under the prior.
+    """Hamiltonian Monte Carlo on z, where f = unwhiten(z) and z is standard normal under the prior.
 
-    NUTS unless `leapfrog_steps` is given. For likelihoods with gradients, which must be written with `jax.numpy`: where
-    the data are strong beside the prior it can draw far better than moves without gradients. "Very effective, but
-    requires tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the step. Needs BlackJAX, `pip
-    install 'ellipslice[blackjax]'`, the compiled engine, and a prior with `whiten` that can be compiled.
+    With informative data it can mix far better than moves without gradients. The log-likelihood must be written with
+    `jax.numpy`. "Very effective, but requires tuning" (Section 3 of the paper): `ellipslice.tune_hamiltonian` finds the
+    settings. The move requires BlackJAX (`pip install 'ellipslice[blackjax]'`), the compiled engine, and a prior with
+    `whiten` that can be compiled.
 
     Parameters
     ----------
     step_size : float
-        Of the leapfrog integrator, in units of z.
+        Step size of the leapfrog integrator, in units of z. Positive.
     leapfrog_steps : int, optional
-        How many in each trajectory. Chosen by NUTS, at each update, unless given. A fixed number can keep time with the
-        posterior (step_size times leapfrog_steps near pi, if the variances are right), and then hardly gets anywhere.
+        Number of leapfrog steps in each trajectory. At least 1. Default: chosen by NUTS in each update. A fixed number
+        mixes slowly if trajectories are about half a period of the posterior: step_size * leapfrog_steps near pi, if
+        `inverse_mass_diagonal` is right.
     inverse_mass_diagonal : sequence of float, optional
-        About the posterior variance of each value of z, as many as the prior's `noise_size`: the inverse of the mass
-        matrix's diagonal. Ones, as under the prior, unless given.
+        Inverse of the diagonal of the mass matrix: about the posterior variance of each element of z. Shape
+        (noise_size,) of the prior, positive. Default: ones, the variances under the prior.
+
+    Raises
+    ------
+    ImportError
+        If BlackJAX is not installed.
+    TypeError
+        If `step_size` is not a number.
+    ValueError
+        If an argument is out of range.
 
     Notes
     -----
-    The transitions are BlackJAX's (`blackjax.nuts`, `blackjax.hmc`), their randomness the key of the update. What z has
-    beyond the span of f, if the prior's factor is wider than its rank, is drawn anew each time.
+    The transitions are those of BlackJAX (`blackjax.nuts`, `blackjax.hmc`), with the random key of the update. If
+    `noise_size` is greater than the rank of the prior, the components of z that f does not determine are drawn anew in
+    each update.
 
-    Statistics: `evaluations` counts the likelihood and its gradient at each leapfrog step, and at both ends; `angle` is
-    the length of the trajectory in units of time, and 0 if the state stayed. Only NaNs at the end of a trajectory are
-    counted.
+    Each leapfrog step costs one evaluation of the log-likelihood and its gradient. `evaluations` is the number of
+    leapfrog steps plus two, for both ends. `angle` is the length of the trajectory in units of time, and 0 if the state
+    stayed. `nan_evaluations` counts only a NaN at the end of a trajectory.
 
     Examples
     --------
@@ -76,10 +87,10 @@ class Hamiltonian(Move):
             leapfrog_steps = whole_number(
                 "leapfrog_steps", leapfrog_steps, 1, "a whole number, at least 1, or None for NUTS"
             )
-        _blackjax()
-        object.__setattr__(self, "step_size", as_step(step_size, most=np.inf))
+        _import_blackjax()
+        object.__setattr__(self, "step_size", as_step_size(step_size, most=np.inf))
         object.__setattr__(self, "leapfrog_steps", leapfrog_steps)
-        diagonal = None if inverse_mass_diagonal is None else _positive(inverse_mass_diagonal)
+        diagonal = None if inverse_mass_diagonal is None else _as_diagonal(inverse_mass_diagonal)
         object.__setattr__(self, "inverse_mass_diagonal", diagonal)
 
     def __repr__(self) -> str:
@@ -87,8 +98,8 @@ class Hamiltonian(Move):
         variances = "" if self.inverse_mass_diagonal is None else f", {len(self.inverse_mass_diagonal)} inverse masses"
         return f"Hamiltonian(step_size={self.step_size:g}{steps}{variances})"
 
-    def prepare(self, prior: Prior) -> White:
-        """The prior's map to z and back, which must be one that can be compiled."""
+    def prepare(self, prior: Prior) -> WhitenedPrior:
+        """Return the prior in whitened form. Raise TypeError if `whiten` and `unwhiten` cannot be compiled."""
         try:
             if jax.tree_util.all_leaves([prior]):
                 raise prior._missing_capability("whiten")
@@ -97,22 +108,22 @@ class Hamiltonian(Move):
             raise TypeError(f"Hamiltonian needs a map from the prior to standard normals and back. {error}") from None
         if self.inverse_mass_diagonal is not None and len(self.inverse_mass_diagonal) != prior.noise_size:
             raise ValueError(
-                f"inverse_mass_diagonal has {len(self.inverse_mass_diagonal)} values, but {prior!r} has "
-                f"{prior.noise_size} standard normals behind a draw; expected one for each."
+                f"inverse_mass_diagonal has {len(self.inverse_mass_diagonal)} values, but a draw of {prior!r} is made "
+                f"from {prior.noise_size} standard normals. Expected one value for each."
             )
-        return White(prior)
+        return WhitenedPrior(prior)
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
-        return NoiseSpec(lambda rng, updates: None, numbers=prior.size)  # all it needs is the key of its uniforms
+        return NoiseSpec(lambda rng, updates: None, numbers=prior.size)  # BlackJAX uses only the key of the update
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """One trajectory."""
+        """Make one trajectory."""
         if isinstance(state.f, np.ndarray):
             raise TypeError(
                 "Hamiltonian needs gradients, which the host engine does not have. Write the log-likelihood with "
                 "jax.numpy so that it can be compiled, or use EllipticalSlice."
             )
-        white: White = target.prepared
+        white: WhitenedPrior = target.prepared
         key, beyond = jax.random.split(jax.random.wrap_key_data(noise.uniforms[0].key, impl="threefry2x32"))
         z = white.whiten(state.f, beyond)
         new_z, taken = self.trajectory(key, z, white.prior, target)
@@ -125,8 +136,8 @@ class Hamiltonian(Move):
         return State(*(jnp.where(moved, ours, theirs) for ours, theirs in zip(new, state, strict=True))), info
 
     def trajectory(self, key: Any, z: Any, prior: Prior, target: Target) -> tuple[Any, Any]:
-        """Where BlackJAX's transition ends, and how many steps it took."""
-        hmc, nuts = _blackjax()
+        """Return the z at the end of a transition of BlackJAX, and the number of leapfrog steps."""
+        hmc, nuts = _import_blackjax()
 
         def log_density(z: Any) -> Any:
             return target.log_likelihood(prior.unwhiten(z)) - 0.5 * jnp.sum(z * z)
@@ -143,18 +154,18 @@ class Hamiltonian(Move):
 
 
 @pytree
-class White:
-    """A prior in coordinates where it is white."""
+class WhitenedPrior:
+    """A prior and its map between f and standard normals z."""
 
     prior: Prior
     redundant: bool = static()
-    """Whether z has more dimensions than f."""
+    """True if f does not determine z, because the prior has more standard normals than its rank."""
 
     def __init__(self, prior: Prior):
         set_fields(self, prior=prior, redundant=prior.noise_size > prior.rank)
 
     def whiten(self, f: Any, key: Any) -> Any:
-        """A draw of z given f, which has only one unless there are dimensions that f does not see."""
+        """Draw z given f. If the prior is not redundant, f determines z."""
         z = self.prior.whiten(f)
         if not self.redundant:
             return z
@@ -162,18 +173,21 @@ class White:
         return z + other - self.prior.whiten(self.prior.unwhiten(other))
 
 
-def _positive(variances: Any) -> tuple[float, ...]:
+def _as_diagonal(variances: Any) -> tuple[float, ...]:
+    """Return `inverse_mass_diagonal` as a tuple of floats. Raise ValueError if it is not a list of positive numbers."""
     values = as_numbers(variances, "inverse_mass_diagonal")
     if values.ndim != 1 or not (values > 0).all():
         raise ValueError(f"inverse_mass_diagonal must be a list of positive numbers, but it is {variances!r}.")
     return tuple(values.tolist())
 
 
-def _blackjax() -> tuple[Any, Any]:
+def _import_blackjax() -> tuple[Any, Any]:
+    """Return the modules `hmc` and `nuts` of BlackJAX. Raise ImportError if it is not installed."""
     try:
         from blackjax.mcmc import hmc, nuts
     except ImportError as error:
         raise ImportError(
-            f"Hamiltonian needs BlackJAX, which could not be imported ({error}): pip install 'ellipslice[blackjax]'."
+            f"Hamiltonian needs BlackJAX, but it could not be imported ({error}). Install it: "
+            "pip install 'ellipslice[blackjax]'."
         ) from None
     return hmc, nuts

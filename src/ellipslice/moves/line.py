@@ -1,7 +1,7 @@
-"""Moves along a straight line f + w nu, and slice sampling along it (Section 3.1 of the paper), as its authors ran it.
+"""Moves along a straight line f + w nu, and slice sampling along it (Section 3.1 of the paper).
 
-The prior does not cancel along a line. Its density there follows from two inner products with S nu, S being the inverse
-of Sigma. The products S nu of a whole block of updates are made at once, together with the draws themselves.
+The prior does not cancel along a line. Its density there follows from two inner products with S nu, where S is the
+inverse of Sigma. The products S nu of a block of updates are computed in one call, with the draws.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ellipslice.priors import Prior
 
 
 class LineDraws(NamedTuple):
-    """What is drawn for one update along a line."""
+    """The random numbers of one update along a line."""
 
     nu: Any
-    """A draw from the prior: the direction."""
+    """The direction, a draw from the prior, shape (size,)."""
     precision_nu: Any
-    """S nu, with S the inverse of Sigma."""
+    """S nu, where S is the inverse of Sigma, shape (size,)."""
 
 
 class PriorOnLine(NamedTuple):
-    """The prior's log density along f + w nu: less its value at w = 0 it is - w slope - w^2 square / 2."""
+    """The log density of the prior along f + w nu, relative to w = 0: - w slope - w^2 square / 2."""
 
     slope: Any
     """f' S nu."""
@@ -59,11 +59,12 @@ class LineMove(Move):
 
 
 def prior_on_line(f: Any, draws: LineDraws) -> PriorOnLine:
-    """Return the prior along f + w nu."""
+    """Return the log density of the prior along f + w nu."""
     return PriorOnLine((f * draws.precision_nu).sum(), (draws.nu * draws.precision_nu).sum())
 
 
 def _draw_with_products(prior: Prior, rng: np.random.Generator, updates: int) -> LineDraws:
+    """Return the random numbers of `updates` updates along a line."""
     nu = np.asarray(prior.draw_zero_mean(rng, updates))
     with jax_settings():
         return LineDraws(nu, np.asarray(_products(prior, nu)))
@@ -71,32 +72,40 @@ def _draw_with_products(prior: Prior, rng: np.random.Generator, updates: int) ->
 
 @jax.jit
 def _products(prior: Prior, nu: Any) -> Any:
-    # log N(nu) = - nu' S nu / 2 + constant. If Sigma is singular, S is its inverse on the span of its draws.
+    # log N(nu) = - nu' S nu / 2 + constant. If Sigma is singular, S is its inverse on the span of the draws.
     return -jax.grad(lambda nu: prior.log_density(nu).sum())(nu)
 
 
 @dataclass(frozen=True)
 class LineSlice(LineMove):
-    """Slice sample along the line f + w nu through the current state, with nu drawn from the prior.
+    """Slice sampling along the line f + w nu through the current state, with nu drawn from the prior.
 
-    For comparisons: "a straight line will more rapidly escape this shell than an ellipse" (Section 3.1). Fewer
-    evaluations than `EllipticalSlice`, since its bracket is shorter, and the prior's density to be computed besides.
+    It is meant for comparisons: "a straight line will more rapidly escape this shell than an ellipse" (Section 3.1). It
+    needs fewer evaluations than `EllipticalSlice`, because its bracket is shorter, but also the density of the prior.
+    It requires a prior with `log_density`.
 
     Parameters
     ----------
     width : float
-        Of the bracket for w, placed at random around the current state. It is not stepped out, so that a move is at
-        most `width` nu long.
+        Width of the bracket for w, which is placed at random around the current state. Positive. Default: 1. It is not
+        stepped out, so a move is at most `width` times nu.
+
+    Raises
+    ------
+    TypeError
+        If `width` is not a number.
+    ValueError
+        If `width` is not positive and finite.
 
     Notes
     -----
-    A point is accepted if log L(f + w nu) - w f'S nu - w^2 nu'S nu / 2 > log L(f) + log u, with S the inverse of Sigma.
-    The two products are made for a whole block of updates at once; a prior with `log_density` can. Else the search is
-    that of Figure 2, and valid for the same reason: both ends of a move place the same bracket with the same
-    probability. `angle` is w.
+    With S the inverse of Sigma, a proposal is accepted if log L(f + w nu) - w f'S nu - w^2 nu'S nu / 2 >
+    log L(f) + log u. The products S nu are computed for a block of updates in one call. Otherwise the search is that of
+    Figure 2. It is valid for the same reason: both ends of a move place the same bracket with the same probability. The
+    statistic `angle` is w.
 
-    A small number added to the diagonal of a nearly singular Sigma, harmless elsewhere, matters here: nu'S nu is then
-    about the number of values, rather than the rank, and the slice along the line as much narrower.
+    Do not add a small number to the diagonal of a nearly singular Sigma here. nu'S nu would then be about the number of
+    elements instead of the rank, and the slice along the line would be narrower.
 
     Examples
     --------
@@ -119,7 +128,7 @@ class LineSlice(LineMove):
 
 @dataclass(frozen=True)
 class Line(Path):
-    """A line on which the prior's density is known."""
+    """A line on which the density of the prior is known."""
 
     width: float
     log_prior: PriorOnLine

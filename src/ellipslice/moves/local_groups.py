@@ -1,4 +1,4 @@
-"""Blocks of `Local` as an update needs them: blocks of the same shapes are stacked, so that compiled code can loop."""
+"""The blocks of `Local`, prepared for updates. Blocks of the same shapes are stacked, so compiled code can loop."""
 
 from __future__ import annotations
 
@@ -15,31 +15,36 @@ from ellipslice.priors.parts.conditional import BlockConditional
 from ellipslice.pytree import HostOnly, pytree, set_fields, static
 
 
-class Place(NamedTuple):
-    """Where the random numbers of a block are: a stack for each block size, and a row in it."""
+class StackRow(NamedTuple):
+    """Position of the random numbers of a block. There is one stack per block size, and one row per block in it."""
 
     stack: int
+    """Number of the stack."""
     row: int
+    """Row in the stack."""
 
 
-def find_places(sizes: Sequence[int]) -> list[Place]:
-    """Return the place of each block, by the sizes of the blocks."""
+def assign_stack_rows(sizes: Sequence[int]) -> list[StackRow]:
+    """Return the position of each block in the stacks, from the sizes of the blocks."""
     stacks = {size: stack for stack, size in enumerate(dict.fromkeys(sizes))}
     rows: Counter[int] = Counter()
-    places = []
+    assigned = []
     for size in sizes:
-        places.append(Place(stacks[size], rows[size]))
+        assigned.append(StackRow(stacks[size], rows[size]))
         rows[size] += 1
-    return places
+    return assigned
 
 
 class PreparedBlock(NamedTuple):
-    """A block on the host: its conditional distribution, what the inner move prepared for it, and what that draws."""
+    """A block on the host."""
 
     conditional: BlockConditional
+    """Conditional distribution of the block given the rest."""
     inner: Any
+    """Result of `prepare_part` of the inner move."""
     spec: NoiseSpec
-    place: Place
+    """Random numbers of an update of the block."""
+    stack_row: StackRow
 
     @property
     def indices(self) -> np.ndarray:
@@ -48,29 +53,29 @@ class PreparedBlock(NamedTuple):
 
     @property
     def draws(self) -> int:
-        """Random numbers of an update for each value of the block."""
+        """Number of random numbers of an update per element of the block."""
         return self.spec.numbers // len(self.indices)
 
 
 @pytree
-class Block:
-    """What an update of one block needs."""
+class ConditionalBlock:
+    """The inputs of an update of one block given the rest."""
 
     conditional: BlockConditional
-    """The mean of the block given the rest."""
+    """The conditional of the block, without its prior."""
     inner: Any
-    """What the inner move prepared."""
+    """Result of `prepare_part` of the inner move."""
     row: Any
-    """The block's row in its stack of random numbers."""
+    """Row of the block in its stack of random numbers."""
 
     def __init__(self, prepared: PreparedBlock):
-        row = np.array(prepared.place.row)
+        row = np.array(prepared.stack_row.row)
         set_fields(self, conditional=prepared.conditional.only_mean(), inner=prepared.inner, row=row)
 
 
 @pytree
 class BlockGroup:
-    """Blocks whose arrays have the same shapes: the arrays are stacked, except those that all blocks share."""
+    """Blocks whose arrays have the same shapes. The arrays are stacked, except those that all blocks share."""
 
     stacked: list[Any]
     shared: list[Any]
@@ -80,12 +85,12 @@ class BlockGroup:
     searches: int = static()
     """Number of searches in an update of one block."""
     stack: int = static()
-    """Number of the stack of random numbers that the blocks have their rows in."""
+    """Number of the stack that holds the random numbers of the blocks."""
 
     def __init__(self, members: list[PreparedBlock], structure: Any, leaves: list[list[Any]]):
         columns = list(zip(*leaves, strict=True))
-        # By identity: conditionals of one prior hold the same array object where they share one, such as its factor.
-        # Stacking would copy it for each block. Arrays that are equal by chance may be stacked.
+        # By identity: conditionals of one prior share array objects, such as its factor, and stacking would copy them
+        # for each block. Arrays that are equal by chance may be stacked.
         is_shared = tuple(all(leaf is column[0] for leaf in column) for column in columns)
         set_fields(
             self,
@@ -95,17 +100,17 @@ class BlockGroup:
             is_shared=is_shared,
             count=len(members),
             searches=members[0].spec.searches,
-            stack=members[0].place.stack,
+            stack=members[0].stack_row.stack,
         )
 
-    def block(self, stacked: list[Any]) -> Block:
-        """Return a block, from its own rows of the stacked arrays."""
+    def block(self, stacked: list[Any]) -> ConditionalBlock:
+        """Return a block from its rows of the stacked arrays."""
         own, shared = iter(stacked), iter(self.shared)
         return jax.tree.unflatten(self.structure, [next(shared if same else own) for same in self.is_shared])
 
     @cached_property
-    def blocks(self) -> list[Block]:
-        """Each block by itself."""
+    def blocks(self) -> list[ConditionalBlock]:
+        """The blocks of the group, as a list."""
         return [self.block([leaf[i] for leaf in self.stacked]) for i in range(self.count)]
 
 
@@ -130,8 +135,8 @@ def group_blocks(blocks: list[PreparedBlock]) -> list[BlockGroup]:
     """Return groups of blocks that one compiled program can update, in the order of their first members."""
     groups: dict[Any, tuple[list[PreparedBlock], list[list[Any]]]] = {}
     for block in blocks:
-        leaves, structure = jax.tree.flatten(Block(block))
-        key = (structure, tuple(np.shape(leaf) for leaf in leaves), block.spec.searches, block.place.stack)
+        leaves, structure = jax.tree.flatten(ConditionalBlock(block))
+        key = (structure, tuple(np.shape(leaf) for leaf in leaves), block.spec.searches, block.stack_row.stack)
         members, all_leaves = groups.setdefault(key, ([], []))
         members.append(block)
         all_leaves.append(leaves)
@@ -139,52 +144,53 @@ def group_blocks(blocks: list[PreparedBlock]) -> list[BlockGroup]:
 
 
 class LocalDraws(NamedTuple):
-    """What is drawn for one sweep over the blocks of a partition."""
+    """The random numbers of one sweep over the blocks of a partition."""
 
     choice: Any
-    """The number of the partition; None if there is only one."""
+    """Number of the partition; None if there is only one."""
     stacks: tuple[Any, ...]
-    """For each block size, what the blocks of that size draw: arrays with a leading axis of blocks."""
+    """For each block size, the random numbers of the blocks of that size: arrays with a leading axis of blocks."""
 
 
 def draw_blocks(partitions: Sequence[list[PreparedBlock]], rng: np.random.Generator, updates: int) -> LocalDraws:
     """Return the random numbers of `updates` sweeps, each over one of the partitions, chosen at random.
 
-    The choice is drawn first, then what each block draws, partition by partition. This order is part of what a seed
-    means.
+    The choices are drawn first, then the random numbers of each block, partition by partition. The draws for a seed
+    depend on this order.
     """
     choice = rng.integers(len(partitions), size=updates) if len(partitions) > 1 else None
     stacks = Stacks(updates, [len(block.indices) for block in partitions[0]])
     for number, blocks in enumerate(partitions):
         rows = np.arange(updates) if choice is None else np.flatnonzero(choice == number)
         for block in blocks if len(rows) else ():
-            stacks.put(block.place, slice(None) if choice is None else rows, block.spec.draw(rng, len(rows)))
+            stacks.put(block.stack_row, slice(None) if choice is None else rows, block.spec.draw(rng, len(rows)))
     return LocalDraws(choice, tuple(stacks.arrays))
 
 
 class Stacks:
-    """Arrays under construction: what blocks of the same size draw, shape (updates, blocks, ...)."""
+    """Arrays of the random numbers of blocks of the same size, shape (updates, blocks, ...), while they are filled."""
 
     def __init__(self, updates: int, sizes: Sequence[int]):
         self._shapes = [(updates, count) for count in Counter(sizes).values()]
         self.arrays: list[Any] = [None] * len(self._shapes)
 
-    def put(self, place: Place, rows: Any, drawn: Any) -> None:
-        """Store what one block draws for the updates `rows`."""
-        if self.arrays[place.stack] is None:
-            self.arrays[place.stack] = jax.tree.map(partial(_empty_stack, self._shapes[place.stack]), drawn)
+    def put(self, stack_row: StackRow, rows: Any, drawn: Any) -> None:
+        """Store the random numbers of one block for the updates `rows`."""
+        if self.arrays[stack_row.stack] is None:
+            self.arrays[stack_row.stack] = jax.tree.map(partial(_empty_stack, self._shapes[stack_row.stack]), drawn)
         try:
             jax.tree.map(
-                lambda stack, part: stack.__setitem__((rows, place.row), part), self.arrays[place.stack], drawn
+                lambda stack, part: stack.__setitem__((rows, stack_row.row), part), self.arrays[stack_row.stack], drawn
             )
         except ValueError:
             raise ValueError(
-                "Local was given a move that draws arrays of different shapes for blocks of the same size. Use blocks "
-                "of different sizes, or a Cycle of several Locals."
+                "the move of Local draws arrays of different shapes for blocks of the same size; expected the same "
+                "shapes. Use blocks of different sizes, or a Cycle of several Locals."
             ) from None
 
 
 def _empty_stack(shape: tuple[int, int], part: Any) -> np.ndarray:
+    """Return an empty array for all updates and blocks, (*shape, ...), with the trailing shape and dtype of `part`."""
     part = np.asarray(part)
     whole = (*shape, *part.shape[1:])
     return aligned_empty(whole) if part.dtype == np.float64 else np.empty(whole, part.dtype)

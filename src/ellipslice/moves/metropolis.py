@@ -1,4 +1,4 @@
-"""Metropolis moves: Neal's (equations 3 and 4, from which the paper starts) and the random walk (equation 15)."""
+"""Metropolis moves: Neal's (equations 3 and 4 of the paper, also called pCN) and the random walk (equation 15)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,34 @@ from ellipslice.noise import UpdateNoise
 
 @dataclass(frozen=True, init=False, repr=False)
 class NealMetropolis(Move):
-    """Propose f' = sqrt(1 - step_size^2) f + step_size nu, and accept it with probability min(1, L(f') / L(f)).
+    """Neal's Metropolis move (1999), also called preconditioned Crank–Nicolson (pCN).
 
-    Neal (1999), also called preconditioned Crank–Nicolson. One evaluation per update, and a step size to tune:
-    `ellipslice.tune_step` does. Where evaluations are dear and the step is well chosen it may draw more per second than
-    `EllipticalSlice`; the paper's Figure 6 compares the two. The prior needs only to draw.
+    It proposes f' = sqrt(1 - step_size^2) f + step_size nu, and accepts with probability min(1, L(f') / L(f)). An
+    update costs one draw from the prior and one evaluation. The step size must be tuned: `ellipslice.tune_step` does.
+    With expensive evaluations and a good step size it may give more effective samples per second than
+    `EllipticalSlice`; Figure 6 of the paper compares the two. It needs no capability of the prior.
 
     Parameters
     ----------
     step_size : float
-        Epsilon of equation (3), in (0, 1]. 1 proposes draws of the prior; the smaller, the more are accepted.
+        Epsilon of equation (3). In (0, 1]. 1 proposes independent draws from the prior. A smaller step size has a
+        higher acceptance rate.
+
+    Raises
+    ------
+    TypeError
+        If `step_size` is not a number.
+    ValueError
+        If `step_size` is not in (0, 1].
 
     Notes
     -----
-    Valid because the proposal is reversible under the prior: of f and nu drawn from N(0, Sigma), f and f' are jointly
-    Gaussian with covariance sqrt(1 - step_size^2) Sigma, the same in either order. What is left of the acceptance ratio
-    is the likelihood, equation (4).
+    Why it is valid: the proposal is reversible under the prior. If f and nu are drawn from N(0, Sigma), f and f' are
+    jointly Gaussian with covariance sqrt(1 - step_size^2) Sigma, which is symmetric in the two. Only the likelihood
+    remains in the acceptance ratio, equation (4).
 
-    Statistics: `angle` is where f' lies on the ellipse through f and nu, asin(step_size), and 0 after a rejection, so
-    `(tree.sample_stats.angle != 0).mean()` is the acceptance rate.
+    The statistic `angle` is the position of f' on the ellipse through f and nu, asin(step_size), and 0 after a
+    rejection. So `(tree.sample_stats.angle != 0).mean()` is the acceptance rate.
 
     Examples
     --------
@@ -50,7 +59,7 @@ class NealMetropolis(Move):
     step_size: float
 
     def __init__(self, step_size: float):
-        object.__setattr__(self, "step_size", as_step(step_size, most=1.0))
+        object.__setattr__(self, "step_size", as_step_size(step_size, most=1.0))
 
     def __repr__(self) -> str:
         return f"NealMetropolis(step_size={self.step_size:g})"
@@ -61,27 +70,36 @@ class NealMetropolis(Move):
         return metropolis(proposal, state.log_likelihood - noise.level[0], math.asin(self.step_size), state, target)
 
     def propose(self, f: Any, nu: Any) -> Any:
-        """Equation (3)."""
+        """Return the proposal of equation (3)."""
         return math.sqrt(1 - self.step_size**2) * f + self.step_size * nu
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class RandomWalk(LineMove):
-    """Propose f' = f + step_size nu, and accept it with probability min(1, ratio of the posterior densities).
+    """Random-walk Metropolis: propose f' = f + step_size nu, with nu drawn from the prior.
 
-    For comparisons. `NealMetropolis` takes the same proposal shortened by sqrt(1 - step_size^2), which spares the
-    prior's ratio and "performed moderately better" (Section 3); in many dimensions a straight step leaves the shell
-    where the prior's mass is, so only short ones are accepted.
+    The proposal is accepted with probability min(1, ratio of the posterior densities). The move is meant for
+    comparisons. `NealMetropolis` also shrinks f by sqrt(1 - step_size^2), which cancels the ratio of the priors, and
+    "performed moderately better" (Section 3). In many dimensions a straight step leaves the shell that contains the
+    mass of the prior, so only short steps are accepted. The move requires a prior with `log_density`.
 
     Parameters
     ----------
     step_size : float
-        Epsilon of equation (15), above 0. `ellipslice.tune_step` finds one.
+        Epsilon of equation (15). Positive. `ellipslice.tune_step` finds one.
+
+    Raises
+    ------
+    TypeError
+        If `step_size` is not a number.
+    ValueError
+        If `step_size` is not positive and finite.
 
     Notes
     -----
-    The proposal is symmetric, hence valid. Needs a prior with `log_density`; the products it takes are made for a whole
-    block of updates at once. `angle` is `step_size`, and 0 after a rejection.
+    The move is valid because the proposal is symmetric. An update costs one evaluation, one draw from the prior and
+    one product with the precision, which is computed for a block of updates in one call. The statistic `angle` is
+    `step_size`, and 0 after a rejection.
 
     Examples
     --------
@@ -94,7 +112,7 @@ class RandomWalk(LineMove):
     step_size: float
 
     def __init__(self, step_size: float):
-        object.__setattr__(self, "step_size", as_step(step_size, most=math.inf))
+        object.__setattr__(self, "step_size", as_step_size(step_size, most=math.inf))
 
     def __repr__(self) -> str:
         return f"RandomWalk(step_size={self.step_size:g})"
@@ -107,10 +125,10 @@ class RandomWalk(LineMove):
 
 
 def metropolis(proposal: Any, log_y: Any, distance: float, state: State, target: Target) -> tuple[State, Info]:
-    """The proposal if its log-likelihood is above `log_y`, else the state as it was.
+    """Return the proposal if its log-likelihood is above `log_y`, else `state`; and the statistics.
 
-    With u uniform, u < ratio and log L(f') > log_y = log L(f) + log u - (what else is in the ratio) say the same. The
-    second, written this way round, never accepts NaN.
+    With u uniform, u < ratio is equivalent to log L(f') > log_y, where log_y = log L(f) + log u - (other terms of the
+    log ratio). The second form never accepts NaN.
     """
     new = target.at(proposal)
     accepted = new.log_likelihood > log_y
@@ -118,7 +136,7 @@ def metropolis(proposal: Any, log_y: Any, distance: float, state: State, target:
     return State(*(where(accepted, ours, theirs) for ours, theirs in zip(new, state, strict=True))), info
 
 
-def as_step(step_size: Any, most: float) -> float:
-    """Validate a step size, which must lie in (0, most]."""
+def as_step_size(step_size: Any, most: float) -> float:
+    """Return a step size as a float. Raise if it is not in (0, most]."""
     limits = "in (0, 1]" if most == 1 else "above 0 and finite"
     return number("step_size", step_size, above=0, most=most, expected=limits, advice="tune_step finds one.")

@@ -1,4 +1,4 @@
-"""One value at a time: univariate slice sampling (Section 3.1 of the paper) and Gibbs sampling."""
+"""One element at a time: univariate slice sampling (Section 3.1 of the paper) and Gibbs sampling."""
 
 from __future__ import annotations
 
@@ -17,48 +17,56 @@ from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 
-EACH = local_blocks.Contiguous(1, None)
-"""Every value by itself, in the order of the flat vector."""
+SINGLE_VALUES = local_blocks.Contiguous(1, None)
+"""One block for each element, in the order of the flat vector."""
 
 
-class OneAtATime(Local):
-    """A sweep over all values, each given the rest, by a move for a single value."""
+class CoordinateSweep(Local):
+    """A sweep over all elements, each given the rest, by a move for a single element."""
 
     def __init__(self, move: CoordinateMove):
-        super().__init__(EACH, move)
+        super().__init__(SINGLE_VALUES, move)
 
     def __repr__(self) -> str:
         return repr(self.move)
 
 
 class CoordinateMove(Move):
-    """A move for one value. It draws a standard normal, and `prepare` returns the value's prior standard deviation."""
+    """A move for a single element. It draws one standard normal."""
 
     def prepare(self, prior: Prior) -> np.ndarray:
-        """Return the prior standard deviation, shape (1,)."""
+        """Return the prior standard deviation of the element, shape (1,)."""
         return np.full(1, np.linalg.norm(prior.unwhiten(np.eye(prior.noise_size))))
 
     def noise_spec(self, prior: Prior, prepared: np.ndarray) -> NoiseSpec:
         return NoiseSpec(lambda rng, updates: rng.standard_normal((updates, 1)), numbers=2)
 
 
-class CoordinateSlice(OneAtATime):
-    """Slice sample each value given all others, in turn; one update is one sweep over them.
+class CoordinateSlice(CoordinateSweep):
+    """Univariate slice sampling of each element given the rest, in turn. One update is one sweep over the elements.
 
-    For comparisons: "applying these directly to f would suffer the same slow convergence problems as Gibbs sampling"
-    (Section 3.1), for a value held by its neighbours moves little. A sweep costs several evaluations of the whole
-    likelihood for each value. To update a few latents apart from others use `Local`.
+    It is meant for comparisons: "applying these directly to f would suffer the same slow convergence problems as Gibbs
+    sampling" (Section 3.1), because an element that is correlated with its neighbours changes little. A sweep costs
+    several evaluations of the whole likelihood for each element. To update some latents separately, use `Local`.
 
     Parameters
     ----------
     width : float
-        Of the bracket, placed at random around the current value and not stepped out (Neal 2003), in units of the
-        value's prior deviation given the others. The default reaches three to either side, on average.
+        Width of the bracket, in prior standard deviations of the element given the rest. Positive. Default: 6, on
+        average three to either side. The bracket is placed at random around the current value and is not stepped out
+        (Neal 2003).
+
+    Raises
+    ------
+    TypeError
+        If `width` is not a number.
+    ValueError
+        If `width` is not positive and finite.
 
     Notes
     -----
-    Needs a prior with `condition`, and values that the others do not determine: smooth kernels on dense grids are
-    refused. Statistics are those of `Local`.
+    The prior must have `condition`, and the rest must not determine an element. Smooth kernels on dense grids therefore
+    raise an error. Statistics are those of `Local`.
 
     Examples
     --------
@@ -74,7 +82,7 @@ class CoordinateSlice(OneAtATime):
 
 @dataclass(frozen=True)
 class SliceAlongAxis(CoordinateMove):
-    """The slice search for one value, of prior N(0, deviation^2)."""
+    """A slice search for a single element with prior N(0, deviation^2)."""
 
     stored_as = "SliceAlongAxis"
 
@@ -84,27 +92,28 @@ class SliceAlongAxis(CoordinateMove):
         return f"CoordinateSlice(width={self.width})"
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Search along state.f + w deviation. The normal that is drawn is not used."""
+        """Search along state.f + w deviation. The standard normal of the update is not used."""
         deviation = target.prepared
         line = Line(self.width, PriorOnLine((state.f / deviation).sum(), 1.0))
         return target.search(line, noise.search(deviation), state)
 
 
-class CoordinateGibbs(OneAtATime):
-    """Draw each value from its distribution given all others and the data, in turn; one update is one sweep.
+class CoordinateGibbs(CoordinateSweep):
+    """Gibbs sampling: draw each element given the rest and the data, in turn. One update is one sweep.
 
-    The baseline that the paper starts from: "in models with strong dependencies among variables, including many with
-    Gaussian priors, Gibbs sampling is known to perform poorly" (Section 1).
+    It is the baseline of the paper: "in models with strong dependencies among variables, including many with Gaussian
+    priors, Gibbs sampling is known to perform poorly" (Section 1).
 
     Notes
     -----
-    Along one value a Gaussian log-likelihood, of f or of any linear map of it, is a parabola; so three evaluations, at
-    the value's prior mean given the others and one prior deviation to either side, give the conditional distribution
-    exactly. A fourth evaluates the draw. The draw is then accepted as in Metropolis and Hastings' method, which for a
-    parabola is always, to rounding. So other likelihoods are sampled correctly too, by proposals that fit less well.
+    As a function of one element, a Gaussian log-likelihood of f, or of a linear map of f, is a parabola. Three
+    evaluations therefore give the exact conditional distribution: at the prior mean of the element given the rest, and
+    one prior standard deviation to either side. A fourth evaluates the draw, which is then accepted or rejected by the
+    Metropolis-Hastings rule. For a parabola it is always accepted, up to rounding error. Other likelihoods are sampled
+    correctly, too, but with more rejections.
 
-    Needs a prior with `condition`, and values that the others do not determine. `angle` is 1, or 0 if the last value's
-    draw was rejected.
+    A sweep costs four evaluations per element. The prior must have `condition`, and the rest must not determine an
+    element. The statistic `angle` is 1, or 0 if the draw of the last element was rejected.
 
     Examples
     --------
@@ -127,7 +136,7 @@ class CoordinateGibbs(OneAtATime):
 
 @dataclass(frozen=True)
 class ParabolaAlongAxis(CoordinateMove):
-    """The draw of one value, of prior N(0, deviation^2), from what a parabola says of it."""
+    """A draw of a single element with prior N(0, deviation^2), from a parabola fitted to the log-likelihood."""
 
     stored_as = "ParabolaAlongAxis"
 
@@ -135,12 +144,12 @@ class ParabolaAlongAxis(CoordinateMove):
         return "CoordinateGibbs()"
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Fit, draw, accept."""
+        """Fit the parabola, draw, and accept or reject."""
         normal, deviation = noise.drawn, target.prepared
         probes = [target.log_likelihood(at * deviation) for at in (-1.0, 0.0, 1.0)]
         low, middle, high = probes
-        slope, curvature = (high - low) / 2, high - 2 * middle + low  # in units of the deviation
-        # Where no parabola fits, the draw is the prior's, and it is accepted by the ratio of likelihoods alone.
+        slope, curvature = (high - low) / 2, high - 2 * middle + low  # per standard deviation
+        # If the parabola has no maximum, propose a draw from the prior, whose acceptance ratio is that of likelihoods.
         usable = (curvature < 1) & (curvature > -math.inf)
         slope, curvature = where(usable, slope, 0.0), where(usable, curvature, 0.0)
         precision = 1 - curvature

@@ -1,4 +1,4 @@
-"""Elliptical slices around a Gaussian fitted to the posterior, for likelihoods much stronger than the prior."""
+"""Elliptical slice sampling around a reference Gaussian, for data that are much more informative than the prior."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ellipslice.priors import Prior
 
 
 class Reference(Protocol):
-    """A Gaussian Q near the posterior, as `approximations` fits it."""
+    """A reference Gaussian Q: an approximation of the posterior, fitted in `approximations`."""
 
     elementwise: ClassVar[bool]
-    """Whether `RelativeReference.along` takes sums over values, and no products of matrices."""
+    """True if `RelativeReference.log_ratio_on_ellipse` uses sums over elements, and no matrix products."""
 
     def relative_to(self, prior: Prior) -> RelativeReference:
         """Return Q relative to this prior."""
@@ -29,22 +29,22 @@ class Reference(Protocol):
 
 
 class RelativeReference(Protocol):
-    """A Gaussian Q relative to a prior P, both over centred flat vectors; a pytree."""
+    """A reference Gaussian Q relative to a prior P, both over centred flat vectors. It is a pytree."""
 
     centre: Any
-    """The mean of Q, with that of P taken away."""
+    """Mean of Q less that of P, shape (size,)."""
 
-    def along(self, x: Any, nu: Any) -> Ratio:
-        """log(Q / P) on the ellipse centre + x cos(theta) + nu sin(theta)."""
+    def log_ratio_on_ellipse(self, x: Any, nu: Any) -> LogRatio:
+        """Return log(Q / P) on the ellipse centre + x cos(theta) + nu sin(theta)."""
         ...
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from Q with its mean taken away, shape (count, size)."""
+        """Draw from Q, without its mean. Return an array of shape (count, size)."""
         ...
 
 
-class Ratio(NamedTuple):
-    """log(Q / P) on an ellipse, up to a constant: both are Gaussians, so five numbers are enough."""
+class LogRatio(NamedTuple):
+    """log(Q / P) on an ellipse, up to a constant. Both are Gaussians, so five numbers determine it."""
 
     by_x: Any
     by_nu: Any
@@ -57,42 +57,54 @@ class Ratio(NamedTuple):
         return self.by_x * cos + self.by_nu * sin - 0.5 * squares
 
 
-PLAIN, AROUND, ALONE = 0, 1, 2
-"""An update on the prior's ellipse, on the reference's, or one that tries a draw of the reference alone."""
+PLAIN, AROUND_REFERENCE, INDEPENDENT = 0, 1, 2
+"""Kinds of update: on an ellipse of the prior, on one of the reference, or an independent proposal of the reference."""
 
 
 class ReferenceSliceDraws(NamedTuple):
-    """What is drawn for one update of `ReferenceSlice`."""
+    """The random numbers of one update of `ReferenceSlice`."""
 
     nu: Any
     """A draw from the reference without its mean, or from the prior if the update is PLAIN."""
     kind: Any
-    """PLAIN, AROUND or ALONE."""
+    """PLAIN, AROUND_REFERENCE or INDEPENDENT."""
 
 
 @dataclass(frozen=True)
 class ReferenceSlice(Move):
-    """Move on ellipses around the mean of a reference Q instead of the prior's, now and then on plain ones.
+    """Elliptical slice sampling on ellipses around a reference Gaussian Q, with some updates on ellipses of the prior.
 
-    The posterior is prior times likelihood, and so it is Q times (prior times likelihood over Q). That is a Gaussian
-    times a function again, on which `EllipticalSlice` runs as it stands: nu is drawn from Q, and log L - log(Q / prior)
-    takes the place of log L. If Q is near the posterior, the function is nearly constant and most first proposals are
-    accepted, however far the posterior is from the prior.
+    Use it if the data are much more informative than the prior. The posterior is prior times likelihood, and therefore
+    also Q times (prior times likelihood over Q). That is again a Gaussian times a function. So `EllipticalSlice`
+    applies, with nu drawn from Q, and log L - log(Q / prior) in place of log L. If Q is close to the posterior, the
+    function is nearly constant and most first proposals are accepted, even if the posterior is far from the prior.
 
-    Every `plain_every`-th update is one of the prior's own ellipses. Any Q gives the right posterior, but one that is
-    too narrow leaves the tails only rarely; plain updates do not depend on Q, so it can cost time and no more.
+    Every `plain_every`-th update uses an ellipse of the prior. Any Q gives the correct posterior, but a chain with a Q
+    that is too narrow leaves the tails only rarely. The plain updates do not depend on Q, so a poor Q only costs time.
 
-    An ellipse goes through the current state, so that however good Q is, squares of f remember where they were. With
-    `independence`, most updates try a draw of Q itself instead, and stay where they are if it is below the level: the
-    independence sampler of Metropolis and Hastings. `sample` chooses it where most such draws would be accepted.
+    An ellipse goes through the current state, so squares of f are autocorrelated even with a perfect Q. With
+    `independence`, most updates propose a draw of Q instead, and stay at the current state if it is below the slice
+    level: the independence sampler of Metropolis and Hastings. `sample` chooses it if most such draws would be
+    accepted.
 
     Parameters
     ----------
     reference : Reference
-        As `sample(..., reference=...)` fits it.
+        The reference Gaussian, as fitted by `sample(..., reference=...)`.
     plain_every : int
-        At least 2.
+        Interval between updates on ellipses of the prior. At least 2. Default: 10.
     independence : bool
+        Whether most updates are independent proposals. Default: False.
+
+    Raises
+    ------
+    ValueError
+        If `plain_every` is not a whole number of at least 2.
+
+    Notes
+    -----
+    An update costs one draw from Q or the prior, the log ratio of Q and the prior on the ellipse, and one evaluation
+    per proposal.
 
     References
     ----------
@@ -110,7 +122,7 @@ class ReferenceSlice(Move):
 
     @property
     def elementwise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As far as the reference is."""
+        """True if the reference is elementwise."""
         return self.reference.elementwise
 
     def prepare(self, prior: Prior) -> RelativeReference:
@@ -122,11 +134,11 @@ class ReferenceSlice(Move):
     def _draw(
         self, prior: Prior, reference: RelativeReference, rng: np.random.Generator, updates: int
     ) -> ReferenceSliceDraws:
+        """Return the random numbers of `updates` updates."""
         number = np.arange(updates) % self.plain_every
         is_plain = number == self.plain_every - 1
-        # Draws of the reference come first, and are given to updates 0, plain_every, 2 plain_every, ..., then to
-        # updates 1, plain_every + 1, ...: slices are copied faster than a mask. This order is part of what a seed
-        # means.
+        # Draws of the reference come first. They go to updates 0, plain_every, 2 plain_every, ..., then to updates 1,
+        # plain_every + 1, ..., because slices are copied faster than a mask. The draws for a seed depend on this order.
         around, done = np.asarray(reference.draw(rng, int((~is_plain).sum()))), 0
         nu = aligned_empty((updates, around.shape[1]))
         for first in range(min(self.plain_every - 1, updates)):
@@ -135,41 +147,44 @@ class ReferenceSlice(Move):
             done += len(rows)
         if is_plain.any():
             nu[self.plain_every - 1 :: self.plain_every] = np.asarray(prior.draw_zero_mean(rng, int(is_plain.sum())))
-        # Even independent updates use an ellipse now and then: it moves where no draw of the reference is accepted.
-        alone = self.independence & (number != (self.plain_every - 1) // 2)
-        return ReferenceSliceDraws(nu, np.where(is_plain, PLAIN, np.where(alone, ALONE, AROUND)))
+        # With independence, one update in plain_every still uses an ellipse of the reference, which moves the chain
+        # where no draw of the reference is accepted.
+        independent = self.independence & (number != (self.plain_every - 1) // 2)
+        return ReferenceSliceDraws(nu, np.where(is_plain, PLAIN, np.where(independent, INDEPENDENT, AROUND_REFERENCE)))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Elliptical slice sampling in coordinates around the reference's mean, or the prior's."""
+        """Make one search in coordinates around the mean of the reference or, in a plain update, of the prior."""
         draws: ReferenceSliceDraws = noise.drawn
         reference: RelativeReference = target.prepared
         around = where(draws.kind == PLAIN, 0.0, 1.0)
         centre = around * reference.centre
         x = state.f - centre
-        ratio = Ratio(*(around * part for part in reference.along(x, draws.nu)))
-        ellipse = RatioEllipse(ratio=ratio, alone=draws.kind == ALONE if self.independence else False)
+        ratio = LogRatio(*(around * part for part in reference.log_ratio_on_ellipse(x, draws.nu)))
+        ellipse = ReferenceEllipse(ratio=ratio, independent=draws.kind == INDEPENDENT if self.independence else False)
         shifted = target.with_likelihood(lambda x: target.log_likelihood(centre + x), None)
         new, info = shifted.search(ellipse, noise.search(draws.nu), State(x, state.log_likelihood))
         return State(where(info.search_failed, state.f, centre + new.f), new.log_likelihood), info
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatioEllipse(EllipticalPath):
-    """An ellipse on which the ratio of the reference and the prior is known.
+class ReferenceEllipse(EllipticalPath):
+    """An ellipse on which the ratio of the reference and the prior is known."""
 
-    If it is `alone`, nu is tried, and after that the current state.
-    """
-
-    ratio: Ratio
-    alone: Any = False
+    ratio: LogRatio
+    independent: Any = False
+    """Whether to try only nu, at the angle pi / 2, and then the current state, at the angle 0."""
 
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
         theta, theta_min, theta_max = super().begin(here, place, u)
-        return where(self.alone, pi / 2, theta), where(self.alone, 0.0, theta_min), where(self.alone, 0.0, theta_max)
+        return (
+            where(self.independent, pi / 2, theta),
+            where(self.independent, 0.0, theta_min),
+            where(self.independent, 0.0, theta_max),
+        )
 
     def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
         theta_min, theta_max = super().shrink(theta, theta_min, theta_max, here)
-        return where(self.alone, 0.0, theta_min), where(self.alone, 0.0, theta_max)
+        return where(self.independent, 0.0, theta_min), where(self.independent, 0.0, theta_max)
 
     def log_factor(self, theta: Any) -> Any:
         return self.ratio(1.0, 0.0) - self.ratio(*cos_sin(theta))

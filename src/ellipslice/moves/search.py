@@ -1,4 +1,4 @@
-"""Slice sampling along a curve: the path, the move that is one search along a path, and the reference loop."""
+"""Slice sampling along a curve: paths, moves that are one search along a path, and the reference loop."""
 
 from __future__ import annotations
 
@@ -11,63 +11,68 @@ from ellipslice.moves.base import Info, Move, State, Target
 from ellipslice.noise import DRAWN_UNIFORMS, UpdateNoise
 
 MAX_EVALUATIONS = 1000
-"""When a search is given up. Rounding ends it long before: 150 cuts leave a bracket too small to move any float."""
+"""Largest number of proposals of a search. It then fails, and the state stays.
+
+Rounding ends a search much earlier: after about 150 rejections the bracket is too small to change a float."""
 
 
 WIDTH = DRAWN_UNIFORMS - 1
-"""Number of angles that engines compute ahead of the evaluations, the width of their tables.
+"""Number of angles that engines compute before the evaluations: the width of their tables.
 
-The first uniform of an update places the bracket, each other one an angle."""
+The first uniform of an update places the bracket, and each other one gives an angle."""
 
 
 class Path(abc.ABC):
     """The curve of a slice search through the current state.
 
-    It does not loop. It defines where the curve runs, how the search begins, how the bracket shrinks and what is tried
-    next. `search` below loops, and so do the engines, which may look several angles ahead or run chains without a
-    barrier. They can because the sequence of angles does not depend on the likelihood, which only decides where it
-    stops.
+    A path defines the curve, the first bracket, how the bracket shrinks, and the next angle. It does not loop: `search`
+    below does, and so do the engines, which may look several angles ahead or run chains without a barrier. That is
+    possible because the sequence of angles does not depend on the likelihood, which only decides where it stops.
 
-    Positions on the curve are called theta. `here` is the position of the current state; the bracket
-    [theta_min, theta_max] always contains it.
+    Positions on the curve are called theta. `here` is the position of the current state, which the bracket
+    [theta_min, theta_max] always contains.
     """
 
     def here(self, place: Any) -> Any:
-        """Position of the current state on the curve; `place` is uniform on [0, 1)."""
+        """Return the position of the current state on the curve; `place` is uniform on [0, 1). Default: 0."""
         return 0.0
 
     def curve(self, f: Any, nu: Any, here: Any) -> tuple[Any, Any]:
-        """The two vectors that span the curve."""
+        """Return the two vectors that span the curve. Default: f and nu."""
         return f, nu
 
     @abc.abstractmethod
     def weights(self, theta: Any) -> tuple[Any, Any]:
-        """How much of each of the two vectors makes the state at theta."""
+        """Return the weights of the two vectors whose weighted sum is the state at theta."""
 
     @abc.abstractmethod
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
-        """The first theta and the bracket, (theta, theta_min, theta_max), from two uniforms on [0, 1)."""
+        """Return the first theta and the first bracket, (theta, theta_min, theta_max).
+
+        `place` and `u` are uniform on [0, 1).
+        """
 
     def log_factor(self, theta: Any) -> Any:
-        """The logarithm of what multiplies the likelihood at theta: the prior's density, if the curve changes it.
+        """Return the log of the factor of the likelihood at theta, relative to the current state. Default: 0.
 
-        An ellipse does not. A move whose path does calls `target.search` in its `step`; a `Search` must not have one,
-        because engines compare the likelihood alone with the level.
+        It is the density of the prior if that changes along the curve, which it does not on an ellipse. A move with
+        such a path must call `target.search` in its `step`. A `Search` must not have a factor, because engines compare
+        only the likelihood with the slice level.
         """
         return 0.0
 
     def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
-        """The bracket after theta was rejected: cut there, on the side away from the current state."""
+        """Return the bracket after theta was rejected. Default: it ends at theta, and contains the current state."""
         below = theta < here
         return where(below, theta, theta_min), where(below, theta_max, theta)
 
     def propose(self, theta_min: Any, theta_max: Any, u: Any) -> Any:
-        """The next theta, uniform in the bracket."""
+        """Return the next theta, uniform in the bracket; `u` is uniform on [0, 1)."""
         return theta_min + u * (theta_max - theta_min)
 
 
 class Search(Path, Move):
-    """A move that is one slice search along itself, on a draw from the prior: `EllipticalSlice` and its relatives."""
+    """A move that is its own path: one slice search on a draw from the prior, such as `EllipticalSlice`."""
 
     @property
     def path(self) -> Path:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -75,7 +80,7 @@ class Search(Path, Move):
         return self
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Make one search, run by the engine."""
+        """Make one search, whose loop the engine runs."""
         return target.search(self, noise.search(noise.nu[0]), state)
 
 
@@ -94,10 +99,29 @@ def search(
     state: State,
     log_likelihood: Callable[[Any], float],
 ) -> tuple[State, Info]:
-    """One update, one angle at a time: Figure 2, for any curve. The compiled engine does the same in JAX.
+    """Run one slice search, one angle at a time: Figure 2 for any curve. This is the reference for all engines.
 
-    A search that does not end stays at the current state, and says so. That keeps the chain valid: a path and its
-    reverse are equally long, so both are given up together.
+    Parameters
+    ----------
+    path : Path
+    nu : array
+        Draw that defines the curve, of the shape of f.
+    level : float
+        Standard exponential: log y is the log-likelihood of the state less `level`.
+    uniform : callable
+        Returns the k-th uniform number of the update, on [0, 1).
+    state : State
+        Current state.
+    log_likelihood : callable
+        f -> float.
+
+    Returns
+    -------
+    state : State
+        New state; the current one if the search failed.
+    info : Info
+        Statistics. `search_failed` is True if no proposal was accepted. The chain is still valid then, because a
+        search and its reverse have the same length, so both fail.
     """
     place = uniform(0)
     here = path.here(place)
@@ -109,7 +133,7 @@ def search(
         w_a, w_b = path.weights(theta)
         f = a * w_a + b * w_b  # step 4
         value = log_likelihood(f)
-        if value > log_y - path.log_factor(theta):  # step 5; written this way round, NaN is never accepted
+        if value > log_y - path.log_factor(theta):  # step 5; in this form NaN is never accepted
             return State(f, value), Info(evaluations, nans, False, theta - here)  # step 6
         nans += value != value
         theta_min, theta_max = path.shrink(theta, theta_min, theta_max, here)  # step 8

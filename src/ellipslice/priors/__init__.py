@@ -3,19 +3,19 @@
 To add one, write a file with a class derived from `Prior`, import it and add it to `REGISTERED` here, and add an
 instance to `tests/catalogue.py`. `ellipslice.testing.check_prior` checks it.
 
-- `base`: the interface of a prior, its optional capabilities, and what several structures share
+- `base`: the interface of a prior, its optional capabilities, and functions that several structures share
 - `dense`: any covariance matrix
-- `diagonal`: independent values
-- `low_rank`: few dimensions, f = factor @ z
-- `from_draws`: a routine that draws
-- `stationary`: regular grids, by the fast Fourier transform
-- `kronecker`: product grids
+- `diagonal`: independent elements
+- `low_rank`: low-rank covariances, f = factor @ z, with or without a diagonal
+- `from_draws`: a user's function that draws from the prior
+- `stationary`: stationary kernels on regular grids, by the fast Fourier transform
+- `kronecker`: product kernels on product grids
 - `markov`: time series at irregular times
 - `sparse_precision`: Gaussian Markov random fields
 - `stack`: several named latents
 - `sum`: sums of independent Gaussians
-- `truncated`: linear inequalities
-- `parts/`: conditionals, precisions, kernels, constraints
+- `truncated`: Gaussians under linear inequalities
+- `parts/`: conditionals, precisions, kernels and constraints that priors share
 """
 
 from ellipslice.priors.base import Prior
@@ -51,7 +51,7 @@ REGISTERED = (
     *(Dense, Diagonal, Stationary, Kronecker, Markov, SparsePrecision, LowRank, Stack, Sum, FromDraws),
     TruncatedGaussian,
 )
-"""Every prior, for stores, the reference pages and the catalogue of the tests."""
+"""Every prior class. Stores, the reference pages and the catalogue of the tests read it."""
 
 STORED_PARTS = (Constraints,)
-"""Classes of which instances are stored inside a prior."""
+"""Classes whose instances are stored as part of a prior."""

@@ -1,4 +1,4 @@
-"""What every prior is: a Gaussian with some structure, known by how it draws."""
+"""The interface of a prior: a Gaussian with some structure, defined by how it draws."""
 
 from __future__ import annotations
 
@@ -19,81 +19,86 @@ if TYPE_CHECKING:
     from ellipslice.priors.parts.conditional import BlockConditional
 
 CAPABILITIES = ("whiten", "log_density", "condition")
-"""What a prior may be able to do beyond drawing. Elliptical slice sampling needs none of it; other moves do."""
+"""Optional operations of a prior. Elliptical slice sampling requires none of them; other moves do."""
 
 MAX_DENSE_BLOCK = 5_000
 """Largest number of elements in a block whose conditional is a dense matrix."""
 
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
-"""The named latents inside the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
+"""Names and shapes of the latents in the flat vector, in order. A prior that is not a `Stack` has one, called "f"."""
 
 
 class Prior(abc.ABC):
-    """A Gaussian N(mean, Sigma) over a latent array.
+    """Base class of all priors: a Gaussian N(mean, Sigma) over a latent array.
 
-    A new structure is one file with a class that sets `mean` and `shape` and writes `noise_size` and `unwhiten`, the
-    linear map from standard normals to a zero-mean draw. The sampler needs nothing else. Check it with
-    `ellipslice.testing.check_prior`.
+    A subclass sets `mean` and `shape`, and defines `noise_size` and `unwhiten`, the linear map from standard normals to
+    a zero-mean draw. Elliptical slice sampling requires nothing else. `ellipslice.testing.check_prior` checks a
+    subclass.
 
-    Where its mathematics allows, a prior has capabilities besides: `whiten`, `log_density` and `condition`, each
-    optional. One that is missing raises a TypeError that names the alternative; nothing becomes a dense matrix in
-    silence.
+    The capabilities `whiten`, `log_density` and `condition` are optional. A missing one raises a TypeError that names
+    an alternative. No prior makes a dense covariance matrix to provide one.
 
     Attributes
     ----------
     mean : array, shape (size,), or None
-        None stands for zero. `draw_zero_mean` and `unwhiten` leave it out: the sampler works with zero-mean vectors.
+        None means zero. `draw_zero_mean` and `unwhiten` do not add it, because the sampler works with centred vectors.
     shape : tuple of int
-        Shape of the latent as the likelihood receives it. Inside the sampler it is flat, in C order.
+        Shape of the latent as the likelihood receives it. Inside the sampler the latent is flat, in C order.
     """
 
     mean: Any
     shape: tuple[int, ...]
 
-    instead = "its class does not write one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
-    """Why a capability is missing, and what to use: the end of the error's sentence."""
+    instead = "its class does not define one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+    """Reason why a capability is missing, and what to use instead: the second half of the error message."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape {self.shape})"
 
     @property
     def size(self) -> int:
-        """Number of latent values."""
+        """Number of elements of the latent array."""
         return int(np.prod(self.shape))
 
     @property
     def layout(self) -> Layout:
-        """Names and shapes of the latents inside the flat vector."""
+        """Names and shapes of the latents in the flat vector, in order: pairs (name, shape)."""
         return (("f", self.shape),)
 
     @property
     @abc.abstractmethod
     def noise_size(self) -> int:
-        """How many standard normals one draw takes."""
+        """Number of standard normals that `unwhiten` maps to one draw."""
 
     @abc.abstractmethod
     def unwhiten(self, z: Any) -> Any:
-        """Map standard normals (..., noise_size) to draws from N(0, Sigma) (..., size); linear, traceable by JAX."""
+        """Map standard normals (..., noise_size) to draws from N(0, Sigma), shape (..., size).
+
+        The map is linear. JAX can trace it if `traceable` is True.
+        """
 
     @property
     def linear(self) -> bool:
-        """Whether draws are a linear map of standard normals: False if there is no `noise_size` and no `unwhiten`."""
+        """True if draws are a linear map of standard normals. If False, `noise_size` and `unwhiten` raise."""
         return True
 
     def device_factor(self) -> np.ndarray | None:
-        """Return the matrix M (noise_size, size) of `unwhiten`, z @ M, if a device should draw with it; None if not."""
+        """Return the matrix M of `unwhiten`, f = z @ M, shape (noise_size, size), if a device should draw with it.
+
+        None if it should not. The default returns None.
+        """
         return None
 
     by_numpy = False
-    """Whether `unwhiten` is quickest as it stands, by NumPy, when it is given NumPy arrays."""
+    """True if `unwhiten` is faster in NumPy than compiled, when it is called with NumPy arrays."""
 
     @property
     def traceable(self) -> bool:
-        """Whether `unwhiten` and `whiten` can be compiled. If not, they work on arrays, on the host."""
+        """True if JAX can trace `unwhiten` and `whiten`. If False, they accept only concrete arrays, on the host."""
         return True
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> Any:
-        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         z = rng.standard_normal((count, self.noise_size))
         if self.by_numpy:
             return self.unwhiten(z)
@@ -102,14 +107,15 @@ class Prior(abc.ABC):
 
     @property
     def rank(self) -> int:
-        """The dimension of the span of its draws: less than `size` if the covariance is singular."""
+        """Rank of the covariance: the dimension of the span of the draws, less than `size` if it is singular."""
         return min(self.size, self.noise_size)
 
     def null_space(self) -> np.ndarray | None:
-        """Return directions in which draws do not vary, orthonormal rows (M, size); None if they are not known.
+        """Return directions in which draws do not vary, as orthonormal rows (M, size); None if they are not known.
 
-        Each value is measured in any unit of its own. M is 0 if the covariance is not singular to rounding. The
-        default makes a dense matrix, and so returns None for a singular prior of more than 2,000 values.
+        Each element may be in its own unit: row @ (f / scale) is 0 for every draw f, with positive scales that the
+        prior chooses. M is 0 if the covariance is not singular up to rounding error. The default makes a dense matrix,
+        and therefore returns None for a singular prior of more than 2,000 elements.
         """
         try:
             rank = self.rank
@@ -125,49 +131,56 @@ class Prior(abc.ABC):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Which of `whiten`, `log_density` and `condition` this prior has."""
+        """Names of the optional operations of this prior, among `whiten`, `log_density` and `condition`."""
         return frozenset(name for name in CAPABILITIES if getattr(type(self), name) is not getattr(Prior, name))
 
     def whiten(self, f: Any) -> Any:
-        """The smallest z (..., noise_size) with unwhiten(z) = f, for centred flat f (..., size) in its range.
+        """Return the shortest z (..., noise_size) with unwhiten(z) = f, for centred flat f (..., size) in its range.
 
-        Linear, and traceable by JAX.
+        The map is linear. JAX can trace it if `traceable` is True. Raise TypeError if the prior cannot whiten.
         """
         raise self._missing_capability("whiten")
 
     def log_density(self, f: Any) -> Any:
-        """The logarithm of N(f; 0, Sigma) at centred flat vectors (..., size), shape (...); traceable by JAX.
+        """Return log N(f; 0, Sigma) at centred flat vectors f (..., size), shape (...). JAX can trace it.
 
-        If Sigma is singular, the density on the span of its draws (with the pseudo-determinant), and minus infinity
-        for an f that is not a draw to about six digits.
+        If Sigma is singular, this is the density on the span of the draws, with the pseudo-determinant. It is then
+        minus infinity at an f that differs from the span by more than about one part in a million. Raise TypeError if
+        the prior has no density.
         """
         raise self._missing_capability("log_density")
 
     def condition(self, block: Any) -> BlockConditional:
-        """The distribution of the values at the indices `block` of the flat vector given all others, factorised once.
+        """Return the conditional distribution of the elements at the indices `block` of the flat vector given the rest.
 
-        The conditional has `block` (sorted), `mean(f)` and `prior`, the Gaussian around that mean.
+        It is factorised once. It has the attributes `block` (sorted) and `prior`, the zero-mean Gaussian around the
+        conditional mean, and the method `mean(f)`. Raise TypeError if the prior cannot condition.
         """
         raise self._missing_capability("condition")
 
     def _missing_capability(self, capability: str) -> TypeError:
-        """The error of a missing capability."""
+        """Return the error for a missing capability."""
         return TypeError(f"{type(self).__name__} has no `{capability}`: {self.instead}")
 
     def simulate(self, rng: np.random.Generator, count: int | None = None, *, mean: bool = True) -> Any:
-        """Draws as the likelihood would receive them, for prior predictive checks.
+        """Draw from the prior, in the shape that the likelihood receives. Use it for prior predictive checks.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         count : int, optional
-            How many, along a leading axis; one without that axis unless given.
+            Number of draws, along a leading axis. Default: one draw, without that axis.
         mean : bool
-            Whether to add the prior's mean. Without it a draw is the nu that `step` takes.
+            Whether to add the prior mean. Without it, a draw can be the `nu` of `ellipslice.step`. Default: True.
 
         Returns
         -------
-        array, or for a `Stack` a dict of arrays
+        array of shape `shape`, or with `count` a leading axis; for a `Stack`, a dict of such arrays by name
+
+        Raises
+        ------
+        TypeError
+            If `rng` is not a `numpy.random.Generator`.
         """
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng must be a numpy Generator, numpy.random.default_rng(seed), but it is {rng!r}.")
@@ -181,12 +194,12 @@ _unwhiten = jax.jit(lambda prior, z: prior.unwhiten(z))
 
 
 def is_single(layout: Layout) -> bool:
-    """Whether there is one latent without a name of its own, handed to functions as their only argument."""
+    """Return whether there is one unnamed latent, which functions receive as their only argument."""
     return len(layout) == 1 and layout[0][0] == "f"
 
 
 def unpack(f: Any, mean: Any, layout: Layout) -> dict[str, Any]:
-    """The named latents, mean included, of a centred flat vector (or of a batch of them)."""
+    """Return the named latents of a centred flat vector, or of a batch of them, with the mean added."""
     if mean is not None:
         f = f + in_precision_of(f, mean)
     latents, start = {}, 0
@@ -198,29 +211,29 @@ def unpack(f: Any, mean: Any, layout: Layout) -> dict[str, Any]:
 
 
 def in_precision_of(f: Any, values: Any) -> Any:
-    """Return an array in single precision if f is, so that their sum is; else as it is."""
+    """Return `values` in single precision if f is in single precision, so that their sum is too; else unchanged."""
     return values.astype(np.float32) if f.dtype == np.float32 else values
 
 
 def log_normal(z: Any, log_determinant: Any, rank: int) -> Any:
-    """The log density of a Gaussian at a vector whose whitened form is z; `rank` is the dimension of its span."""
+    """Return the log density of a Gaussian at the vector with whitened form z. `rank` is the rank of its covariance."""
     return -0.5 * (jnp.sum(z**2, -1) + log_determinant + rank * math.log(2 * math.pi))
 
 
 def on_span(log_density: Any, f: Any, nearest: Any) -> Any:
-    """Minus infinity where f is not its nearest draw: a singular Gaussian has no mass there."""
+    """Return `log_density`, or minus infinity where f differs from `nearest`, its projection onto the span of draws."""
     gap, size = jnp.abs(f - nearest).max(-1), jnp.abs(f).max(-1)
     return jnp.where(gap <= 1e-6 * size, log_density, -jnp.inf)
 
 
 def inverse_factor(precision: np.ndarray) -> np.ndarray:
-    """Return the lower triangular F with F @ F.T the inverse of a precision. Raise LinAlgError if there is none."""
-    lower = cholesky(precision[::-1, ::-1], lower=True)  # backwards, so that the inverse is lower triangular again
+    """Return the lower triangular F with F @ F.T = inv(precision). Raise LinAlgError if it is not positive definite."""
+    lower = cholesky(precision[::-1, ::-1], lower=True)  # in reverse order, so that the result is lower triangular
     return solve_triangular(lower, np.eye(len(lower)), lower=True).T[::-1, ::-1]
 
 
 def check_small(block: np.ndarray) -> np.ndarray:
-    """Return a block, or raise if it is too large for a conditional that is a dense matrix."""
+    """Return the block. Raise ValueError if it is too large for a conditional that is a dense matrix."""
     if len(block) > MAX_DENSE_BLOCK:
         raise ValueError(
             f"block has {len(block)} values, and its conditional would be a dense matrix of that size. Use blocks "

@@ -1,4 +1,4 @@
-"""Independent values."""
+"""Independent elements."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @pytree
 class Diagonal(Prior):
-    """A Gaussian with independent values.
+    """A Gaussian prior with independent elements.
 
-    Use it for weights, offsets and whitened latents. A single number gives one latent value, of shape ().
+    Use it for regression coefficients, intercepts and whitened latents. A single number gives a scalar latent, of
+    shape ().
 
     Parameters
     ----------
     variance : float or array
-        Its shape is the latent's shape. Variances, not standard deviations.
-    mean : float or array of that shape
+        Variances, not standard deviations. At least 0. The shape of the array is the shape of the latent.
+    mean : float or array
+        Prior mean, a number or an array of the same shape as `variance`. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If a variance is negative or not finite, if the array is empty, or if it is a diagonal matrix (a covariance).
 
     Notes
     -----
-    A draw costs O(N), and so does everything else.
+    With N elements, set-up, a draw, `whiten`, `log_density` and `condition` all cost O(N), in time and memory.
 
     Examples
     --------
@@ -47,7 +54,7 @@ class Diagonal(Prior):
     def __init__(self, variance: Any, mean: Any = 0.0):
         values = as_numbers(variance, "variance")
         if values.size == 0:
-            raise ValueError("variance is empty: a prior needs at least one value.")
+            raise ValueError("variance is empty. Expected at least one value.")
         if (values < 0).any():
             raise ValueError(f"variance must not be negative, but its smallest value is {values.min():.6g}.")
         if (
@@ -56,8 +63,8 @@ class Diagonal(Prior):
             and not (values - np.diag(values.diagonal())).any()
         ):
             raise ValueError(
-                f"variance is a matrix of shape {values.shape} with zeros off its diagonal: a covariance? Pass its "
-                "diagonal, Diagonal(numpy.diag(covariance)), or the whole of it to Dense."
+                f"variance is a matrix of shape {values.shape} with zeros off its diagonal, so it seems to be a "
+                "covariance. Pass its diagonal, Diagonal(numpy.diag(covariance)), or pass the matrix to Dense."
             )
         mean = as_mean(mean, values.shape)
         set_fields(self, deviation=np.sqrt(values).ravel(), mean=mean, shape=values.shape)
@@ -83,8 +90,8 @@ class Diagonal(Prior):
 
     def condition(self, block: Any) -> BlockConditional:
         block = as_block(block, self.size)
-        nothing = np.zeros((0, len(block)))
-        return Regression(block, np.zeros(0, dtype=np.int64), nothing, Diagonal(self.deviation[block] ** 2))
+        no_weights = np.zeros((0, len(block)))
+        return Regression(block, np.zeros(0, dtype=np.int64), no_weights, Diagonal(self.deviation[block] ** 2))
 
     def __repr__(self) -> str:
         return f"Diagonal(shape {self.shape})"

@@ -1,4 +1,4 @@
-"""Product grids: one factor per axis, the product never formed."""
+"""Product kernels on product grids: one covariance per axis. The product is never formed."""
 
 from __future__ import annotations
 
@@ -20,31 +20,40 @@ from ellipslice.priors.stack import Stack
 from ellipslice.pytree import pytree, set_fields, static
 
 Axis = Any
-"""The precision of a factor: a matrix, or for a long axis the prior itself, through whose `whiten` it multiplies."""
+"""The precision of a factor: a matrix, or for a long axis the prior itself, whose `whiten` gives products with it."""
 
 
 @pytree
 class Kronecker(Prior):
-    """A Gaussian on a product grid whose covariance is a product of one covariance per axis.
+    """A Gaussian prior on a product grid whose covariance is the Kronecker product of one covariance per axis.
 
     Use it when the inputs are all combinations of a few lists (space and time, rows and columns, outputs and inputs)
-    and the kernel is a product over them. The lists need not be regular. A missing combination still has a value; leave
-    it out in the likelihood.
+    and the kernel is a product over the lists. The lists need not be regular. A combination without data still has an
+    element of f; leave it out in the likelihood.
 
     Parameters
     ----------
     *factors : Prior or array, shape (N_i, N_i)
-        One per axis, in the order of the latent's axes: a prior of any structure with `unwhiten`, or a covariance
-        matrix. A factor that is a grid itself gives all of its axes.
+        One per axis, in the order of the axes of the latent: a prior with `unwhiten` and without a mean, or a
+        covariance matrix. A prior with several axes contributes all of them.
     mean : float or array
-        Of the product's shape.
+        Prior mean, a number or an array of the shape of the grid. Default: 0.
+
+    Raises
+    ------
+    TypeError
+        If there are no factors, or if one is a `Stack` or a prior without `unwhiten`.
+    ValueError
+        If a factor has a mean, or is not a covariance matrix.
 
     Notes
     -----
-    A draw costs each factor's draw, for every value of the other axes: O(N (N_1 + ... + N_k)) if all are dense. The
-    same for `whiten` and `log_density`, if all factors have them, and for the mean of `condition`, which needs
-    covariances that are not singular. It makes a matrix of each axis's precision, but for axes of more than 5,000
-    values, and one of the block.
+    Set-up costs that of the factors; memory is O(N_1^2 + ... + N_k^2) if all are dense, plus O(N) per draw. A draw
+    costs one draw of each factor for every element of the other axes: O(N (N_1 + ... + N_k)) if all are dense.
+
+    `whiten` and `log_density` have the same cost, and require that all factors have them. `condition` also requires
+    covariances that are not singular, and the same cost gives the conditional mean. It makes a matrix of the precision
+    of each axis of at most 5,000 elements, and a matrix of the block.
 
     Examples
     --------
@@ -62,13 +71,15 @@ class Kronecker(Prior):
     log_determinant: Any
     mean: Any
     total: int | None = static()
-    """The rank, where it is known."""
+    """The rank of the covariance; None if a factor has no `log_density`."""
 
-    instead = "one of its factors has not. Use EllipticalSlice, which needs only draws, or factors that have it."
+    instead = "one of its factors has none. Use EllipticalSlice, which needs only draws, or factors that provide it."
 
     def __init__(self, *factors: Any, mean: Any = 0.0):
         if not factors:
-            raise TypeError("Kronecker needs at least one factor: a prior or a covariance matrix for each axis.")
+            raise TypeError(
+                "Kronecker got no factors; expected at least one. Give a prior or a covariance matrix for each axis."
+            )
         members = tuple(_as_factor(factor, i) for i, factor in enumerate(factors))
         set_fields(self, factors=members, mean=as_mean(mean, sum((p.shape for p in members), ())))
         total, log_determinant = None, None
@@ -91,7 +102,7 @@ class Kronecker(Prior):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What all factors can do; `condition` besides needs a covariance that is not singular."""
+        """Operations that all factors have. `condition` also requires a covariance that is not singular."""
         shared = frozenset.intersection(*(prior.capabilities for prior in self.factors)) - {"condition"}
         can = "whiten" in shared and self.total == self.size and all(map(_can_be_axis, self.factors))
         return shared | {"condition"} if can else shared
@@ -123,15 +134,15 @@ class Kronecker(Prior):
 
     @cached_property
     def _axes(self) -> tuple[Axis, ...]:
-        """The precision of each factor, for all blocks."""
+        """The precision of each factor, computed once for all blocks."""
         return tuple(map(_as_axis, self.factors))
 
     def _missing_capability(self, capability: str) -> TypeError:
-        """The error of a missing capability."""
+        """Return the error for a missing capability."""
         if capability == "condition" and self.total is not None:
             return TypeError(
-                "Kronecker has no `condition`: a factor's covariance is singular, or one of over 5,000 values works "
-                "on the host only. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+                "Kronecker has no `condition`: the covariance of a factor is singular, or a factor of more than 5,000 "
+                "values cannot be compiled. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
             )
         return super()._missing_capability(capability)
 
@@ -141,10 +152,11 @@ class Kronecker(Prior):
 
 @pytree
 class _KroneckerConditional(BlockConditional):
-    """The values of a block of a product grid given the rest, through the precision of each axis.
+    """The conditional of a block of a product grid given the rest, by the precision of each axis.
 
-    With Q the inverse of Sigma and C that of Q[block, block], the mean is -C (Q f)[block] for f with the block at 0.
-    Q is the product of the axes' precisions: Q f is a product along each axis, and an entry of Q a product of entries.
+    With Q = inv(Sigma) and C = inv(Q[block, block]), the mean is -C (Q f)[block] for f with the block set to 0. Q is
+    the Kronecker product of the axes' precisions: Q f is one product along each axis, and an entry of Q is a product of
+    their entries.
     """
 
     block: Any
@@ -153,16 +165,16 @@ class _KroneckerConditional(BlockConditional):
     prior: Prior
 
     def __init__(self, block: np.ndarray, axes: tuple[Axis, ...]):
-        places = np.unravel_index(block, [_size(axis) for axis in axes])
+        indices = np.unravel_index(block, [_size(axis) for axis in axes])
         precision = np.ones((len(block), len(block)))
-        for axis, place in zip(axes, places, strict=True):
-            precision *= _entries(axis, place)
+        for axis, index in zip(axes, indices, strict=True):
+            precision *= _precision_entries(axis, index)
         try:
             factor = inverse_factor(precision)
         except LinAlgError:
             raise ValueError(
-                "the product has no precision to double precision: its covariance is singular, or nearly. Use Dense "
-                "below 5,000 values, which can condition such a one."
+                "the covariance of the Kronecker product is singular, or nearly, in double precision, so it has no "
+                "precision matrix. Use Dense below 5,000 values, which can condition a singular covariance."
             ) from None
         set_fields(self, block=block, axes=axes, covariance=factor @ factor.T, prior=Dense(factor=factor))
 
@@ -173,42 +185,44 @@ class _KroneckerConditional(BlockConditional):
     def mean(self, f: Any) -> Any:
         rest = zero_block(f, self.block)
         product = _along_each_axis(
-            rest, [_size(axis) for axis in self.axes], [partial(_times, axis) for axis in self.axes]
+            rest, [_size(axis) for axis in self.axes], [partial(_multiply_precision, axis) for axis in self.axes]
         )
         return -product[..., self.block] @ self.covariance
 
 
 def _as_factor(factor: Any, number: int) -> Prior:
+    """Return factor `number` as a prior. Raise if it cannot be a factor of a Kronecker product."""
     if not isinstance(factor, Prior):
         try:
             return Dense(factor)
         except (TypeError, ValueError) as error:
-            several = " Several go in one by one: Kronecker(*factors)." if isinstance(factor, list | tuple) else ""
+            several = " Pass a list of factors as Kronecker(*factors)." if isinstance(factor, list | tuple) else ""
             error.add_note(
-                f"It is factor {number} of a Kronecker, which must be a prior or a covariance matrix.{several}"
+                f"This is factor {number} of Kronecker, which must be a prior or a covariance matrix.{several}"
             )
             raise
     if isinstance(factor, Stack):
-        raise TypeError(
-            f"factor {number} is a Stack, whose latents have names of their own. Use a prior of one latent."
-        )
+        raise TypeError(f"factor {number} is a Stack, which has several named latents. Expected a prior of one latent.")
     if factor.mean is not None:
-        raise ValueError(f"factor {number} has a mean. Give the mean of the whole grid: Kronecker(..., mean=...).")
+        raise ValueError(
+            f"factor {number} has a mean. Give the mean of the whole grid instead, Kronecker(..., mean=...)."
+        )
     try:
         _ = factor.noise_size
     except TypeError as error:
-        raise TypeError(f"factor {number} cannot be one of a product. {error}") from None
+        raise TypeError(f"factor {number} cannot be a factor of Kronecker. {error}") from None
     return factor
 
 
 def _log_determinant(prior: Prior) -> float:
+    """Return the log (pseudo-)determinant of a prior's covariance, from its density at the mean."""
     with jax_settings():
         at_zero = float(prior.log_density(np.zeros(prior.size)))
     return -2 * at_zero - prior.rank * math.log(2 * math.pi)
 
 
 def _along_each_axis(values: Any, sizes: Sequence[int], maps: Sequence[Callable[[Any], Any]]) -> Any:
-    """Map flat vectors (..., product of sizes) along each axis in turn."""
+    """Apply a map along each axis in turn to flat vectors (..., product of sizes)."""
     batch = values.shape[:-1]
     values = values.reshape(*batch, *sizes)
     for axis, apply in enumerate(maps):
@@ -218,7 +232,7 @@ def _along_each_axis(values: Any, sizes: Sequence[int], maps: Sequence[Callable[
 
 
 def _can_be_axis(prior: Prior) -> bool:
-    """Return whether the precision of a factor can be used: as a matrix, or in compiled code."""
+    """Return whether products with the precision of a factor are possible: by a matrix, or by compiled code."""
     return prior.size <= MAX_DENSE_BLOCK or prior.traceable
 
 
@@ -232,31 +246,32 @@ def _as_axis(prior: Prior) -> Axis:
 
 
 def _size(axis: Axis) -> int:
+    """Return the number of elements along an axis."""
     return axis.size if isinstance(axis, Prior) else len(axis)
 
 
-def _times(axis: Axis, f: Any) -> Any:
-    """Return Q f along the last axis."""
+def _multiply_precision(axis: Axis, f: Any) -> Any:
+    """Return Q f along the last axis, with Q the precision of `axis`."""
     if not isinstance(axis, Prior):
         return f @ axis
     z, transpose = jax.vjp(axis.whiten, f)
     return transpose(z)[0]
 
 
-def _entries(axis: Axis, places: np.ndarray, step: int = 64) -> np.ndarray:
-    """Return Q[places, places]. For a long axis it is made from products with unit vectors, `step` at a time."""
+def _precision_entries(axis: Axis, indices: np.ndarray, step: int = 64) -> np.ndarray:
+    """Return Q[indices, indices]. For a long axis, compute it by products with unit vectors, `step` at a time."""
     if not isinstance(axis, Prior):
-        return axis[np.ix_(places, places)]
-    distinct, which = np.unique(places, return_inverse=True)
+        return axis[np.ix_(indices, indices)]
+    distinct, which = np.unique(indices, return_inverse=True)
     pieces = []
     with jax_settings():
         for start in range(0, len(distinct), step):
             some = distinct[start : start + step]
             units = np.zeros((step, axis.size))  # always `step` rows, so that the product is compiled once
             units[np.arange(len(some)), some] = 1.0
-            pieces.append(np.asarray(_compiled_times(axis, units))[: len(some), distinct])
+            pieces.append(np.asarray(_compiled_multiply(axis, units))[: len(some), distinct])
     precision = np.concatenate(pieces)
     return ((precision + precision.T) / 2)[np.ix_(which, which)]
 
 
-_compiled_times = jax.jit(_times)
+_compiled_multiply = jax.jit(_multiply_precision)

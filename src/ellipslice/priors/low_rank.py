@@ -1,4 +1,4 @@
-"""A Gaussian that lives in few dimensions, f = factor @ z, or in few and a little noise beside."""
+"""Low-rank covariances, f = factor @ z, with or without independent noise."""
 
 from __future__ import annotations
 
@@ -17,23 +17,30 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @pytree
 class LowRank(Prior):
-    """A Gaussian with covariance factor @ factor.T, for a tall thin factor; plus a diagonal, if given.
+    """A Gaussian prior with the low-rank covariance factor @ factor.T, and optionally a diagonal.
 
-    Use it for features with Gaussian weights (splines, Fourier features, inducing points, design matrices): N values
-    that M << N numbers determine. Without a diagonal the posterior lives in the factor's column space, as the prior
-    does. `fourier_features` and `inducing_points` make factors that approximate a kernel.
+    Use it for features with independent standard normal weights (splines, Fourier features, inducing points, design
+    matrices): M << N weights then determine the N elements. Without a diagonal, prior and posterior are restricted to
+    the column space of the factor. `fourier_features` and `inducing_points` make factors that approximate a kernel.
 
     Parameters
     ----------
     factor : array, shape (N, M)
     mean : float or array, shape (N,)
+        Prior mean. Default: 0.
     diagonal : float or array, shape (N,)
-        Variances of independent noise added to each value.
+        Variances of independent noise that is added to each element. At least 0. Default: 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is not finite, or if `diagonal` is negative.
 
     Notes
     -----
-    Set-up costs O(N M^2); a draw, `whiten` and `log_density` O(N M); nothing of size N x N is formed. Without a
-    diagonal, `condition` finds most blocks determined by the rest.
+    Set-up costs O(N M^2). A draw, `whiten` and `log_density` cost O(N M), and `condition` O(N M^2) once. Memory is
+    O(N M); no matrix of shape (N, N) is made. Without a diagonal, most blocks are determined by the rest. If `diagonal`
+    is 0 for some elements and positive for others, there is no `whiten`, `log_density` or `condition`.
 
     Examples
     --------
@@ -49,19 +56,19 @@ class LowRank(Prior):
 
     rows: Any
     deviation: Any
-    """Of the diagonal; or None."""
+    """Standard deviation of the independent noise of each element; None if there is no diagonal."""
     root: Any
-    """T with T @ T.T the inverse of the precision of z given f (the pseudo-inverse, if there is no diagonal)."""
+    """T with T @ T.T the covariance of z given f or, without a diagonal, the pseudo-inverse of rows @ rows.T."""
     log_determinant: Any
     mean: Any
     dimension: int = static()
-    """Of the span of its draws."""
+    """Rank of the covariance: the dimension of the span of the draws."""
     shape: tuple[int, ...] = static()
     invertible: bool = static()
 
     by_numpy = True
 
-    instead = "some of its diagonal is 0 and some is not. Use a diagonal that is positive everywhere, or none."
+    instead = "its diagonal is 0 for some elements only. Use a diagonal that is positive everywhere, or none."
 
     def __init__(self, factor: Any, mean: Any = 0.0, *, diagonal: Any = 0.0):
         rows = as_factor(factor)
@@ -69,7 +76,7 @@ class LowRank(Prior):
         variance = as_mean(_as_diagonal(diagonal), shape, "diagonal")  # None if it is 0 everywhere
         deviation = None if variance is None else np.sqrt(variance)
         invertible = deviation is None or bool(deviation.all())
-        root, log_determinant, rank = _solver(rows, deviation) if invertible else (None, None, shape[0])
+        root, log_determinant, rank = _weight_posterior(rows, deviation) if invertible else (None, None, shape[0])
         set_fields(self, rows=rows, deviation=deviation, root=root, log_determinant=log_determinant, dimension=rank)
         set_fields(self, mean=as_mean(mean, shape), shape=shape, invertible=invertible)
 
@@ -85,24 +92,32 @@ class LowRank(Prior):
         seed: int = 0,
         mean: Any = 0.0,
     ) -> LowRank:
-        """Approximate a squared-exponential or Matérn kernel by waves of random frequencies (Rahimi & Recht 2007).
+        """Approximate a squared-exponential or Matérn kernel by random Fourier features (Rahimi & Recht 2007).
 
-        Variances are exact. A covariance is right on average over seeds, with a standard deviation of at most
-        variance / sqrt(2 count); a draw is a sum of `count` waves, and looks like one far from the data.
+        Variances are exact. A covariance is unbiased over seeds, with a standard deviation of at most
+        variance / sqrt(2 count). A draw is a sum of `count` waves, which becomes visible far from the data.
 
         Parameters
         ----------
         x : array, shape (N,) or (N, D)
             Inputs.
         length_scale : float or array, shape (D,)
+            Length scale of the kernel, in units of `x`: one number, or one per column of `x`. Positive.
         smoothness : float
-            The Matérn kernel's nu: 0.5, 1.5, 2.5, or any other; infinity is the squared exponential.
+            Parameter nu of the Matérn kernel. Any positive number; infinity gives the squared exponential kernel.
+            Default: infinity.
         variance : float
+            Prior variance of each element. Positive. Default: 1.
         count : int
-            Number of frequencies; the factor has twice as many columns.
+            Number of random frequencies. The factor has two columns per frequency. Default: 100.
         seed : int
-            Of the frequencies, which are drawn once.
+            Seed of the frequencies, which are drawn once. Default: 0.
         mean : float or array, shape (N,)
+            Prior mean. Default: 0.
+
+        Notes
+        -----
+        Set-up costs O(N count^2), a draw O(N count), and memory is O(N count).
 
         Examples
         --------
@@ -114,25 +129,28 @@ class LowRank(Prior):
 
     @classmethod
     def inducing_points(cls, kernel: Any, x: Any, points: Any, *, diagonal: bool = True, mean: Any = 0.0) -> LowRank:
-        """Approximate any kernel by what M inducing points say about the inputs.
+        """Approximate any kernel by its values at M inducing points.
 
-        With K the kernel's matrices, the covariance is K_xu inv(K_uu) K_ux (Nyström, DTC, subset of regressors): exact
-        at the inducing points, too small away from them. `diagonal` restores every variance (FITC): what is missing
-        becomes independent noise.
+        With the kernel matrices K, the covariance is K_xu inv(K_uu) K_ux (Nyström, DTC, subset of regressors). It is
+        exact at the inducing points and too small away from them. `diagonal` adds the missing variance as independent
+        noise (FITC).
 
         Parameters
         ----------
         kernel : callable, tinygp kernel or scikit-learn kernel
             A callable takes inputs (N, D) and (M, D), or (N,) and (M,) if x has one axis, and returns (N, M).
         x : array, shape (N,) or (N, D)
+            Inputs.
         points : array, shape (M,) or (M, D)
-            Inducing points. Repeated ones do no harm.
+            Inducing points. They may repeat.
         diagonal : bool
+            Whether to add the missing variances. Default: True.
         mean : float or array, shape (N,)
+            Prior mean. Default: 0.
 
         Notes
         -----
-        Set-up costs O(N M^2).
+        Set-up costs O(N M^2), a draw O(N M), and memory is O(N M).
 
         Examples
         --------
@@ -163,7 +181,7 @@ class LowRank(Prior):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Everything, unless some of the diagonal is 0 and some is not."""
+        """All optional operations, or none if the diagonal is 0 for some elements only."""
         return super().capabilities if self.invertible else frozenset()
 
     def whiten(self, f: Any) -> Any:
@@ -171,7 +189,8 @@ class LowRank(Prior):
             raise self._missing_capability("whiten")
         if self.deviation is None:
             z = self._weights(f, self.rows)
-            return z + self._weights(f - z @ self.rows, self.rows)  # once more: normal equations lose half the digits
+            # A second step on the residual, because the normal equations lose half the digits.
+            return z + self._weights(f - z @ self.rows, self.rows)
         z = self._weights(f / self.deviation, self.rows / self.deviation)
         return jnp.concatenate([z, (f - z @ self.rows) / self.deviation], -1)
 
@@ -188,14 +207,15 @@ class LowRank(Prior):
         block = as_block(block, self.size)
         if self.deviation is None:
             return condition_on_rest(self.rows, block, self.dimension)
-        rest = 1 / self.deviation
-        rest[block] = 0.0  # the block's own values do not matter
-        root = _root(self.rows * rest)[0]
+        scale = 1 / self.deviation
+        scale[block] = 0.0  # the elements of the block must not inform the weights
+        root = _inverse_upper(self.rows * scale)[0]
         with skip_triangular_check():
             prior = LowRank(self.rows[:, block].T @ root, diagonal=self.deviation[block] ** 2)
-        return _ThroughWeights(block, self.rows, rest, root, prior)
+        return _LowRankConditional(block, self.rows, scale, root, prior)
 
     def _weights(self, f: Any, rows: Any) -> Any:
+        """Return the mean of the weights z given f, in units in which the noise has the variance 1."""
         return ((f @ rows.T) @ self.root) @ self.root.T
 
     def __repr__(self) -> str:
@@ -204,29 +224,31 @@ class LowRank(Prior):
 
 
 @pytree
-class _ThroughWeights(BlockConditional):
-    """The others say what the weights are, and the weights what to expect of the block."""
+class _LowRankConditional(BlockConditional):
+    """The conditional of a block given the rest, by the posterior mean of the weights given the rest."""
 
     block: Any
     rows: Any
-    rest: Any
+    scale: Any
+    """1 / standard deviation of the independent noise; 0 in the block."""
     root: Any
+    """T with T @ T.T the covariance of the weights given the rest."""
     prior: Prior
 
     by_numpy = True
 
-    def __init__(self, block: np.ndarray, rows: np.ndarray, rest: np.ndarray, root: np.ndarray, prior: Prior):
-        set_fields(self, block=block, rows=rows, rest=rest, root=root, prior=prior)
+    def __init__(self, block: np.ndarray, rows: np.ndarray, scale: np.ndarray, root: np.ndarray, prior: Prior):
+        set_fields(self, block=block, rows=rows, scale=scale, root=root, prior=prior)
 
     def mean(self, f: Any) -> Any:
-        weights = (((f * self.rest**2) @ self.rows.T) @ self.root) @ self.root.T
+        weights = (((f * self.scale**2) @ self.rows.T) @ self.root) @ self.root.T
         return weights @ self.rows[:, self.block]
 
 
-def _solver(rows: np.ndarray, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, int]:
-    """`root`, the covariance's log (pseudo-)determinant, and its rank."""
+def _weight_posterior(rows: np.ndarray, deviation: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the field `root`, the log (pseudo-)determinant of the covariance, and its rank."""
     if deviation is not None:
-        root, log_determinant = _root(rows / deviation)
+        root, log_determinant = _inverse_upper(rows / deviation)
         return root, np.asarray(log_determinant + 2 * np.sum(np.log(deviation))), rows.shape[1]
     _, values, vectors = np.linalg.svd(np.linalg.qr(rows.T, mode="r"))
     kept = values > max(rows.shape) * np.finfo(float).eps * values[0] if values[0] > 0 else values > 0
@@ -235,13 +257,14 @@ def _solver(rows: np.ndarray, deviation: np.ndarray | None) -> tuple[np.ndarray,
     return vectors.T * inverse, np.asarray(2 * np.sum(np.log(values[kept]))), int(kept.sum())
 
 
-def _root(scaled: np.ndarray) -> tuple[np.ndarray, float]:
-    """The inverse of R, and 2 log |R|, where R.T @ R = 1 + scaled @ scaled.T; without forming that product."""
+def _inverse_upper(scaled: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return inv(R) and 2 log |R|, where R.T @ R = 1 + scaled @ scaled.T, without forming that product."""
     upper = np.asarray(np.linalg.qr(np.concatenate([scaled.T, np.eye(len(scaled))]), mode="r"))
     return np.linalg.solve(upper, np.eye(len(upper))), float(2 * np.sum(np.log(np.abs(upper.diagonal()))))
 
 
 def _as_diagonal(diagonal: Any) -> np.ndarray:
+    """Return the diagonal as an array. Raise ValueError if an element is negative."""
     values = as_numbers(diagonal, "diagonal")
     if (values < 0).any():
         raise ValueError(f"diagonal must not be negative, but its smallest value is {values.min():.6g}.")

@@ -1,4 +1,4 @@
-"""Time series at irregular times, in linear time, through tinygp's quasi-separable kernels."""
+"""Time series at irregular times, in linear time, by the quasi-separable kernels of tinygp."""
 
 from __future__ import annotations
 
@@ -23,26 +23,38 @@ if TYPE_CHECKING:
 
 @pytree
 class Markov(Prior):
-    """A Gaussian process in time whose past and future are independent given a small state.
+    """A Gaussian process prior in time whose past and future are independent given a small state.
 
-    Use it for time series of any length, at any times: the kernels Matérn-1/2, -3/2 and -5/2, random walks, damped and
-    undamped oscillations, and sums and products of these, are all of this kind. Needs tinygp.
+    Use it for time series of any length, at any times. The kernels are Matérn-1/2, -3/2 and -5/2, random walks, damped
+    and undamped oscillations, and sums and products of these. Requires tinygp.
 
     Parameters
     ----------
     kernel : tinygp.kernels.quasisep.Quasisep
-        Such as `tinygp.kernels.quasisep.Matern32(scale=1.5)`, or `Markov.random_walk(...)`.
+        For example `tinygp.kernels.quasisep.Matern32(scale=1.5)`, or `Markov.random_walk(...)`.
     times : array, shape (N,)
-        Strictly increasing. For times that are not, `times, where = np.unique(times, return_inverse=True)`, and use
-        f[where] in the likelihood.
+        Strictly increasing. For other times use `times, where = np.unique(times, return_inverse=True)`, and f[where]
+        in the likelihood.
     mean : float or array, shape (N,)
+        Prior mean. Default: 0.
+
+    Raises
+    ------
+    ImportError
+        If tinygp is not installed.
+    TypeError
+        If `kernel` is not a kernel of `tinygp.kernels.quasisep`, or `times` are dates.
+    ValueError
+        If `times` do not increase, or the kernel is not finite, not positive definite, or has a variance of 0 there.
 
     Notes
     -----
-    Everything costs O(N S^2) with a state of S numbers (1, 2 and 3 for the Matérn kernels; a sum adds, a product
-    multiplies); `condition` besides costs O(B^3) once for a block that spans B values. The covariance is the kernel's
-    to rounding: where times are so close that it is singular to double precision, a variance is raised by a unit in the
-    last place.
+    The state has S numbers: 1, 2 and 3 for the Matérn kernels. S adds up in a sum of kernels, and multiplies in a
+    product. Set-up costs O(N S^3). A draw, `whiten`, `log_density` and a conditional mean cost O(N S^2), and memory is
+    O(N S^2). `condition` also costs O(B^3) once, for a block that spans B elements.
+
+    The covariance is that of the kernel up to rounding error. If times are so close that it is singular in double
+    precision, the variance of an element is raised by a unit in the last place.
 
     Examples
     --------
@@ -59,7 +71,8 @@ class Markov(Prior):
     left: Any
     right: Any
     transition: Any
-    """The Cholesky factor L: L[n, n] = diagonal[n], L[n, k] = left[n] @ transition[n - 1] ... [k + 1] @ right[k]."""
+    """With `diagonal`, `left` and `right`, the Cholesky factor L of the covariance: L[n, n] = diagonal[n] and, for
+    k < n, L[n, k] = left[n] @ transition[n - 1] ... [k + 1] @ right[k]."""
     mean: Any
     shape: tuple[int, ...] = static()
 
@@ -68,36 +81,45 @@ class Markov(Prior):
         with jax_settings():
             start, observed, transition = (np.asarray(part) for part in _state_space(kernel, times))
             if not all(np.isfinite(part).all() for part in (start, observed, transition)):
-                raise ValueError("kernel is not finite at these times. Check its parameters; a walk has no past.")
+                raise ValueError(
+                    "kernel is not finite at these times. Check its parameters. A random walk is defined only at times "
+                    "after its origin."
+                )
             variance = np.einsum("ni,ij,nj->n", observed, start, observed)
             if not (variance > 0).all():
                 n = int(np.argmin(variance))
                 raise ValueError(
                     f"kernel has the variance {variance[n]:.6g} at times[{n}] = {times[n]:.6g}; expected a positive "
-                    "one. A walk is 0 where it starts: leave that time out, or give it start=..."
+                    "one. A random walk is 0 at its origin: leave that time out, or give the walk start=..."
                 )
-            noise = _positive(start - np.einsum("nij,jk,nlk->nil", transition, start, transition))
+            noise = _clip_eigenvalues(start - np.einsum("nij,jk,nlk->nil", transition, start, transition))
             diagonal, right = (np.asarray(part) for part in _filter(start, observed, transition, noise, variance))
         if not np.isfinite(diagonal).all() or not np.isfinite(right).all():
-            raise ValueError("kernel is not positive definite at these times. Check its parameters.")
+            raise ValueError(
+                "kernel is not positive definite at these times; expected a covariance. Check its parameters."
+            )
         left = np.einsum("ni,nij->nj", observed, transition)
         set_fields(self, diagonal=diagonal, left=left, right=right, transition=transition)
         set_fields(self, mean=as_mean(mean, times.shape), shape=times.shape)
 
     @staticmethod
     def random_walk(scale: float = 1.0, *, start: float = 0.0, origin: float = 0.0) -> Quasisep:
-        """The kernel of a random walk (Brownian motion), to use by itself, in sums and in products.
+        """Return the kernel of a random walk (Brownian motion). It can be part of sums and products of kernels.
 
-        Its variance is start^2 + scale^2 (time - origin), for times after the origin.
+        The variance of the walk is start^2 + scale^2 (time - origin), for times after the origin.
 
         Parameters
         ----------
         scale : float
-            Standard deviation of an increment over a unit of time.
+            Standard deviation of an increment over a unit of time. Positive. Default: 1.
         start : float
-            Standard deviation at the origin.
+            Standard deviation at the origin. At least 0. Default: 0.
         origin : float
-            Time at which it starts.
+            Time at which the walk starts. Default: 0.
+
+        Returns
+        -------
+        tinygp.kernels.quasisep.Quasisep
 
         Examples
         --------
@@ -118,10 +140,10 @@ class Markov(Prior):
         return self.size
 
     def unwhiten(self, z: Any) -> Any:
-        return _along_time(self._factor.matmul, z)
+        return _apply_to_rows(self._factor.matmul, z)
 
     def whiten(self, f: Any) -> Any:
-        return _along_time(self._factor.solve, f)
+        return _apply_to_rows(self._factor.solve, f)
 
     def log_density(self, f: Any) -> Any:
         return log_normal(self.whiten(f), 2 * jnp.sum(jnp.log(self.diagonal)), self.size)
@@ -138,7 +160,7 @@ class Markov(Prior):
         for n in range(self.size):
             variance[n] = diagonal[n] ** 2 + left[n] @ state @ left[n]
             state = transition[n] @ state @ transition[n].T + np.outer(right[n], right[n])
-        # A kernel without innovations, such as a cosine: `_filter` has raised them to rounding.
+        # A kernel without innovations, such as a cosine, is singular. `_filter` has raised its innovations to rounding.
         if not (diagonal**2 <= 4 * np.finfo(float).eps * variance).any():
             return np.zeros((0, self.size))
         if self.size > DENSE_LIMIT:
@@ -148,6 +170,7 @@ class Markov(Prior):
 
     @property
     def _factor(self) -> Any:
+        """The Cholesky factor of the covariance, as a matrix of tinygp."""
         from tinygp.solvers.quasisep.core import DiagQSM, LowerTriQSM, StrictLowerTriQSM
 
         lower = StrictLowerTriQSM(p=jnp.asarray(self.left), q=jnp.asarray(self.right), a=jnp.asarray(self.transition))
@@ -157,64 +180,71 @@ class Markov(Prior):
         return f"Markov({self.size} values, state of {self.left.shape[1]})"
 
 
-def _along_time(apply: Any, values: Any) -> Any:
-    """Tinygp's matrices act on columns: all vectors go through time together."""
+def _apply_to_rows(apply: Any, values: Any) -> Any:
+    """Apply a matrix of tinygp, which acts on columns, to all vectors (..., N) in one pass through time."""
     columns = values.reshape(-1, values.shape[-1]).T
     return apply(columns).T.reshape(values.shape)
 
 
 @jax.jit
 def _filter(start: Any, observed: Any, transition: Any, noise: Any, variance: Any) -> tuple[Any, Any]:
-    """The diagonal of the Cholesky factor and its right vectors, by the Kalman filter.
+    """Return the diagonal of the Cholesky factor and its right vectors, by the Kalman filter.
 
-    tinygp's `SymmQSM.cholesky` takes what is known of the state from what there is to know, and where times are close
-    little is left of the digits: it breaks down. The filter carries what is not known. Where that is below rounding for
-    the value itself, it is raised to the last place of the value's variance; no other entry of the covariance changes.
+    tinygp's `SymmQSM.cholesky` subtracts the explained covariance of the state from its prior covariance. If times are
+    close, the digits cancel and it fails. The filter propagates the remaining covariance instead. An innovation
+    variance below rounding error is raised to the last place of the variance of that element. No other entry of the
+    covariance changes.
     """
 
-    def forward(unknown: Any, now: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any]]:
+    def forward(state_covariance: Any, now: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any]]:
         observed_n, transition_n, noise_n, variance_n = now
-        unknown = transition_n @ unknown @ transition_n.T + noise_n
-        toward = unknown @ observed_n
-        seen = observed_n @ toward
-        remaining = jnp.maximum(seen, jnp.finfo(seen.dtype).eps * variance_n)
-        gain = toward / remaining
+        state_covariance = transition_n @ state_covariance @ transition_n.T + noise_n
+        with_value = state_covariance @ observed_n
+        computed = observed_n @ with_value
+        innovation = jnp.maximum(computed, jnp.finfo(computed.dtype).eps * variance_n)
+        gain = with_value / innovation
         # Joseph's form, which stays symmetric and positive.
-        left_over = jnp.eye(len(gain), dtype=gain.dtype) - jnp.outer(gain, observed_n)
-        unknown = left_over @ unknown @ left_over.T + (remaining - seen) * jnp.outer(gain, gain)
-        return unknown, (jnp.sqrt(remaining), toward / jnp.sqrt(remaining))
+        residual = jnp.eye(len(gain), dtype=gain.dtype) - jnp.outer(gain, observed_n)
+        state_covariance = residual @ state_covariance @ residual.T + (innovation - computed) * jnp.outer(gain, gain)
+        return state_covariance, (jnp.sqrt(innovation), with_value / jnp.sqrt(innovation))
 
     return jax.lax.scan(forward, start, (observed, transition, noise, variance))[1]
 
 
-def _positive(noise: np.ndarray) -> np.ndarray:
-    """Covariances (N, S, S) less their negative eigenvalues, which are rounding: the filter would divide by them."""
+def _clip_eigenvalues(noise: np.ndarray) -> np.ndarray:
+    """Return covariances (N, S, S) without their negative eigenvalues, which are rounding errors.
+
+    The filter would divide by these eigenvalues.
+    """
     values, vectors = np.linalg.eigh(noise)
     values = np.maximum(values, 0.0) + 4 * np.finfo(float).eps * np.abs(values[:, -1:])
     return np.einsum("nij,nj,nkj->nik", vectors, values, vectors)
 
 
 def _state_space(kernel: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
-    """The kernel as f = observed[n] @ state, a state with covariance `start` and transitions from time n - 1 to n.
+    """Return the kernel as a state space model: the covariance of the state, and (observed, transition) at each time.
 
-    tinygp keeps transitions A with cov(state[n], state[k]) = start @ A; here they are start @ A @ inv(start), in units
-    in which all parts of the state have variance 1.
+    f[n] = observed[n] @ state, and transition[n] maps the state at time n - 1 to that at time n. tinygp has transitions
+    A with cov(state[n], state[k]) = start @ A. Here they are start @ A @ inv(start), in units in which all elements of
+    the state have variance 1.
     """
     _import_tinygp()
     from tinygp.kernels.quasisep import Quasisep
 
     if not isinstance(kernel, Quasisep):
         given = f"the class {kernel.__name__}" if isinstance(kernel, type) else f"a {type(kernel).__name__}"
-        hint = " For any other kernel use Stationary at regular times, LowRank.inducing_points, or Dense."
+        hint = " For other kernels use Stationary (regular times), LowRank.inducing_points, or Dense."
         if comes_from(kernel, "tinygp"):
             hint = " tinygp.kernels.quasisep has Exp, Matern32 and Matern52 under the same names." + hint
         raise TypeError(f"kernel must be an instance of a kernel of tinygp.kernels.quasisep, but it is {given}.{hint}")
 
-    return _evaluate(kernel, jnp.asarray(times))
+    return _evaluate_state_space(kernel, jnp.asarray(times))
 
 
 @jax.jit
-def _evaluate(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
+def _evaluate_state_space(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
+    """Return `_state_space` of a valid kernel at times `now`, compiled."""
+
     def dense(matrix: Any) -> Any:
         return jnp.asarray(matrix.to_dense() if hasattr(matrix, "to_dense") else matrix, dtype=jnp.float64)
 
@@ -229,8 +259,12 @@ def _evaluate(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
 
 
 def _as_times(times: Any) -> np.ndarray:
+    """Return times as an array (N,). Raise if they are dates, or do not increase strictly."""
     if np.asarray(times).dtype.kind in "mM":
-        raise TypeError("times are dates; expected numbers, such as (times - times[0]) / np.timedelta64(1, 'D').")
+        raise TypeError(
+            "times are dates; expected numbers. Convert them, for example by "
+            "(times - times[0]) / np.timedelta64(1, 'D')."
+        )
     array = as_numbers(times, "times")
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"times has shape {array.shape}; expected (N,).")
@@ -243,14 +277,13 @@ def _as_times(times: Any) -> np.ndarray:
         )
     if (steps == 0).any():
         n = int(np.argmax(steps == 0))
-        raise ValueError(
-            f"times[{n}] and times[{n + 1}] are both {array[n]:.6g}: at one time there is one value. {advice}"
-        )
+        raise ValueError(f"times must increase, but times[{n}] and times[{n + 1}] are both {array[n]:.6g}. {advice}")
     return array
 
 
 def _import_tinygp() -> None:
+    """Raise ImportError with the command that installs tinygp, if it is not installed."""
     try:
         import tinygp  # noqa: F401
     except ImportError:
-        raise ImportError('Markov needs tinygp, for its kernels: pip install "ellipslice[gp]".') from None
+        raise ImportError('Markov needs the kernels of tinygp. Install it: pip install "ellipslice[gp]".') from None

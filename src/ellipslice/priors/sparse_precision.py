@@ -1,4 +1,4 @@
-"""Gaussian Markov random fields: what is sparse is the inverse of the covariance."""
+"""Gaussian Markov random fields: Gaussians with a sparse precision matrix."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ellipslice.checks import as_mean
-from ellipslice.priors.base import Prior, check_small, inverse_factor, log_normal, on_span
-from ellipslice.priors.dense import Dense
+from ellipslice.priors.base import Prior, check_small, log_normal, on_span
 from ellipslice.priors.parts.conditional import BlockConditional, as_block, complement
 from ellipslice.priors.parts.constraints import (
     Constraints,
@@ -21,42 +20,53 @@ from ellipslice.priors.parts.constraints import (
 )
 from ellipslice.priors.parts.precisions import as_precision, car, matern, not_definite, random_walk
 from ellipslice.priors.parts.sparse_cholesky import NotPositiveDefiniteError, SparseCholesky
+from ellipslice.priors.parts.sparse_conditional import SparseConditional
 from ellipslice.pytree import pytree, set_fields, static
 
 
 @pytree
 class SparsePrecision(Prior):
-    """A Gaussian given by a sparse precision, the inverse of its covariance.
+    """A Gaussian prior with a sparse precision matrix, the inverse of the covariance.
 
-    Use it for values on graphs, lattices and meshes, where each depends directly on few others: `random_walk`,
-    `car` and `matern` make the usual ones. For a time series `Markov` is faster, for a stationary kernel on
-    a regular grid `Stationary`.
+    Use it on graphs, lattices and meshes, where each element depends directly on few others. `random_walk`, `car` and
+    `matern` make the usual precisions. `Markov` is faster for a time series, and `Stationary` for a stationary kernel
+    on a regular grid.
 
-    An intrinsic field has a singular precision: there are directions, such as the same constant added to all values, of
-    which it says nothing. Linear constraints must fix them. Other fields may have constraints too.
+    An intrinsic field has a singular precision: the density does not change along some directions, such as a constant
+    added to all elements. Linear constraints must fix these directions. Other fields may have constraints, too.
 
     Parameters
     ----------
     precision : scipy.sparse array or matrix, shape (N, N)
         Symmetric and positive definite, or semi-definite with constraints.
     mean : float or array, shape (N,)
-        Added to the constrained field.
+        Prior mean, added to the constrained field. Default: 0.
     constraints : array, shape (M, N), or "null space", optional
-        Every draw f has constraints @ f = 0. "null space" says that f has no part in the directions the precision says
-        nothing of: if these are constants, that values sum to zero on every connected component.
+        Every draw f, without the mean, satisfies constraints @ f = 0. "null space" makes draws orthogonal to the null
+        space of the precision. If the null space is the constants, the elements sum to zero on every connected
+        component. Default: no constraints.
     null_space : array, shape (N, K), optional
-        Those directions. Constants, and straight lines in the index, on each component are found without it.
+        Columns that span the null space of the precision. Default: found, if it consists of constants, and of straight
+        lines in the index, on connected components.
     cholesky : {"scipy", "cholmod"}
-        Who factorises. CHOLMOD (of cvxopt) took a third of the time on a lattice of 300 x 300, and draws at the same
-        speed. The same seed gives other draws with the other one.
+        Package that factorises the precision. CHOLMOD (of cvxopt) took a third of the time on a lattice of 300 x 300,
+        and draws take the same time. The draws for a seed depend on the package. Default: "scipy".
     shape : tuple of int, optional
-        Of the latent, if its N values are a grid.
+        Shape of the latent, if its N elements are a grid. Default: (N,).
+
+    Raises
+    ------
+    ValueError
+        If the precision is not symmetric or not positive semi-definite, or is singular without enough constraints.
+    ImportError
+        If `cholesky` is "cholmod" and cvxopt is not installed.
 
     Notes
     -----
-    Draws are made on the host: one sparse factorisation, then a sparse triangular solve for each draw, many at a time.
-    On a lattice of n x n that is O(n^3) once and O(n^2 log n) for each draw. `log_density` costs a product with the
-    precision; `condition` a dense factorisation of the block. `unwhiten` and `whiten` work on the host only.
+    Draws are made on the host, by one sparse factorisation, and then one sparse triangular solve per draw, for many
+    draws in one call. On a lattice of n x n, the factorisation costs O(n^3), and a draw and the memory O(n^2 log n).
+    `log_density` costs a product with the precision, and `condition` a dense factorisation of the block, once.
+    `unwhiten` and `whiten` work on the host only.
 
     Examples
     --------
@@ -75,14 +85,14 @@ class SparsePrecision(Prior):
     columns: Any
     values: Any
     free: Any
-    """The values that are drawn first. The others are set to 0 until the constraints move them."""
+    """Indices of the elements that are drawn first. The others are 0 until the constraints are imposed."""
     constraints: Constraints | None
     log_determinant: Any
-    """Of the covariance, on its span."""
+    """Log determinant of the covariance, on the span of the draws."""
     mean: Any
     shape: tuple[int, ...] = static()
     factor: SparseCholesky = static()
-    """Of the precision of the free values; on the host."""
+    """Cholesky factor of the precision of the free elements, on the host."""
 
     def __init__(
         self,
@@ -98,7 +108,10 @@ class SparsePrecision(Prior):
         size = matrix.shape[0]
         shape = (size,) if shape is None else tuple(int(n) for n in np.atleast_1d(np.asarray(shape)))
         if int(np.prod(shape)) != size:
-            raise ValueError(f"shape {shape} has {int(np.prod(shape))} values, but the precision has {size}.")
+            raise ValueError(
+                f"shape is {shape}, which has {int(np.prod(shape))} values, but the precision has {size} rows. Expected"
+                " the same number."
+            )
         directions = find_null_space(matrix, null_space)
         given = as_constraints(constraints, directions, size)
         free = complement(pinned := choose_pinned(directions), size)
@@ -114,10 +127,21 @@ class SparsePrecision(Prior):
 
     @classmethod
     def random_walk(cls, size: int, order: int = 1, *, precision: float = 1.0, mean: Any = 0.0) -> SparsePrecision:
-        """A random walk at regular times: differences of the given order are independent, of the given precision.
+        """Return an intrinsic random walk at regular times: differences of the given order are independent.
 
-        Intrinsic: values sum to zero; of order 2 they have no straight line in them either. Add the level, or the line,
-        in a `Stack`. For a walk at irregular times or with a start, see `Markov.random_walk`.
+        The elements sum to zero. With order 2 they are also orthogonal to straight lines. Add an intercept, or a line,
+        in a `Stack`. For a walk at irregular times or with a proper start, see `Markov.random_walk`.
+
+        Parameters
+        ----------
+        size : int
+            Number of elements. Greater than `order`.
+        order : {1, 2}
+            Order of the differences. Default: 1.
+        precision : float
+            Precision of the differences, 1 / variance. Positive. Default: 1.
+        mean : float or array, shape (size,)
+            Prior mean. Default: 0.
 
         Examples
         --------
@@ -128,19 +152,24 @@ class SparsePrecision(Prior):
 
     @classmethod
     def car(cls, graph: Any, correlation: float = 1.0, *, precision: float = 1.0, mean: Any = 0.0) -> SparsePrecision:
-        """A conditional autoregression on a graph: a value is its neighbours' mean, times `correlation`, plus noise.
+        """Return a conditional autoregression (CAR) on a graph.
 
-        The precision is precision * (D - correlation * W), with W the graph's weights and D their sums (Besag 1974).
-        A correlation of 1 is the intrinsic field (ICAR); it sums to zero on every connected component.
+        Given the rest, the mean of an element is `correlation` times the mean of its neighbours. The precision matrix
+        is precision * (D - correlation * W), with the weights W of the graph and the diagonal matrix D of their sums
+        (Besag 1974). A correlation of 1 gives the intrinsic field (ICAR), which sums to zero on every connected
+        component.
 
         Parameters
         ----------
         graph : scipy.sparse or array, shape (N, N)
-            Symmetric weights, 0 or more; no loops, and no node without neighbours.
+            Symmetric weights, at least 0: usually 1 for neighbours, else 0. The diagonal must be 0, and every node must
+            have a neighbour.
         correlation : float
-            From -1 to 1.
+            Above -1 and at most 1. Default: 1.
         precision : float
+            Factor of the precision matrix. Positive. Default: 1.
         mean : float or array, shape (N,)
+            Prior mean. Default: 0.
 
         Examples
         --------
@@ -164,25 +193,29 @@ class SparsePrecision(Prior):
         mean: Any = 0.0,
         cholesky: str = "scipy",
     ) -> SparsePrecision:
-        """A Matérn field on a regular lattice, by its stochastic differential equation (Lindgren, Rue & Lindgren 2011).
+        """Return a Matérn field on a regular lattice, by a stochastic differential equation.
 
-        It approximates the Matérn kernel, well if `spacing` is a fraction of `length_scale`. Its edges reflect: there
-        the variance is twice as large, and in a corner of two axes four times. Let the lattice reach a length scale
-        beyond the data.
+        The method of Lindgren, Rue & Lindgren (2011) approximates the Matérn kernel well if `spacing` is a fraction of
+        `length_scale`. The boundary is reflecting: the variance is twice as large at an edge, and four times in a
+        corner of two axes. Extend the lattice by a length scale beyond the data.
 
         Parameters
         ----------
         shape : int or tuple of int
-            Of the lattice; 1, 2 or 3 axes.
+            Shape of the lattice. 1, 2 or 3 axes.
         spacing : float
-            Distance of neighbours.
+            Distance between neighbours, along all axes. Positive.
         length_scale : float
+            Length scale of the kernel, in the same unit as `spacing`. Positive.
         smoothness : float
-            The kernel's nu. With one axis 0.5, 1.5, ...; with two 1, 2, ...; with three 0.5, 1.5, ... The smoother,
-            the fuller the precision.
+            Parameter nu of the Matérn kernel: 0.5, 1.5, ... with one or three axes, and 1, 2, ... with two. A larger
+            one makes the precision less sparse.
         variance : float
-        mean : float or array of that shape
+            Prior variance of each element in the interior. Positive. Default: 1.
+        mean : float or array
+            Prior mean, a number or an array of shape `shape`. Default: 0.
         cholesky : {"scipy", "cholmod"}
+            Package that factorises the precision; see `SparsePrecision`. Default: "scipy".
 
         Examples
         --------
@@ -216,7 +249,7 @@ class SparsePrecision(Prior):
         return self.constraints.project(whole)
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         return self.unwhiten(rng.standard_normal((count, self.noise_size)))
 
     def whiten(self, f: Any) -> Any:
@@ -226,14 +259,14 @@ class SparsePrecision(Prior):
         return self.factor.whiten(rows[:, self.free]).reshape(*f.shape[:-1], self.noise_size)
 
     def log_density(self, f: Any) -> Any:
-        # z'z is f'Qf, which takes no call to the host.
+        # z'z = f'Qf, which needs no factor on the host.
         square = jnp.sum(f[..., self.rows] * self.values * f[..., self.columns], -1)
         log_density = log_normal(jnp.sqrt(jnp.maximum(square, 0.0))[..., None], self.log_determinant, self.rank)
         return log_density if self.constraints is None else on_span(log_density, f, self.constraints.project(f))
 
     def condition(self, block: Any) -> BlockConditional:
         block = check_small(as_block(block, self.size))
-        return _ThroughNeighbours(block, self)
+        return SparseConditional(block, self)
 
     def __repr__(self) -> str:
         count = 0 if self.constraints is None else self.constraints.count
@@ -241,58 +274,12 @@ class SparsePrecision(Prior):
         return f"SparsePrecision({self.size} values, {len(self.values)} non-zeros{under})"
 
 
-@pytree
-class _ThroughNeighbours(BlockConditional):
-    """A block depends on its neighbours, and through constraints on what the others add up to."""
-
-    block: Any
-    neighbours: Any
-    weights: Any
-    matrix: Any
-    """The constraints; or None."""
-    lift: Any
-    prior: Prior
-
-    by_numpy = True
-
-    def __init__(self, block: np.ndarray, whole: SparsePrecision):
-        from scipy.sparse import coo_array
-
-        entries = (whole.values, (whole.rows, whole.columns))
-        strip = coo_array(entries, shape=(whole.size, whole.size)).tocsr()[block]
-        precision = strip[:, block].toarray()
-        others = complement(block, whole.size)
-        beyond = strip[:, others]
-        touching = np.unique(beyond.indices)
-        matrix = None if whole.constraints is None else whole.constraints.matrix
-        if matrix is None:
-            factor = inverse_factor(precision)
-            covariance, lift, prior = factor @ factor.T, None, Dense(factor=factor)
-        else:
-            left, values, right = np.linalg.svd(matrix[:, block])
-            rank = int(np.sum(values > 1e-10))  # of rows of unit length in all
-            plane = right[rank:].T
-            covariance = plane @ np.linalg.solve(plane.T @ precision @ plane, plane.T)
-            particular = (right[:rank].T / values[:rank]) @ left[:, :rank].T
-            lift = particular - covariance @ (precision @ particular)
-            prior = Dense((covariance + covariance.T) / 2)
-        set_fields(self, block=block, neighbours=others[touching], matrix=matrix, lift=lift, prior=prior)
-        set_fields(self, weights=-(beyond[:, touching].toarray().T @ covariance))
-
-    def mean(self, f: Any) -> Any:
-        mean = f[..., self.neighbours] @ self.weights
-        if self.matrix is None:
-            return mean
-        elsewhere = f @ self.matrix.T - f[..., self.block] @ self.matrix[:, self.block].T
-        return mean - elsewhere @ self.lift.T
-
-
 def _rows_of(values: Any, capability: str) -> np.ndarray:
-    """Concrete vectors as rows of a matrix."""
+    """Return concrete vectors (..., n) as rows of a matrix. Raise TypeError if JAX is tracing."""
     if isinstance(values, Tracer):
         raise TypeError(
-            f"SparsePrecision has no `{capability}` in compiled code: its factor is on the host. Use `draw_zero_mean`, "
-            "or call it on arrays; Markov and Kronecker of dense factors can be compiled."
+            f"SparsePrecision has no `{capability}` in compiled code, because its factor is on the host. Call it on "
+            "arrays, use `draw_zero_mean`, or use Markov or a Kronecker of dense factors, which can be compiled."
         )
     array = np.asarray(values, dtype=np.float64)
     return array.reshape(-1, array.shape[-1])

@@ -1,4 +1,4 @@
-"""Several named latents, independent a priori."""
+"""Several named latents that are independent a priori."""
 
 from __future__ import annotations
 
@@ -17,13 +17,28 @@ from ellipslice.pytree import pytree, set_fields, static
 
 @pytree
 class Stack(Prior):
-    """Several latents, each with a prior of its own, updated together.
+    """A prior of several named latents, which are independent and each have their own prior.
 
-    The likelihood receives them by name, as keyword arguments, and the result has one variable for each.
+    The likelihood receives the latents as keyword arguments, and the result has one variable for each. All latents are
+    updated jointly.
 
     Parameters
     ----------
     priors : mapping of str to Prior
+        Names of the latents and their priors. A name must be a Python identifier, and not "chain" or "draw".
+
+    Raises
+    ------
+    TypeError
+        If `priors` is not a mapping, is empty, or contains something that is not a prior, or another `Stack`.
+    ValueError
+        If a name is not allowed.
+
+    Notes
+    -----
+    There is no set-up beyond that of the priors. A draw costs one draw of each latent and a copy, and memory is that of
+    the priors. `whiten`, `log_density` and `condition` require that all latents have them, and cost the sum of theirs.
+    The conditional of a whole latent given the others is its prior, which needs no `condition`.
 
     Examples
     --------
@@ -33,7 +48,7 @@ class Stack(Prior):
     >>> prior
     Stack(f: Diagonal(shape (10,)), b: Diagonal(shape ()))
 
-    and then `def log_likelihood(f, b): ...`
+    The likelihood has an argument for each latent: `def log_likelihood(f, b): ...`
     """
 
     stored_as = "Stack"
@@ -45,17 +60,20 @@ class Stack(Prior):
     def __init__(self, priors: Mapping[str, Prior]):
         if not isinstance(priors, Mapping) or not priors:
             raise TypeError(
-                'Stack needs a mapping from names to priors, such as {"f": Dense(...), "b": Diagonal(4.0)}.'
+                "Stack needs a mapping from names to priors with at least one entry, such as "
+                '{"f": Dense(...), "b": Diagonal(4.0)}.'
             )
         for name, prior in priors.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise ValueError(f"{name!r} cannot name an argument of the likelihood. Use a Python identifier.")
             if name in ("chain", "draw"):
-                raise ValueError(f"{name!r} is a dimension of the result. Use another name.")
+                raise ValueError(f"{name!r} is a dimension of the result and cannot name a latent. Use another name.")
             if isinstance(prior, Stack):
-                raise TypeError(f"{name!r} is itself a Stack. Put its latents into one Stack.")
+                raise TypeError(f"{name!r} is a Stack inside a Stack. Put all latents into one Stack.")
             if not isinstance(prior, Prior):
-                raise TypeError(f"{name!r} is a {type(prior).__name__}, not a prior. Wrap a covariance in Dense.")
+                raise TypeError(
+                    f"{name!r} is a {type(prior).__name__}; expected a prior. For a covariance matrix use Dense."
+                )
         members = tuple(priors.values())
         mean = None
         if any(prior.mean is not None for prior in members):
@@ -93,12 +111,12 @@ class Stack(Prior):
         )
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         return np.concatenate([np.asarray(prior.draw_zero_mean(rng, count)) for prior in self.priors], axis=1)
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What all of them can do."""
+        """Operations that the priors of all latents have."""
         return frozenset.intersection(*(prior.capabilities for prior in self.priors))
 
     def whiten(self, f: Any) -> Any:
@@ -114,13 +132,14 @@ class Stack(Prior):
             mine = block[(block >= start) & (block < start + prior.size)]
             if len(mine):
                 names.append(name)
-                parts.append(_alone(prior) if len(mine) == prior.size else prior.condition(mine - start))
+                parts.append(_whole_latent(prior) if len(mine) == prior.size else prior.condition(mine - start))
                 starts.append((start, start + prior.size))
             start += prior.size
         members = Stack({name: part.prior for name, part in zip(names, parts, strict=True)})
         return _IndependentConditional(block, tuple(parts), members, tuple(starts))
 
     def _parts(self, f: Any) -> list[tuple[Prior, Any]]:
+        """Return the prior of each latent with its part of f."""
         ends = np.cumsum([prior.size for prior in self.priors])[:-1]
         return list(zip(self.priors, jnp.split(f, ends, -1), strict=True))
 
@@ -130,7 +149,7 @@ class Stack(Prior):
 
 @pytree
 class _IndependentConditional(BlockConditional):
-    """Independent latents: each given the rest of itself."""
+    """The conditional of a block of independent latents: each latent given the rest of that latent."""
 
     block: Any
     parts: tuple[BlockConditional, ...]
@@ -152,12 +171,17 @@ class _IndependentConditional(BlockConditional):
         return (np if self.by_numpy and isinstance(f, np.ndarray) else jnp).concatenate(means, -1)
 
 
-def _alone(prior: Prior) -> BlockConditional:
-    """A latent of which nothing else is told: its own prior, whatever that can or cannot do."""
-    return Regression(np.arange(prior.size), np.zeros(0, dtype=np.int64), np.zeros((0, prior.size)), _centred(prior))
+def _whole_latent(prior: Prior) -> BlockConditional:
+    """Return the conditional of a whole latent. The latents are independent, so it is the prior of the latent.
+
+    The prior needs no `condition` for that.
+    """
+    no_others, no_weights = np.zeros(0, dtype=np.int64), np.zeros((0, prior.size))
+    return Regression(np.arange(prior.size), no_others, no_weights, _without_mean(prior))
 
 
-def _centred(prior: Prior) -> Prior:
+def _without_mean(prior: Prior) -> Prior:
+    """Return a copy of the prior with mean zero."""
     if prior.mean is None:
         return prior
     other = copy.copy(prior)

@@ -1,4 +1,4 @@
-"""The sum of independent Gaussians."""
+"""Sums of independent Gaussians."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from ellipslice.pytree import pytree, set_fields
 
 @pytree
 class Sum(Prior):
-    """The sum of independent latents of one shape: covariances and means add up.
+    """A prior for the sum of independent latents of one shape: covariances and means add up.
 
-    Use it for a trend plus a season, a smooth field plus a rough one, or structure plus independent noise. The
-    likelihood receives the sum; to have the terms one by one, put them into a `Stack` and add them in the likelihood.
+    Use it for a trend plus a seasonal term, a smooth field plus a rough one, or structure plus independent noise. The
+    likelihood receives the sum. To obtain the terms separately, put them into a `Stack` and add them in the likelihood.
 
     Parameters
     ----------
     *priors : Prior
-        All of one shape.
+        Priors of the terms, at least one, all of the same shape.
+
+    Raises
+    ------
+    TypeError
+        If there are no terms, or if one is not a prior or is a `Stack`.
+    ValueError
+        If the shapes differ.
 
     Notes
     -----
-    A draw costs a draw of each. It has no `whiten`, `log_density` or `condition`, because the inverse of a sum has not
-    the terms' structure; that of a low rank plus a diagonal has, see `LowRank`.
+    There is no set-up beyond that of the terms. A draw costs one draw of each term, and memory is that of the terms.
+    There is no `whiten`, `log_density` or `condition`, because the inverse of a sum does not have the structure of the
+    terms. For a low rank plus a diagonal see `LowRank`, which has them.
 
     Examples
     --------
@@ -44,26 +52,30 @@ class Sum(Prior):
     mean: Any
 
     instead = (
-        "the inverse of a sum has not its terms' structure. Use EllipticalSlice, which needs only draws; "
-        "LowRank(factor, diagonal=...) for a low rank plus a diagonal; or a Stack of the terms, to be added in the "
+        "the inverse of a sum does not have the structure of its terms. Use EllipticalSlice, which needs only draws, "
+        "LowRank(factor, diagonal=...) for a low rank plus a diagonal, or a Stack of the terms, added in the "
         "likelihood."
     )
 
     def __init__(self, *priors: Prior):
         if not priors:
-            raise TypeError("Sum needs at least one prior.")
+            raise TypeError("Sum got no priors; expected at least one.")
         for number, prior in enumerate(priors):
             if not isinstance(prior, Prior):
                 raise TypeError(
-                    f"term {number} is a {type(prior).__name__}, not a prior. Wrap a covariance in Dense; several "
-                    "terms go in one by one, Sum(*terms)."
+                    f"term {number} is a {type(prior).__name__}; expected a prior. For a covariance matrix use Dense. "
+                    "Pass a list of terms as Sum(*terms)."
                 )
             if isinstance(prior, Stack):
                 raise TypeError(
-                    f"term {number} is a Stack, whose latents have names of their own. Add inside the Stack."
+                    f"term {number} is a Stack, which has several named latents; expected a prior of one latent. Put "
+                    "the Sum inside the Stack."
                 )
             if prior.shape != priors[0].shape:
-                raise ValueError(f"term {number} has shape {prior.shape}, but term 0 has {priors[0].shape}.")
+                raise ValueError(
+                    f"term {number} has shape {prior.shape}, but term 0 has shape {priors[0].shape}. Expected terms of "
+                    "the same shape."
+                )
         means = [prior.mean for prior in priors if prior.mean is not None]
         set_fields(self, priors=tuple(priors), mean=sum(means[1:], means[0]) if means else None)
 
@@ -93,7 +105,7 @@ class Sum(Prior):
         return sum(prior.unwhiten(part) for prior, part in zip(self.priors, parts, strict=True))
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from N(0, Sigma), the mean left out, shape (count, size)."""
+        """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         total = np.zeros((count, self.size))
         for prior in self.priors:
             total += np.asarray(prior.draw_zero_mean(rng, count))

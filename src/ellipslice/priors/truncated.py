@@ -1,4 +1,4 @@
-"""A Gaussian restricted by linear inequalities, A f <= b."""
+"""Gaussian priors under linear inequality constraints, A f <= b."""
 
 from __future__ import annotations
 
@@ -14,38 +14,48 @@ from ellipslice.priors.base import Layout, Prior, is_single
 from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.priors.parts.feasible_point import interior_point
 
-DRAWS = 64
-"""Draws by which the spread of the constraints' products is judged."""
+SCALE_DRAWS = 64
+"""Number of draws from which the standard deviation of A f under the prior is estimated."""
 
-CONSTANT = 1e-10
-"""A product that spreads by less than this part of what cancels in it does not vary under the prior."""
+CONSTANT_TOLERANCE = 1e-10
+"""Relative standard deviation of a row of A f below which it is taken to be constant under the prior.
+
+It is relative to the size of the terms of the sum, which may cancel."""
 
 
 class TruncatedGaussian:
-    """A Gaussian prior that is zero wherever A f <= b does not hold, for `sample`.
+    """A Gaussian prior that is restricted to A f <= b, for `sample`.
 
-    For positive, increasing or convex functions, ordered effects, orthants and polytopes: anything that linear
-    inequalities can say. Every proposal keeps them, whatever the likelihood, and there is nothing to tune. Where they
-    hold for most draws of the prior anyway, a log-likelihood that is -inf elsewhere does as well.
+    Use it for positive, increasing or convex functions, ordered effects, orthants and polytopes. Every proposal
+    satisfies the constraints, for any likelihood, and there is nothing to tune. If most draws of the prior satisfy the
+    constraints, a log-likelihood of -inf outside of them is an alternative.
 
     Parameters
     ----------
     prior : Prior
-        Any of this library's priors, with its mean.
+        Any prior of this library. Its mean counts: the constraints are on f, not on the centred f.
     A : array or scipy.sparse array, shape (constraints, N)
-        A row for each constraint, on the flat latent f, mean included. (A `Stack` has its latents one after the other.)
+        One row per constraint, one column per element of the flat latent f. The latents of a `Stack` are concatenated.
     b : float or array, shape (constraints,)
-        Their bounds. An infinite bound is none.
+        Upper bounds of A f. +inf means no bound.
+
+    Raises
+    ------
+    TypeError
+        If `prior` is not a prior.
+    ValueError
+        If `A` or `b` has another shape, or `b` has NaN or -inf.
 
     Notes
     -----
-    `sample` runs `moves.ConstrainedSlice`: elliptical slice sampling on the arcs of the ellipse where all constraints
-    hold (Gessner, Kanjilal & Hennig 2020; Wu & Gardner 2024). Chains start around the mean, if that is inside, else
-    around a point found by linear programming, unless `initial` is given. (With a thousand dense constraints on a
-    thousand values that takes seconds.) A region without an inside (f_1 <= f_2 and f_2 <= f_1) is refused: condition
-    the prior on equalities instead.
+    `sample` uses `moves.ConstrainedSlice`: elliptical slice sampling on the arcs of the ellipse where all constraints
+    hold (Gessner, Kanjilal & Hennig 2020; Wu & Gardner 2024). Without `initial`, chains start around the mean if it
+    satisfies the constraints, else around a point found by linear programming. With a thousand dense constraints on a
+    thousand elements, the linear program takes seconds. A region without an interior (f_1 <= f_2 and f_2 <= f_1) raises
+    a ValueError: condition the prior on equalities instead.
 
-    An update costs O(N + m log m) for m constraints, beside a draw and its product with A.
+    With m constraints, set-up costs that of the prior and memory O(m N) for a dense A. An update costs a draw, its
+    product with A, and O(N + m log m).
 
     References
     ----------
@@ -55,7 +65,7 @@ class TruncatedGaussian:
 
     Examples
     --------
-    Two correlated values of which the first is the larger, and the same without any data:
+    Two correlated elements of which the first is the larger, with data and without:
 
     >>> import numpy as np
     >>> import ellipslice as es
@@ -74,7 +84,7 @@ class TruncatedGaussian:
 
     def __init__(self, prior: Prior, A: Any, b: Any):
         if not isinstance(prior, Prior):
-            hint = " Put all constraints into one A." if isinstance(prior, TruncatedGaussian) else ""
+            hint = " Put all constraints into one matrix A." if isinstance(prior, TruncatedGaussian) else ""
             raise TypeError(
                 f"prior must be one of ellipslice's priors, such as Dense(covariance), but it is a "
                 f"{type(prior).__name__}.{hint}"
@@ -86,13 +96,14 @@ class TruncatedGaussian:
 
     @classmethod
     def box(cls, prior: Prior, lower: Any = -np.inf, upper: Any = np.inf) -> TruncatedGaussian:
-        """The Gaussian between a lower and an upper bound for each value.
+        """Return the prior restricted to lower <= f <= upper, for each element.
 
         Parameters
         ----------
         prior : Prior
-        lower, upper : float or array of the prior's shape; for a `Stack` a mapping of names to these
-            Infinite where there is no bound. Latents that a mapping does not name have none.
+        lower, upper : float or array of the shape of the prior, or for a `Stack` a mapping from names to these
+            Bounds, lower below upper. An infinite bound means no bound, and so does a latent that is not in the
+            mapping. Default: no bounds.
 
         Examples
         --------
@@ -102,13 +113,13 @@ class TruncatedGaussian:
         TruncatedGaussian(Diagonal(shape (3,)), 5 constraints)
         """
         if not isinstance(prior, Prior):
-            return cls(prior, None, None)  # which says what it should be
+            return cls(prior, None, None)  # raises, with the message for a wrong prior
         low, high = _as_box(lower, prior.layout, "lower", -np.inf), _as_box(upper, prior.layout, "upper", np.inf)
         if not (low < high).all():
             i = int(np.argmin(low < high))
             raise ValueError(
-                f"lower must be below upper, but at value {i} of the flat latent they are {low[i]} and {high[i]}. A "
-                "value that is known is no latent: condition the prior on it."
+                f"lower must be below upper, but at index {i} of the flat latent they are {low[i]} and {high[i]}. If "
+                "the value is known, condition the prior on it instead."
             )
         below, above = np.flatnonzero(low > -np.inf), np.flatnonzero(high < np.inf)
         signs = np.concatenate([-np.ones(len(below)), np.ones(len(above))])
@@ -118,7 +129,7 @@ class TruncatedGaussian:
         return cls(prior, A, np.concatenate([-low[below], high[above]]))
 
     def product(self, f: Any) -> Any:
-        """A f for each of a batch of flat vectors (..., N)."""
+        """Return A f for flat vectors f (..., N), shape (..., constraints)."""
         if isinstance(self.A, np.ndarray):
             return f @ self.A.T
         rows = np.asarray(f).reshape(-1, self.A.shape[1])
@@ -126,30 +137,31 @@ class TruncatedGaussian:
 
     @cached_property
     def bounds(self) -> np.ndarray:
-        """The bounds of the centred f, b - A mean; infinite for a constraint on what does not vary under the prior.
+        """Bounds of A f for the centred f: b - A mean, shape (constraints,).
 
-        (Its product would be rounding, which could seem to break it.) Refused if such a constraint does not hold.
+        The bound is infinite if the row of A f does not vary under the prior: rounding errors could otherwise break
+        the constraint. Raise ValueError if such a constraint does not hold.
         """
         mean = np.zeros(self.prior.size) if self.prior.mean is None else self.prior.mean
         bounds = self.b - self.product(mean)
-        constant = self._spread[0] <= CONSTANT * self._spread[1]
-        rounding = 1e-9 * (self._spread[1] + np.abs(self.b) + abs(self.A) @ np.abs(mean))
+        constant = self._product_scale[0] <= CONSTANT_TOLERANCE * self._product_scale[1]
+        rounding = 1e-9 * (self._product_scale[1] + np.abs(self.b) + abs(self.A) @ np.abs(mean))
         broken = constant & (bounds < -rounding)
         if broken.any():
             i = int(np.argmax(broken))
             raise ValueError(
-                f"no point keeps A f <= b: under the prior, row {i} of A times f is always "
-                f"{self.b[i] - bounds[i]:.6g}, and b[{i}] is {self.b[i]:.6g}."
+                f"no point satisfies A f <= b: under the prior, row {i} of A f is always "
+                f"{self.b[i] - bounds[i]:.6g}, but b[{i}] is {self.b[i]:.6g}. Change the constraint or the prior."
             )
         return np.where(constant, np.inf, bounds)
 
     @cached_property
     def inside(self) -> np.ndarray:
-        """A centred flat f well inside the constraints; refused if there is none."""
-        return interior_point(self.prior, self.A, self.bounds, self._draws, self._spread[0])
+        """A centred flat f in the interior of the constraints, shape (N,). Raise ValueError if there is none."""
+        return interior_point(self.prior, self.A, self.bounds, self._draws, self._product_scale[0])
 
     def slack(self, f: np.ndarray) -> np.ndarray:
-        """How far each constraint is from being met, b - A f, at a centred flat f; 0 where it is that to rounding."""
+        """Return b - A f at a centred flat f, shape (constraints,); 0 where it is 0 up to rounding error."""
         product, bounds = self.product(f), self.bounds
         rounding = 1e-13 * (abs(self.A) @ np.abs(f) + np.where(bounds < np.inf, np.abs(bounds), 0.0) + np.abs(self.b))
         slack = bounds - product
@@ -157,13 +169,14 @@ class TruncatedGaussian:
 
     @cached_property
     def _draws(self) -> np.ndarray:
-        return np.asarray(self.prior.draw_zero_mean(np.random.default_rng(0), DRAWS))
+        """Draws of the prior, for the scale of the constraints, shape (SCALE_DRAWS, N)."""
+        return np.asarray(self.prior.draw_zero_mean(np.random.default_rng(0), SCALE_DRAWS))
 
     @cached_property
-    def _spread(self) -> tuple[np.ndarray, np.ndarray]:
-        """How much A nu varies, and how large what is added up in it is, for each constraint."""
-        varies = np.sqrt((self.product(self._draws) ** 2).mean(0))
-        return varies, abs(self.A) @ np.sqrt((self._draws**2).mean(0))
+    def _product_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each constraint, the standard deviation of A nu, and the size of the terms of that sum."""
+        deviation = np.sqrt((self.product(self._draws) ** 2).mean(0))
+        return deviation, abs(self.A) @ np.sqrt((self._draws**2).mean(0))
 
     def __repr__(self) -> str:
         count = len(self.b)
@@ -171,20 +184,19 @@ class TruncatedGaussian:
 
 
 class AugmentedPrior(PredictorPrior):
-    """The prior of [x, A f], whose draws are [nu, A nu], not truncated. The sampler's own; users see f alone.
+    """The Gaussian prior of [x, A f], without truncation. Its draws are [nu, A nu]. Users see only f.
 
     Parameters
     ----------
     base : Prior
-        Draws x, which begins with the centred f.
+        Prior of x, which begins with the centred f.
     truncated : TruncatedGaussian
     """
 
-    asked_for = "TruncatedGaussian"
+    user_class = "TruncatedGaussian"
 
     instead = (
-        "it carries A f along for all values together. Use ConstrainedSlice, which `sample` takes unless another move "
-        "is given."
+        "the constraints couple all values. Use ConstrainedSlice, the default move of `sample` for a TruncatedGaussian."
     )
 
     def __init__(self, base: Prior, truncated: TruncatedGaussian):
@@ -197,6 +209,7 @@ class AugmentedPrior(PredictorPrior):
 
 
 def _as_matrix(A: Any, size: int) -> Any:
+    """Return A as a dense or CSR array of floats. Raise if it does not have `size` columns, or is not finite."""
     matrix: Any
     if scipy.sparse.issparse(A):
         check_real("A", A.dtype)
@@ -206,22 +219,24 @@ def _as_matrix(A: Any, size: int) -> Any:
         matrix = as_numbers(A, "A")
     if matrix.ndim != 2 or matrix.shape[1] != size:
         raise ValueError(
-            f"A has shape {matrix.shape}; expected (constraints, {size}), a row for each constraint and a column for "
-            "each value of the prior's flat latent."
+            f"A has shape {matrix.shape}; expected (constraints, {size}), one row per constraint and one column per "
+            "element of the flat latent."
         )
     return matrix
 
 
 def _as_bounds(b: Any, count: int) -> np.ndarray:
+    """Return b as an array (count,). Raise ValueError if it has another shape, NaN or -inf."""
     bounds = as_numbers(b, "b", finite=False)
     if bounds.shape not in ((), (count,)):
-        raise ValueError(f"b has shape {bounds.shape}; expected a number or ({count},), a bound for each row of A.")
+        raise ValueError(f"b has shape {bounds.shape}; expected a number or ({count},), one bound per row of A.")
     if np.isnan(bounds).any() or (bounds == -np.inf).any():
-        raise ValueError("b must be numbers above -inf, but some are NaN or -inf. +inf stands for no bound.")
+        raise ValueError("b must be above -inf, but it has NaN or -inf. Use +inf for no bound.")
     return np.broadcast_to(bounds, (count,)).copy()
 
 
 def _as_box(bound: Any, layout: Layout, name: str, none: float) -> np.ndarray:
+    """Return the bounds of all elements as a flat array; `none` is the value that means no bound."""
     if isinstance(bound, Mapping):
         unknown = sorted(str(key) for key in bound if key not in dict(layout))
         if unknown:
@@ -229,13 +244,13 @@ def _as_box(bound: Any, layout: Layout, name: str, none: float) -> np.ndarray:
             raise ValueError(f"{name} has {', '.join(unknown)}, but the prior's latents are {known}.")
     elif not is_single(layout) and np.ndim(bound):
         names = ", ".join(latent for latent, _ in layout)
-        raise TypeError(f"{name} must be a number, or a mapping with some of the prior's latents, {names}.")
+        raise TypeError(f"{name} must be a number, or a mapping with names of latents of the prior ({names}) as keys.")
     parts = []
     for latent, shape in layout:
         values = as_numbers(bound.get(latent, none) if isinstance(bound, Mapping) else bound, name, finite=False)
         if values.shape not in ((), shape):
-            raise ValueError(f"{name} has shape {values.shape} for {latent}; expected a number, or {shape}.")
+            raise ValueError(f"{name} has shape {values.shape} for {latent}; expected a number or shape {shape}.")
         if np.isnan(values).any():
-            raise ValueError(f"{name} must be numbers, but some of them are NaN. {none} stands for no bound.")
+            raise ValueError(f"{name} has NaN for {latent}; expected numbers. Use {none} for no bound.")
         parts.append(np.broadcast_to(values, shape).ravel())
     return np.concatenate(parts)

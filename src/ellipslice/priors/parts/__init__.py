@@ -1,14 +1,15 @@
-"""Parts of priors.
+"""Parts that priors share.
 
-- `conditional`: a block of values given the others
+- `conditional`: the conditional distribution of a block given the rest
 - `markov_conditional`: an interval of a time series given its past and future
+- `sparse_conditional`: a block of a Gaussian Markov random field given the rest
 - `null_space`: directions in which a singular prior does not vary
 - `constraints`: intrinsic fields under linear constraints
-- `precisions`: sparse precisions: random walks, graphs, Matérn fields
-- `sparse_cholesky`: sparse Cholesky factors: CHOLMOD or SuperLU
-- `kernels`: kernels of tinygp, scikit-learn, or plain functions
+- `precisions`: sparse precision matrices of random walks, graphs and Matérn fields
+- `sparse_cholesky`: sparse Cholesky factors, by SuperLU or CHOLMOD
+- `kernels`: kernels of tinygp and scikit-learn, and plain functions
 - `random_walk_kernel`: the random walk as a kernel of tinygp
-- `features`: Fourier features and inducing points
+- `features`: low-rank factors by Fourier features and inducing points
 - `augmented`: the prior of [f, A f]
-- `feasible_point`: a point that satisfies linear constraints
+- `feasible_point`: a point that satisfies linear inequalities
 """

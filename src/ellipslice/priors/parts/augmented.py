@@ -1,4 +1,4 @@
-"""A prior with a linear map of its values beside them: [f, A f], for `likelihoods.LinearPredictor`."""
+"""The joint prior of f and a linear map of it, [f, A f], for `likelihoods.LinearPredictor`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from ellipslice.priors.base import Layout, Prior
 
 
 class PredictorPrior(Prior):
-    """The prior of x = [f, A f], whose draws are [nu, A nu]. The sampler's own; users see f alone.
+    """The prior of x = [f, A f], whose draws are [nu, A nu]. Users see only f.
 
     Parameters
     ----------
     base : Prior
+        Prior of f.
     times : callable
-        Batches of flat vectors (..., base.size) to A times each, (..., rows).
+        Maps flat vectors f (..., base.size) to A f, shape (..., rows).
     rows : int
+        Number of rows of A.
     traceable : bool
         Whether JAX can trace `times`.
     """
 
-    asked_for = "likelihoods.LinearPredictor"
-    """What the user gave, for which A f is carried along."""
+    user_class = "likelihoods.LinearPredictor"
+    """Name of the class that the user gave, for error messages."""
 
     instead = (
-        "it carries A f along for all values together. Use EllipticalSlice, or write the product into the "
+        "it updates A f for all values of f jointly. Use EllipticalSlice, or compute the product in the "
         "log-likelihood: lambda f: g(A @ f)."
     )
 
@@ -63,21 +65,21 @@ class PredictorPrior(Prior):
         return self.augment(self.base.unwhiten(z))
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draws from N(0, Sigma) and their products, shape (count, size)."""
+        """Draw [nu, A nu] with nu from N(0, Sigma). Return an array of shape (count, size)."""
         return self.augment(np.asarray(self.base.draw_zero_mean(rng, count)))
 
     def augment(self, f: Any) -> Any:
-        """[f, A f] for each f of a batch."""
+        """Return [f, A f] for each f of a batch (..., base.size)."""
         return (np if isinstance(f, np.ndarray) else jnp).concatenate([f, self._times(f)], -1)
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """That of finding whether a point can be drawn."""
+        """Only `whiten`, if the base prior has it. It serves to find whether a point can be drawn."""
         return self.base.capabilities & {"whiten"}
 
     def _missing_capability(self, capability: str) -> TypeError:
-        """Return the error of a missing capability, in terms of what the user gave."""
-        return TypeError(f"{self.asked_for} has no `{capability}`: {self.instead}")
+        """Return the error for a missing capability, with the name of the user's class."""
+        return TypeError(f"{self.user_class} has no `{capability}`: {self.instead}")
 
     def whiten(self, f: Any) -> Any:
         return self.base.whiten(f[..., : self.base.size])

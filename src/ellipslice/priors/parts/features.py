@@ -1,4 +1,4 @@
-"""Tall thin factors that approximate a kernel: random Fourier features and inducing points."""
+"""Low-rank factors that approximate a kernel: random Fourier features and inducing points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ellipslice.priors.parts.kernels import covariance_function, variance_functi
 
 
 def fourier_factor(x: Any, length_scale: Any, smoothness: float, variance: float, count: int, seed: int) -> np.ndarray:
-    """Cosines and sines (N, 2 count) whose products average to the kernel."""
+    """Return random Fourier features, cosines and sines (N, 2 count), whose products approximate the kernel."""
     inputs = as_inputs(x, "x").reshape(len(x), -1)
     scale = as_numbers(length_scale, "length_scale")
     if scale.shape not in ((), (inputs.shape[1],)):
@@ -23,14 +23,14 @@ def fourier_factor(x: Any, length_scale: Any, smoothness: float, variance: float
     count = whole_number("count", count, 1, "a positive whole number")
     rng = np.random.default_rng(seed)
     frequencies = rng.standard_normal((count, inputs.shape[1]))
-    if np.isfinite(smoothness):  # the Matérn kernel's spectrum is a multivariate t with 2 nu degrees of freedom
+    if np.isfinite(smoothness):  # the spectrum of the Matérn kernel is multivariate t with 2 nu degrees of freedom
         frequencies *= np.sqrt(2 * smoothness / rng.chisquare(2 * smoothness, (count, 1)))
     phases = (inputs / scale) @ frequencies.T
     return np.concatenate([np.cos(phases), np.sin(phases)], axis=1) * np.sqrt(variance / count)
 
 
 def inducing_factor(kernel: Any, x: Any, points: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A factor (N, M) of K_xu inv(K_uu) K_ux, and what its diagonal lacks of the kernel's."""
+    """Return a factor (N, r) of K_xu inv(K_uu) K_ux, r at most M, and the variances (N,) that it lacks."""
     inputs, inducing = as_inputs(x, "x"), as_inputs(points, "points")
     if inputs.shape[1:] != inducing.shape[1:]:
         raise ValueError(
@@ -39,22 +39,22 @@ def inducing_factor(kernel: Any, x: Any, points: Any) -> tuple[np.ndarray, np.nd
     covariance = covariance_function(kernel)
     rows, pivots = pivoted_cholesky(covariance(inducing, inducing))
     if not rows.any():
-        raise ValueError("kernel is 0 at all the inducing points, which then say nothing. Check its variance.")
-    # Inducing points that the others determine say nothing new: those left are the pivots.
+        raise ValueError("kernel is 0 at all inducing points; expected a positive variance. Check the kernel.")
+    # Inducing points that the others determine add no information. The pivots are those that remain.
     factor = np.linalg.solve(rows[:, pivots].T, covariance(inputs, inducing[pivots]).T).T
     variance = variance_function(kernel)(inputs)
     missing = variance - np.sum(factor**2, axis=1)
     rounding = 1e-10 * variance.max()
     if missing.min() < -rounding:
         raise ValueError(
-            f"kernel is not positive semi-definite: given the inducing points, x[{np.argmin(missing)}] has the "
-            f"variance {missing.min():.6g}."
+            f"kernel is not positive semi-definite: given the inducing points, the variance at "
+            f"x[{np.argmin(missing)}] is {missing.min():.6g}. Check the kernel."
         )
     return factor, np.where(missing > rounding, missing, 0.0)
 
 
 def as_inputs(x: Any, name: str) -> np.ndarray:
-    """Validate inputs (N,) or (N, D)."""
+    """Return inputs as an array of shape (N,) or (N, D). Raise ValueError if they have another shape."""
     array = as_numbers(x, name)
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"{name} has shape {array.shape}; expected (N,) or (N, D), one row per input.")

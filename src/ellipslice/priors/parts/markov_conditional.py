@@ -1,4 +1,4 @@
-"""A stretch of a time series given its past and its future, in linear time."""
+"""The conditional of an interval of a time series given its past and future, in linear time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ if TYPE_CHECKING:
 
 
 def condition(whole: Markov, block: np.ndarray) -> BlockConditional:
-    """The conditional of any block that spans few enough values."""
+    """Return the conditional of a block given the rest. Raise ValueError if the block spans too many elements."""
     first, last = int(block[0]), int(block[-1]) + 1
     if last - first > MAX_DENSE_BLOCK:
         raise ValueError(
             f"block spans the values {first} to {last - 1} of the series, and its conditional would be a dense matrix "
             f"of that size. Use blocks that span at most {MAX_DENSE_BLOCK} values."
         )
-    stretch = _Interval(first, last, whole)
-    return stretch if len(block) == last - first else _Within(block, stretch)
+    interval = _Interval(first, last, whole)
+    return interval if len(block) == last - first else _PartOfInterval(block, interval)
 
 
 @pytree
 class _Interval(BlockConditional):
-    """Consecutive values: what the past predicts, corrected by what the future says of the state at the end.
+    """The conditional of consecutive elements: a prediction from the past, corrected by the innovations of the future.
 
-    With z the innovations of the stretch, its values are past's prediction + L z, where z is standard normal a priori.
-    The future's own innovations are y + T G z: y those for z = 0, G the map from z to the state at the end, and T that
-    from the state to them. So z has the precision 1 + G' (T' T) G, which is never close to singular.
+    Let z be the innovations of the interval, standard normal a priori. The elements are (prediction from the past) +
+    L z. The innovations of the future are y + T G z, where y are those for z = 0, G maps z to the state at the end of
+    the interval, and T maps that state to the innovations. So z has the precision 1 + G' (T' T) G, which is never close
+    to singular.
     """
 
     block: Any
     whole: Markov
     inside: Any
-    """Which values are in the block: 1, else 0."""
+    """1 for elements of the block, else 0; shape (size,)."""
     weights: Any
-    """(state, block): from T' y to the correction."""
+    """Map from T' y to the correction of the mean, shape (state, block)."""
     prior: Prior
 
     def __init__(self, first: int, last: int, whole: Markov):
@@ -52,50 +53,50 @@ class _Interval(BlockConditional):
         inside[first:last] = 1.0
         set_fields(self, block=np.arange(first, last), whole=whole, inside=inside)
         with jax_settings():
-            heard = np.asarray(_squares(whole, last - 1))
-            values, states = (np.asarray(part) for part in _responses(whole, np.arange(first, last)))
-        precision = np.eye(last - first) + states @ heard @ states.T
+            information = np.asarray(_future_information(whole, last - 1))
+            values, states = (np.asarray(part) for part in _innovation_responses(whole, np.arange(first, last)))
+        precision = np.eye(last - first) + states @ information @ states.T
         lower = np.linalg.cholesky((precision + precision.T) / 2)
-        spread = np.linalg.solve(lower, values)
-        set_fields(self, prior=Dense(factor=spread.T))
-        set_fields(self, weights=-np.linalg.solve(lower, states).T @ spread)
+        rows = np.linalg.solve(lower, values)
+        set_fields(self, prior=Dense(factor=rows.T))
+        set_fields(self, weights=-np.linalg.solve(lower, states).T @ rows)
 
     def mean(self, f: Any) -> Any:
         columns = jnp.asarray(f).reshape(-1, self.whole.size).T
         predicted, innovations = _predict(self.whole, self.inside, columns)
         after = jnp.arange(self.whole.size) > self.block[-1]
-        told = _backward_message(self.whole, innovations * after[:, None], self.block[-1])
-        mean = predicted[self.block].T + told.T @ self.weights
+        message = _backward_message(self.whole, innovations * after[:, None], self.block[-1])
+        mean = predicted[self.block].T + message.T @ self.weights
         return mean.reshape(*f.shape[:-1], mean.shape[-1])
 
 
 @pytree
-class _Within(BlockConditional):
-    """Some values of a stretch, given those between them too."""
+class _PartOfInterval(BlockConditional):
+    """The conditional of some elements of an interval given the rest, including the others of the interval."""
 
     block: Any
-    stretch: _Interval
+    interval: _Interval
     inner: BlockConditional
     prior: Prior
 
-    def __init__(self, block: np.ndarray, stretch: _Interval):
-        inner = stretch.prior.condition(block - int(stretch.block[0]))
-        set_fields(self, block=block, stretch=stretch, inner=inner, prior=inner.prior)
+    def __init__(self, block: np.ndarray, interval: _Interval):
+        inner = interval.prior.condition(block - int(interval.block[0]))
+        set_fields(self, block=block, interval=interval, inner=inner, prior=inner.prior)
 
     def mean(self, f: Any) -> Any:
-        expected = self.stretch.mean(f)
-        return expected[..., self.inner.block] + self.inner.mean(f[..., self.stretch.block] - expected)
+        expected = self.interval.mean(f)
+        return expected[..., self.inner.block] + self.inner.mean(f[..., self.interval.block] - expected)
 
 
 def _closed_loop(whole: Markov) -> tuple[Any, Any]:
-    """Rows and transitions of inv(L), up to sign: what an innovation sees of the state, and what it leaves of it."""
+    """Return the observation vectors (N, S) and the transitions (N, S, S) of inv(L), which maps f to innovations."""
     scaled = jnp.asarray(whole.left) / jnp.asarray(whole.diagonal)[:, None]
     return -scaled, whole.transition - jnp.einsum("ni,nj->nij", whole.right, scaled)
 
 
 @jax.jit
-def _squares(whole: Markov, last: Any) -> Any:
-    """T' T: how well the innovations after the stretch know the state at its end, shape (state, state)."""
+def _future_information(whole: Markov, last: Any) -> Any:
+    """Return T' T, the information that the innovations after the interval hold on its last state: (state, state)."""
 
     def backward(later: Any, now: tuple[Any, Any, Any]) -> tuple[Any, None]:
         left, loop, after = now
@@ -107,8 +108,8 @@ def _squares(whole: Markov, last: Any) -> Any:
 
 
 @jax.jit
-def _responses(whole: Markov, block: Any) -> tuple[Any, Any]:
-    """What a unit innovation does to the values of the stretch (innovation, value), and to the state after it."""
+def _innovation_responses(whole: Markov, block: Any) -> tuple[Any, Any]:
+    """Return responses to unit innovations: elements of the interval (innovation, element), and the state after it."""
 
     def forward(state: Any, now: tuple[Any, Any, Any, Any, Any]) -> tuple[Any, Any]:
         unit, diagonal, left, right, transition = now
@@ -122,7 +123,7 @@ def _responses(whole: Markov, block: Any) -> tuple[Any, Any]:
 
 
 def _predict(whole: Markov, inside: Any, columns: Any) -> tuple[Any, Any]:
-    """Predictions of every value from those before, and innovations; inside the block, none."""
+    """Return the prediction of every element from earlier ones, and the innovations, which are 0 inside the block."""
 
     def forward(state: Any, now: tuple[Any, ...]) -> tuple[Any, Any]:
         value, within, diagonal, left, right, transition = now
@@ -136,11 +137,11 @@ def _predict(whole: Markov, inside: Any, columns: Any) -> tuple[Any, Any]:
 
 
 def _backward_message(whole: Markov, innovations: Any, last: Any) -> Any:
-    """T' y: what the innovations after the stretch say of the state at its end, shape (state, count)."""
+    """Return T' y, the message of the innovations after the interval about its last state, shape (state, count)."""
 
-    def backward(told: Any, now: tuple[Any, ...]) -> tuple[Any, None]:
+    def backward(message: Any, now: tuple[Any, ...]) -> tuple[Any, None]:
         innovation, left, loop, later = now
-        return jnp.where(later, loop.T @ told + jnp.outer(left, innovation), told), None
+        return jnp.where(later, loop.T @ message + jnp.outer(left, innovation), message), None
 
     left, loop = _closed_loop(whole)
     start = jnp.zeros((whole.left.shape[1], innovations.shape[1]), innovations.dtype)

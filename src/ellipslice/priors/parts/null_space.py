@@ -1,4 +1,4 @@
-"""The directions in which a singular prior does not vary, to rounding."""
+"""Directions in which a singular prior does not vary, up to rounding error."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 DENSE_LIMIT = 2_000
-"""Most values for which a matrix of that size is made."""
+"""Largest number of elements for which a dense matrix (size, size) is made."""
 
 
 def rounding(size: int) -> float:
-    """The variance, relative to a value's own, below which a covariance of this size is not known: see `Dense`."""
+    """Return the relative variance that is rounding error in a factorised covariance of this size; see `Dense`."""
     return 100 * size * float(np.finfo(float).eps)
 
 
 def null_space_of_factor(rows: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return orthonormal rows C (M, N) with C @ (f / deviation) = 0 for each draw f = z @ rows; M may be 0.
+    """Return orthonormal rows C (M, N) with C @ (f / standard deviation) = 0 for each draw f = z @ rows; M may be 0.
 
-    A direction whose variance, in units of the values' own, is below `tolerance` has none.
+    A direction with a variance below `tolerance`, after each element is divided by its standard deviation, counts as
+    one without variance.
     """
     size = rows.shape[1]
     scale = np.linalg.norm(rows, axis=0)

@@ -1,4 +1,4 @@
-"""A sparse Cholesky factor on the host: SciPy's SuperLU, which needs no compiler, or CHOLMOD through cvxopt."""
+"""Sparse Cholesky factors on the host, by SuperLU of SciPy or by CHOLMOD of cvxopt."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PACKAGES = ("scipy", "cholmod")
 
 
 class SparseCholesky:
-    """P Q P' = L L' for a sparse, symmetric, positive definite Q and a permutation P that keeps L sparse.
+    """The factorisation P Q P' = L L' of a sparse positive definite Q, with a permutation P that keeps L sparse.
 
-    Vectors are rows, any number of them: (count, size).
+    Vectors are rows of arrays (count, size).
 
     Attributes
     ----------
     log_determinant : float
-        Of Q.
+        Log determinant of Q.
     """
 
     def __init__(self, matrix: Any, package: str):
@@ -29,7 +29,7 @@ class SparseCholesky:
         else:
             raise ValueError(f"cholesky must be one of {PACKAGES}, but it is {package!r}.")
         pivots = lower.diagonal() ** 2
-        if pivots.size and (pivots <= _SINGULAR * self.matrix.diagonal()[np.argsort(order)]).any():
+        if pivots.size and (pivots <= SINGULAR_PIVOT_RATIO * self.matrix.diagonal()[np.argsort(order)]).any():
             raise NotPositiveDefiniteError
         self.package = package
         self.log_determinant = float(np.sum(np.log(pivots)))
@@ -37,47 +37,48 @@ class SparseCholesky:
         self._solver = _triangular_solver(lower) if pivots.size else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_solver": None}  # SuperLU's objects stay in their process
+        return {**self.__dict__, "_solver": None}  # objects of SuperLU cannot be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._solver = _triangular_solver(self._lower) if self._order.size else None
 
     def unwhiten(self, z: np.ndarray) -> np.ndarray:
-        """The vectors x with L' P x = z: draws from N(0, inv(Q)), if z are standard normals."""
+        """Return the vectors x with L' P x = z. They are draws from N(0, inv(Q)) if z are standard normals."""
         if self._solver is None:
             return z
         return self._solver.solve(np.asfortranarray(z.T))[self._order].T
 
     def whiten(self, x: np.ndarray) -> np.ndarray:
-        """What `unwhiten` inverts: L' P x."""
+        """Return L' P x, the inverse of `unwhiten`."""
         permuted = np.empty_like(x.T)
         permuted[self._order] = x.T
         return (self._lower.T @ permuted).T
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """The vectors x with Q x = b, by one step more than the factor gives, for the digits."""
+        """Return the vectors x with Q x = b, with one step of iterative refinement."""
         if self._solver is None:
             return b
         x = self._solve_once(b)
         return x + self._solve_once(b - (self.matrix @ x.T).T)
 
     def _solve_once(self, b: np.ndarray) -> np.ndarray:
+        """Return the vectors x with Q x = b, without refinement."""
         permuted = np.empty_like(b.T, order="F")
         permuted[self._order] = b.T
         return self._solver.solve(self._solver.solve(permuted, "T"))[self._order].T  # type: ignore[union-attr]
 
 
 class NotPositiveDefiniteError(ValueError):
-    """The matrix has no Cholesky factor, to double precision."""
+    """The matrix has no Cholesky factor in double precision."""
 
 
-_SINGULAR = 1e-14
-"""A pivot that elimination has made this much smaller is rounding error."""
+SINGULAR_PIVOT_RATIO = 1e-14
+"""Largest pivot that is taken to be rounding error, as a fraction of the diagonal entry."""
 
 
 def _superlu(matrix: Any) -> tuple[np.ndarray, Any]:
-    """Order and L of Q, from an L D U without pivoting: the same, for a symmetric matrix."""
+    """Return the permutation and L, by an LDU factorisation without pivoting, which is symmetric if Q is."""
     from scipy.sparse import csc_array, diags_array
     from scipy.sparse.linalg import splu
 
@@ -94,14 +95,14 @@ def _superlu(matrix: Any) -> tuple[np.ndarray, Any]:
 
 
 def _cholmod(matrix: Any) -> tuple[np.ndarray, Any]:
-    """The same by CHOLMOD, which factorises large matrices several times faster."""
+    """Return the permutation and L, by CHOLMOD, which factorises large matrices several times faster."""
     try:
         import cvxopt
         from cvxopt import cholmod  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
         raise ImportError(
-            'cholesky="cholmod" needs cvxopt, which carries CHOLMOD: pip install "ellipslice[cholmod]". '
-            'cholesky="scipy" needs nothing.'
+            'cholesky="cholmod" needs cvxopt, which contains CHOLMOD: pip install "ellipslice[cholmod]". Or use '
+            'cholesky="scipy", which needs no other package.'
         ) from None
     from scipy.sparse import csc_array, tril
 
@@ -114,15 +115,15 @@ def _cholmod(matrix: Any) -> tuple[np.ndarray, Any]:
         cholmod.numeric(given, factor)
     except ArithmeticError:
         raise NotPositiveDefiniteError from None
-    places = cvxopt.matrix(np.arange(matrix.shape[0], dtype=np.float64))
-    cholmod.solve(factor, places, sys=8)
+    positions = cvxopt.matrix(np.arange(matrix.shape[0], dtype=np.float64))
+    cholmod.solve(factor, positions, sys=8)
     lower = cholmod.getfactor(factor)
     pointers, rows, values = (np.array(part).ravel() for part in lower.CCS)
-    return np.array(places).ravel().astype(np.int64), csc_array((values, rows, pointers), shape=matrix.shape)
+    return np.array(positions).ravel().astype(np.int64), csc_array((values, rows, pointers), shape=matrix.shape)
 
 
 def _triangular_solver(lower: Any) -> Any:
-    """L' as an object whose `solve` takes many right-hand sides: factorising a triangle costs no arithmetic."""
+    """Return an object that solves with L' for many right-hand sides. Factorising a triangle costs no arithmetic."""
     from scipy.sparse.linalg import splu
 
     return splu(lower.T.tocsc(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
