@@ -83,7 +83,7 @@ def grid(*counts):
 )
 def test_structure_is_chosen_from_kernel_and_inputs(kernel, inputs, said):
     found = prior_from_kernel(kernel, inputs, 0.0)
-    assert found.said == said
+    assert found.description == said
 
 
 TIMES = X[:5]
@@ -152,7 +152,7 @@ def test_unknown_parameters_are_named_in_the_result(unknown_fit):
     assert max(fit.parameter_moves.values()) == 1.0
     assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.parameter_moves
     assert (
-        repr(fit) == "Fit(LatentGP(f; unknown parameters: amplitude (kernel), scale (kernel), dispersion (likelihood), "
+        repr(fit) == "Fit(LatentGP(f; hyperparameters: amplitude (kernel), scale (kernel), dispersion (likelihood), "
         "level (mean)), 12 points, 2 chains of 40 draws)"
     )
 
@@ -414,12 +414,12 @@ def test_pictures():
     assert [text.get_text() for text in curve.get_legend().get_texts()][-1] == "data"
     inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
     fit = LatentGP(kernels.ExpSquared(1.0), Logistic).fit(inputs, np.resize([1, -1], 12), **SHORT)
-    maps = fit.plot(what="latent")
+    maps = fit.plot(variable="latent")
     assert maps[0].get_title() == "latent, mean"
-    with pytest.raises(ValueError, match="what must be one of latent, expected, predictive"):
-        fit.plot(what="f")
+    with pytest.raises(ValueError, match="variable must be one of latent, expected, predictive"):
+        fit.plot(variable="f")
     cube = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(np.ones((12, 3)) * X[:, None], Y, **SHORT)
-    with pytest.raises(ValueError, match="there are 3 inputs, and a picture has one or two"):
+    with pytest.raises(ValueError, match="the inputs have 3 axes, but only one or two"):
         cube.plot()
 
 
@@ -447,9 +447,9 @@ def test_pictures():
         (
             lambda: LatentGP({"mean": kernels.ExpSquared(1.0)}, Poisson, parameters={"mean": dist.Normal(0, 1)}),
             ValueError,
-            "name of a latent function and of a parameter",
+            "name of a latent function and of a hyperparameter",
         ),
-        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson, mean={"g": 1.0}), ValueError, "mean names 'g'"),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson, mean={"g": 1.0}), ValueError, "mean has the name 'g'"),
     ],
 )
 def test_models_that_cannot_be(make, error, message):
@@ -477,7 +477,7 @@ def test_models_that_cannot_be(make, error, message):
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
             {"reference": "ep"},
             ValueError,
-            "reference is for models without unknown parameters",
+            "reference is for models whose hyperparameters are all known",
         ),
         (
             LatentGP(lambda amplitude: -amplitude * kernels.ExpSquared(1.0), Poisson,

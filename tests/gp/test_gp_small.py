@@ -84,7 +84,7 @@ def test_no_event_is_data(events):
     [
         ((0.0, 3.0), np.empty((0, 2)), "events have 2 axes, but the window has 1"),
         ([(0.0, 3.0)] * 2, np.empty((0, 1)), "events have 1 axes, but the window has 2"),
-        ((0.0, 3.0), 0.5, "events must be an array, (n,) or (n, axes), but it is 0.5. Give [0.5]"),
+        ((0.0, 3.0), 0.5, "events must be an array of shape (n,) or (n, axes), but it is 0.5. Give [0.5]"),
     ],
 )
 def test_events_of_another_shape(window, events, message):

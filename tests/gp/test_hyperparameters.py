@@ -161,7 +161,7 @@ def test_what_the_user_fixed_is_no_second_place(likelihood):
 def test_one_mean_for_all_latent_functions_is_one_place():
     latents = {"g": kernel_of("a"), "h": kernel_of("b")}
     model = LatentGP(latents, lambda y: lambda g, h: 0.0, mean=lambda c: c, parameters=dict.fromkeys("abc", PRIOR))
-    assert repr(model) == "LatentGP(g, h; unknown parameters: a (kernel of g), b (kernel of h), c (mean))"
+    assert repr(model) == "LatentGP(g, h; hyperparameters: a (kernel of g), b (kernel of h), c (mean))"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_one_mean_for_all_latent_functions_is_one_place():
     [
         ("scale", TypeError, "shared=('scale',)"),
         (3, TypeError, "shared must be a sequence of names"),
-        (("reach",), ValueError, "shared has 'reach', but the names in parameters are: scale"),
+        (("reach",), ValueError, "shared has 'reach', but the hyperparameters are: scale"),
         (("scale",), ValueError, "shared has 'scale', but it enters the kernel only"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_hyperparameter_that_enters_nothing(kernel, no_compilation):
 
 def test_a_name_that_was_misspelt(no_compilation):
     """The kernel's argument of another name is given the mapping: the error says so, whoever raises it."""
-    own = "the kernel's argument 'length' is not the name of one, and was given all of them in a mapping"
+    own = "the kernel's argument 'length' is not the name of one, so it was given all of them in a mapping"
     with pytest.raises(ValueError, match=f"'lenght' enters neither kernel, mean nor likelihood .{own}"):
         LatentGP(kernel_of("length"), Poisson, parameters={"lenght": PRIOR}).fit(X, Y, **SHORT)
     with pytest.raises(TypeError) as raised:
