@@ -122,7 +122,7 @@ def test_a_kernels_hyperparameter_is_not_the_noise_scale(kernel, noise):
 def test_a_hyperparameter_that_does_not_enter_the_kernel(kernel, estimator):
     dist = pytest.importorskip("numpyro.distributions")
     priors = {name: dist.LogNormal(0.0, 1.0) for name in ("scale", "more")}
-    with pytest.raises(ValueError, match="the parameter 'more' does not enter the kernel"):
+    with pytest.raises(ValueError, match="the hyperparameter 'more' does not enter the kernel"):
         getattr(es.gp, estimator)(kernel, parameters=priors, **SMALL).fit(np.eye(4), [0, 1, 0, 1])
 
 
