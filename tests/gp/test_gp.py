@@ -433,7 +433,7 @@ def test_pictures():
         (lambda: LatentGP(3.0, Poisson), TypeError, "not a float"),
         (lambda: LatentGP({}, Poisson), ValueError, "empty mapping"),
         (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "The data are given to fit"),
-        (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a parameter"),
+        (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a hyperparameter"),
         (
             lambda: LatentGP(amplitude_and_scale, Poisson, parameters={"amplitude": 1.0, "scale": 1.0}),
             TypeError,
@@ -490,7 +490,7 @@ def test_models_that_cannot_be(make, error, message):
             LatentGP(amplitude_and_scale, lambda y: lambda f: jnp.sum(f[:-1] * f[1:]), parameters=PRIORS),
             {"parameter_moves": ("sites",)},
             ValueError,
-            'parameter_moves has "sites", which need a log-likelihood that is a sum',
+            'parameter_moves has "sites", which needs a log-likelihood that factorises',
         ),
         (LatentGP(amplitude_and_scale, lambda y: 3.0, parameters=PRIORS), {}, TypeError, "it returned 3.0"),
     ],

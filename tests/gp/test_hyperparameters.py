@@ -201,9 +201,9 @@ def test_a_name_that_was_misspelt(no_compilation):
 
 
 def test_arguments_of_ready_made_likelihoods_are_never_given_a_mapping():
-    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a parameter"):
+    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a hyperparameter"):
         LatentGP(kernel_of("scale"), NegativeBinomial, parameters={"scale": PRIOR})
-    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a parameter"):
+    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a hyperparameter"):
         LatentGP(kernel_of("s"), functools.partial(NegativeBinomial, offset=1.0), parameters={"s": PRIOR})
 
 

@@ -9,7 +9,7 @@ from ellipslice.gp.places import LIKELIHOOD, Places, check_names
 from ellipslice.likelihoods import Likelihood
 from ellipslice.parameters.joint import JointModel
 from ellipslice.parameters.kernel_factors import KernelFactors
-from ellipslice.parameters.named_arguments import ParameterFunction, called_kernel
+from ellipslice.parameters.named_arguments import ParameterFunction, kernel_function
 from ellipslice.parameters.parameters import Parameters
 
 
@@ -59,7 +59,7 @@ class ModelDefinition:
                 f"mean has the name {unknown.pop()!r}, but the latent functions are {', '.join(kernels)}. Use their "
                 "names."
             )
-        self.kernels = {name: called_kernel(f"the kernel of {name}", given, names) for name, given in kernels.items()}
+        self.kernels = {name: kernel_function(f"the kernel of {name}", given, names) for name, given in kernels.items()}
         self.means = {
             name: ParameterFunction(f"the mean of {name}", given, names, extra=("X",))
             if callable(given)
