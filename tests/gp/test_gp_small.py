@@ -183,9 +183,9 @@ def test_labels_are_warned_of_once_with_unknown_parameters(likelihood):
     y = np.array([True, False, True, True, False, False])
 
     def look():
-        model.places.entered = None
+        model.components.entered = None
         with contextlib.suppress(ValueError):  # of the one that does not use s
-            model.places.probe(X, y)
+            model.components.probe(X, y)
         log_likelihood = PointLikelihood(model.likelihood, model.joint, y, len(X))
         for _ in range(3):
             log_likelihood.of_latents(np.zeros(len(names)))

@@ -153,7 +153,7 @@ def test_cox_processes_say_what_is_shared_too():
 def test_what_the_user_fixed_is_no_second_place(likelihood):
     noise = {"noise": PRIOR} if "noise" in inspect.signature(likelihood).parameters else {}
     model = LatentGP(kernel_of("noise_scale"), likelihood, parameters={"noise_scale": PRIOR} | noise)
-    assert model.places.probe(X, Y)["noise_scale"] == ["kernel"]
+    assert model.components.probe(X, Y)["noise_scale"] == ["kernel"]
     built = model.likelihood({"noise_scale": 5.0, "noise": 0.3}, Y)
     assert built.noise_scale == 0.3
 
@@ -250,7 +250,7 @@ def test_models_of_the_command_line(name, known):
     given = {option: value for option, value in known.items() if option not in ("noise_scale", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
     problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
-    found = problem._model().places.probe(X, problem._data.y)
+    found = problem._model().components.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "length_scale") if one not in given},
         **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},

@@ -122,7 +122,7 @@ class CoxProcess:
             raise ValueError(
                 f"events must be an array of shape (n,) or (n, axes), but it is {events!r}. Give [{events!r}]."
             )
-        if points.shape == (0,):  # an empty list of events has no axes of its own
+        if points.shape == (0,):  # an empty list does not show its number of axes
             points = points.reshape(0, len(self.window))
         points = points.reshape(len(points), math.prod(points.shape[1:]))
         if points.shape[1] != len(self.window):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ellipslice.gp.places import LIKELIHOOD, Places, check_names
+from ellipslice.gp.components import LIKELIHOOD, Components, check_names
 from ellipslice.likelihoods import Likelihood
 from ellipslice.parameters.joint import JointModel
 from ellipslice.parameters.kernel_factors import KernelFactors
@@ -28,7 +28,7 @@ class ModelDefinition:
         From y and hyperparameters to the log-likelihood.
     joint : JointModel
         The joint prior of hyperparameters and latent functions.
-    places : Places
+    components : Components
         What each hyperparameter enters.
     shared : tuple of str
     """
@@ -69,16 +69,16 @@ class ModelDefinition:
         self.likelihood = ParameterFunction("likelihood", likelihood, names, first=("y",))
         self.joint = JointModel(self.parameters, KernelFactors(self.parameters, self.kernels, self.means))
         functions = self._functions(isinstance(kernel, Mapping), isinstance(mean, Mapping))
-        self.places = Places(functions, self.parameters, shared)
-        self.shared = self.places.shared
+        self.components = Components(functions, self.parameters, shared)
+        self.shared = self.components.shared
 
     def _functions(self, named: bool, each_mean: bool) -> dict[str, ParameterFunction]:
-        """Return the functions that hyperparameters are passed to, by place.
+        """Return the functions that hyperparameters are passed to, by component.
 
-        A mean that all latent functions share is one place.
+        A mean that all latent functions share is one component.
         """
-        places = {f"kernel of {name}" if named else "kernel": kernel for name, kernel in self.kernels.items()}
+        components = {f"kernel of {name}" if named else "kernel": kernel for name, kernel in self.kernels.items()}
         for name, mean in self.means.items():
             if isinstance(mean, ParameterFunction):
-                places.setdefault(f"mean of {name}" if each_mean else "mean", mean)
-        return {**places, LIKELIHOOD: self.likelihood}
+                components.setdefault(f"mean of {name}" if each_mean else "mean", mean)
+        return {**components, LIKELIHOOD: self.likelihood}

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import as_path, whole_number
+from ellipslice.gp.components import described
 from ellipslice.gp.definition import ModelDefinition
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.places import described
 from ellipslice.gp.problem import Problem, SampleOptions, choose_move, describe_result, problem_of
 from ellipslice.gp.stored_fit import stored_move, stored_tree
 from ellipslice.parameters.joint_update import JointUpdate
@@ -44,17 +44,18 @@ class LatentGP(ModelDefinition):
         have mean 0.
     parameters : mapping of str to numpyro distribution, optional
         Hyperparameters of kernel, likelihood and mean, with their priors. Default: none. Each is passed to the argument
-        of its name in one place: a kernel, a mean or the likelihood. A name that matches in two places raises.
+        of its name in one component of the model: a kernel, a mean or the likelihood. A name that matches in two
+        components raises.
     shared : sequence of str, optional
-        Names of hyperparameters that may enter several places, such as one length scale for the kernels of two latent
-        functions. Default: none.
+        Names of hyperparameters that may enter several components, such as one length scale for the kernels of two
+        latent functions. Default: none.
 
     Raises
     ------
     TypeError
         If the likelihood or a kernel cannot be called as described, or a prior is not a numpyro distribution.
     ValueError
-        If a hyperparameter enters several places and is not in `shared`, or enters none.
+        If a hyperparameter enters several components and is not in `shared`, or enters none.
 
     Notes
     -----
@@ -122,7 +123,7 @@ class LatentGP(ModelDefinition):
         y : array
             Data, as the likelihood takes them.
         draws : int, optional
-            Number of draws per chain. Default: 1000. Not together with `until`.
+            Number of draws per chain. Default: 1000. It cannot be combined with `until`.
         warmup : int
             Number of updates that are discarded at the start of each chain. Default: 500. Nothing is tuned in them.
         chains : int
@@ -132,7 +133,7 @@ class LatentGP(ModelDefinition):
         thin : int
             Keep every thin-th update. Default: 1.
         until : Until, optional
-            Stopping rule in place of a number of draws.
+            Stopping rule instead of a number of draws.
         engine : {"compiled", "host", "batched", "fused"}, optional
             Code that runs the chains, as for `sample`. Default: chosen from model and machine.
         reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
@@ -279,7 +280,7 @@ class LatentGP(ModelDefinition):
         inputs, path = as_inputs(X, "X"), as_path(store)
         check_draws(path)
         move, tree = stored_move(self, path, inputs), stored_tree(self, path, inputs)
-        entered = self.places.probe(inputs, y)
+        entered = self.components.probe(inputs, y)
         return Fit(self, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
 
     def _problem(self, inputs: np.ndarray, y: Any) -> Problem:
@@ -289,6 +290,6 @@ class LatentGP(ModelDefinition):
         return Fit(self, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
 
     def __repr__(self) -> str:
-        entered = self.places.entered
+        entered = self.components.entered
         unknown = ", ".join(self.parameters.priors) if entered is None else described(entered)
         return f"LatentGP({', '.join(self.latents)}; hyperparameters: {unknown or 'none'})"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.gp.places import LIKELIHOOD, Enters
+from ellipslice.gp.components import LIKELIHOOD, Entered
 from ellipslice.gp.structure import MAX_DENSE, of_latents, prior_from_kernel
 from ellipslice.parameters import choose_parametrisation as pilot
 from ellipslice.parameters.joint import JointPrior
@@ -57,8 +57,8 @@ class Problem(NamedTuple):
     """The engine that the model requires. None: any."""
     joint: pilot.JointPosterior | None = None
     """The posterior of hyperparameters and latent functions; None if all hyperparameters are known."""
-    entered: Enters = {}  # noqa: RUF012  (never modified)
-    """The places of each hyperparameter."""
+    entered: Entered = {}  # noqa: RUF012  (never modified)
+    """The components of each hyperparameter."""
 
     def sample(self, options: SampleOptions, chosen: pilot.ChosenMove | None, initial: Any) -> xarray.DataTree:
         """Run the chains and return the draws, with the move and the initial points of the pilot runs, if any."""
@@ -119,8 +119,8 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
             "fewer inputs, or fix all hyperparameters."
         )
     joint, parameters, names = model.joint, model.parameters, model.latents
-    entered = model.places.probe(inputs, y)
-    of_kernel = {name for name, places in entered.items() if places != [LIKELIHOOD]}
+    entered = model.components.probe(inputs, y)
+    of_kernel = {name for name, components in entered.items() if components != [LIKELIHOOD]}
     joint.factors.probe(inputs)
     log_likelihood, prior = PointLikelihood(model.likelihood, joint, y, len(inputs)), JointPrior(joint, inputs)
 
@@ -153,7 +153,7 @@ def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]
 
 
 def describe_result(
-    tree: xarray.DataTree, structure: str, entered: Enters, move: JointUpdate | None
+    tree: xarray.DataTree, structure: str, entered: Entered, move: JointUpdate | None
 ) -> xarray.DataTree:
     """Add the attributes of a fit to the result, and return it."""
     tree.attrs["prior_structure"] = structure

@@ -12,7 +12,7 @@ from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
 MAX_DENSE_BY_CHOICE = 1000
-"""Largest number of inputs on a grid for which a dense prior is used, because it is faster up to there."""
+"""Largest number of inputs on a grid for which a dense prior is used. Up to this number it is faster."""
 
 MAX_DENSE = 5000
 """Largest number of inputs of a dense prior."""

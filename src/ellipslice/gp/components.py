@@ -1,8 +1,8 @@
-"""Find which hyperparameter enters kernel, mean or likelihood, and check that none enters two by accident.
+"""Find the components of a model (kernels, means, likelihood) that each hyperparameter enters, and check them.
 
 Hyperparameters are passed by argument name. `StudentT(y, noise_scale, degrees_of_freedom)` has an argument
 `noise_scale`, and so may a kernel. One hyperparameter would then enter both, and the posterior would be wrong without a
-warning. A name that matches in two places is therefore an error unless the user has named it in `shared`.
+warning. A name that matches in two components is therefore an error unless the user has named it in `shared`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ellipslice.likelihoods.arguments import said_before
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.parameters import Parameters
 
-Enters = dict[str, list[str]]
-"""Places that each hyperparameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
+Entered = dict[str, list[str]]
+"""Components that each hyperparameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
 
 LIKELIHOOD = "likelihood"
-"""Name of the place that is the likelihood."""
+"""Name of the component that is the likelihood."""
 
 
 def check_names(latents: list[str], parameters: list[str]) -> None:
@@ -64,43 +64,44 @@ def as_shared(shared: Any, names: Iterable[str]) -> tuple[str, ...]:
     return given
 
 
-def enters(names: Iterable[str], used: Mapping[str, Iterable[str]]) -> Enters:
-    """Return the places that each name enters, from the names that each place uses."""
-    return {name: [place for place, found in used.items() if name in found] for name in names}
+def entered_components(names: Iterable[str], used: Mapping[str, Iterable[str]]) -> Entered:
+    """Return the components that each name enters, from the names that each component uses."""
+    return {name: [component for component, found in used.items() if name in found] for name in names}
 
 
-class Places:
+class Components:
     """The functions of a model that hyperparameters are passed to, and what each hyperparameter enters.
 
     Parameters
     ----------
     functions : mapping of str to ParameterFunction
-        The places: kernels, means and the likelihood, by the names that messages use.
+        The components: kernels, means and the likelihood, by the names that messages use.
     parameters : Parameters
         The hyperparameters.
     shared : sequence of str
-        Names that may enter several places.
+        Names that may enter several components.
 
     Attributes
     ----------
     shared : tuple of str
     entered : dict of str to list of str, or None
-        The places of each hyperparameter. None before `probe` if a function takes all hyperparameters in a mapping.
+        The components of each hyperparameter. None before `probe` if a function takes all hyperparameters in a mapping.
     """
 
     def __init__(self, functions: Mapping[str, ParameterFunction], parameters: Parameters, shared: Any):
         self._functions, self._parameters = dict(functions), parameters
         self.shared = as_shared(shared, parameters.priors)
         self._by_mapping = any(function.takes_all for function in self._functions.values())
-        named = enters(parameters.priors, {place: function.by_name for place, function in self._functions.items()})
+        by_name = {component: function.by_name for component, function in self._functions.items()}
+        named = entered_components(parameters.priors, by_name)
         check_shared(named, self.shared, self._functions)
-        self.entered: Enters | None = None
+        self.entered: Entered | None = None
         if not self._by_mapping:  # functions of a mapping must be called to find what they read from it: see `probe`
             check_complete(named, self.shared, self._functions)
             self.entered = named
 
-    def probe(self, inputs: np.ndarray, y: Any) -> Enters:
-        """Return the places of each hyperparameter. Raise if one enters none, or several without being in `shared`.
+    def probe(self, inputs: np.ndarray, y: Any) -> Entered:
+        """Return the components of each hyperparameter. Raise if one enters none, or several and is not in `shared`.
 
         Functions that take all hyperparameters in a mapping are called once, with the medians of the priors.
         """
@@ -109,35 +110,35 @@ class Places:
         middle, _ = self._parameters.gaussian()
         values = self._parameters.constrained(middle)
         used = {}
-        for place, function in self._functions.items():
-            first, extra = ((y,), {}) if place == LIKELIHOOD else ((), {"X": inputs})
+        for component, function in self._functions.items():
+            first, extra = ((y,), {}) if component == LIKELIHOOD else ((), {"X": inputs})
             with said_before():  # it is built again for the run, and warns about its data then
-                used[place] = function.used(values, *first, **extra)
-        self.entered = enters(self._parameters.priors, used)
+                used[component] = function.used(values, *first, **extra)
+        self.entered = entered_components(self._parameters.priors, used)
         check_shared(self.entered, self.shared, self._functions)
         check_complete(self.entered, self.shared, self._functions)
         return self.entered
 
 
-def check_shared(entered: Enters, shared: Iterable[str], places: Mapping[str, ParameterFunction]) -> None:
-    """Raise for a hyperparameter that enters several places and is not in `shared`."""
+def check_shared(entered: Entered, shared: Iterable[str], components: Mapping[str, ParameterFunction]) -> None:
+    """Raise for a hyperparameter that enters several components and is not in `shared`."""
     for name, where in entered.items():
         if len(where) > 1 and name not in shared:
-            raise ValueError(_several_places_message(name, where, places))
+            raise ValueError(_several_components_message(name, where, components))
 
 
-def check_complete(entered: Enters, shared: Iterable[str], places: Mapping[str, ParameterFunction]) -> None:
-    """Raise for a hyperparameter that enters no place, and for one in `shared` that enters only one."""
+def check_complete(entered: Entered, shared: Iterable[str], components: Mapping[str, ParameterFunction]) -> None:
+    """Raise for a hyperparameter that enters no component, and for one in `shared` that enters only one."""
     for name, where in entered.items():
         if not where:
             reason = ""
-            for place, function in places.items():
+            for component, function in components.items():
                 if name in function.fixed:
-                    reason = f" (functools.partial gives it a known value in the {place})"
+                    reason = f" (functools.partial gives it a known value in the {component})"
                 elif function.takes_all:
                     reason = reason or (
-                        f" (the {place}'s argument {function.all_in!r} is not the name of one, so it was given all of "
-                        "them in a mapping)"
+                        f" (the {component}'s argument {function.all_in!r} is not the name of one, so it was given all "
+                        "of them in a mapping)"
                     )
             raise ValueError(
                 f"the hyperparameter {name!r} enters neither kernel, mean nor likelihood{reason}. Leave it out of "
@@ -150,8 +151,8 @@ def check_complete(entered: Enters, shared: Iterable[str], places: Mapping[str, 
             )
 
 
-def described(entered: Enters) -> str:
-    """Return the hyperparameters and their places as text, such as "amplitude (kernel), s (kernel and mean)"."""
+def described(entered: Entered) -> str:
+    """Return the hyperparameters and their components as text, such as "amplitude (kernel), s (kernel and mean)"."""
     return ", ".join(f"{name} ({_join_words(where)})" if where else name for name, where in entered.items())
 
 
@@ -161,18 +162,18 @@ def _join_words(words: list[str], prefix: str = "") -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def _several_places_message(name: str, where: list[str], places: Mapping[str, ParameterFunction]) -> str:
-    """Return the message for a name that matches in several places."""
+def _several_components_message(name: str, where: list[str], components: Mapping[str, ParameterFunction]) -> str:
+    """Return the message for a name that matches in several components."""
     return (
         f"the hyperparameter {name!r} would enter {_join_words(where, 'the ')}, because each of them has an argument "
-        "of that name. Expected one place for each name. If all of them use the same quantity, give "
-        f"shared=({name!r},). If not, {_renaming_advice(name, where, places)}"
+        "of that name. Expected one of them for each name. If all of them use the same quantity, give "
+        f"shared=({name!r},). If not, {_renaming_advice(name, where, components)}"
     )
 
 
-def _renaming_advice(name: str, where: list[str], places: Mapping[str, ParameterFunction]) -> str:
-    """Return advice on how to write the model so that the name matches in one place."""
-    last = places[where[-1]]
+def _renaming_advice(name: str, where: list[str], components: Mapping[str, ParameterFunction]) -> str:
+    """Return advice on how to write the model so that the name matches in one component."""
+    last = components[where[-1]]
     if where[-1] == LIKELIHOOD and isinstance(last.function, type) and name in last.by_name:
         given, other = last.function.__name__, f"likelihood_{name}"
         known = "its default value" if last.has_default(name) else "a known value"
