@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
 RANK_PROBE_DRAWS = 20
-"""Number of posterior draws of the hyperparameters at which the rank of the covariance is found."""
+"""Number of posterior draws of the hyperparameters at which the numerical rank of the covariance is computed."""
 
 
 class PredictiveConditional:

@@ -36,8 +36,8 @@ class LatentGP(ModelDefinition):
         mapping. A mapping defines several latent functions, which the likelihood receives by name.
     likelihood : class or function
         Function of y, and of hyperparameters if it names any, that returns the log-likelihood. Examples:
-        `es.likelihoods.Poisson`, `lambda y: Poisson(y, offset=1.5)`. What it returns may be any function that `sample`
-        accepts. It is called with the values of the latent functions at the inputs, each of shape (n,).
+        `es.likelihoods.Poisson`, `lambda y: Poisson(y, offset=1.5)`. The returned function may be any that `sample`
+        accepts. It receives the values of the latent functions at the inputs, each of shape (n,).
     mean : float or function; or a mapping of names to these
         Prior mean of the latent function. Default: 0. A function of hyperparameters, and of the inputs if it has an
         argument X, must return a number or an array of shape (n,). With a mapping, latent functions without an entry

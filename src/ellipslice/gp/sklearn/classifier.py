@@ -50,14 +50,15 @@ class EllipticalGPClassifier(ClassifierMixin, EllipticalGP):
     classes_ : array, shape (classes,)
         The labels.
     parameters_ : dict of str to array, or list of dict
-        Draws of the hyperparameters, each of shape (chains, draws). With more than two classes, one dict per class.
+        Draws of the hyperparameters, each of shape (chains, draws). With more than two classes, one dict per class. The
+        length scale of the default kernel is in units of the scaled inputs.
     n_features_in_ : int
         Number of input axes.
 
     Notes
     -----
-    The default priors are log-normal, with a standard deviation of 0.7 of the logarithm. The amplitude has median 2,
-    and the length scale the square root of the number of axes.
+    The default priors are log-normal, and the logarithms have standard deviation 0.7. The amplitude has median 2. The
+    length scale has median sqrt(axes), in units of the scaled inputs.
 
     No code is compiled, so fits to data of many sizes, as in cross-validation, are fast. Use `LatentGP` for other
     likelihoods, plots and stored runs.

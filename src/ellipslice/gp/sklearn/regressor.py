@@ -33,7 +33,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
         relative to the mean of y.
     noise_scale : float, optional
         Noise scale in the units of y: the standard deviation of Gaussian noise, or the scale of Student-t noise.
-        Default: unknown, with a prior. Not for counts.
+        Positive. Default: unknown, with a prior. Not for counts.
     normalize_y : bool
         Whether the kernel describes y scaled to mean 0 and standard deviation 1, or y itself. Default: True. For
         "student-t", the median and half the central 68% interval replace them. Counts are never scaled.
@@ -41,15 +41,18 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
     Attributes
     ----------
     parameters_ : dict of str to array
-        Draws of the hyperparameters, each of shape (chains, draws). `noise_scale` is in the units of y.
+        Draws of the hyperparameters, each of shape (chains, draws). `noise_scale` is in the units of y. Those of the
+        default kernel are in units of the scaled y and the scaled inputs.
     n_features_in_ : int
         Number of input axes.
 
     Notes
     -----
-    The default priors are log-normal. Amplitude and length scale have a standard deviation of 0.7 of the logarithm, and
-    medians of 1 and the square root of the number of axes. The noise scale has a standard deviation of 1 of the
-    logarithm, and a median of 0.3 times half the central 68% interval of y.
+    The default priors are log-normal:
+
+    - amplitude: median 1, in units of the scaled y; standard deviation of the logarithm 0.7
+    - length scale: median sqrt(axes), in units of the scaled inputs; standard deviation of the logarithm 0.7
+    - noise scale: median 0.3 times half the central 68% interval of y; standard deviation of the logarithm 1
 
     Examples
     --------
