@@ -430,9 +430,9 @@ def test_pictures():
     ("make", "error", "message"),
     [
         (lambda: LatentGP(kernels.ExpSquared, Poisson), TypeError, "must be a kernel of tinygp"),
-        (lambda: LatentGP(3.0, Poisson), TypeError, "not a float"),
+        (lambda: LatentGP(3.0, Poisson), TypeError, "but it is a float"),
         (lambda: LatentGP({}, Poisson), ValueError, "empty mapping"),
-        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "The data are given to fit"),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "Give the data to fit"),
         (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a hyperparameter"),
         (
             lambda: LatentGP(amplitude_and_scale, Poisson, parameters={"amplitude": 1.0, "scale": 1.0}),
@@ -442,7 +442,7 @@ def test_pictures():
         (
             lambda: LatentGP(lambda k: kernels.ExpSquared(k), Poisson, parameters={"k": dist.Poisson(1.0)}),
             TypeError,
-            "is discrete",
+            "has a discrete prior",
         ),
         (
             lambda: LatentGP({"mean": kernels.ExpSquared(1.0)}, Poisson, parameters={"mean": dist.Normal(0, 1)}),
@@ -460,7 +460,7 @@ def test_models_that_cannot_be(make, error, message):
 @pytest.mark.parametrize(
     ("model", "options", "error", "message"),
     [
-        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"parameter_moves": "whitened"}, ValueError, "but there are none"),
+        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"parameter_moves": "whitened"}, ValueError, "but the model has none"),
         (
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
             {"parameter_moves": ("blue",)},

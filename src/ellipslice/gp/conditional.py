@@ -98,7 +98,7 @@ class PredictiveConditional:
         return mean + xp.einsum("lnm,...ln->...lm", weights, centred) + xp.einsum("lij,...lj->...li", root, normals)
 
     def _maps(self, values: Mapping[str, Any], xp: Any, pivots: Any = None) -> tuple[Any, Any, Any, Any]:
-        """Return, for each latent function, what `_apply` needs.
+        """Return the first four arguments of `_apply`, stacked over the latent functions.
 
         These are the mean at the new inputs, the weights of the old values, a factor of the conditional covariance, and
         the mean at the old inputs.

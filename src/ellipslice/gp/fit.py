@@ -64,7 +64,7 @@ class Fit:
     """
 
     scattered = True
-    """Whether maps show the inputs of the data as points."""
+    """True if maps show the inputs of the data as points."""
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
@@ -218,10 +218,9 @@ class Fit:
         found = np.full(len(inputs), -1)
         first = {name: value[0] for name, value in parameters.items()}
         if all(comes_from(kernel(first), "tinygp") for kernel in self.model.kernels.values()):
+            # + 0.0 turns -0.0 into 0.0, so that their bytes are equal.
             number = {point.tobytes(): i for i, point in reversed(list(enumerate(self.X + 0.0)))}
-            found[:] = [
-                number.get(point.tobytes(), -1) for point in inputs + 0.0
-            ]  # + 0.0 turns -0.0 into 0.0, so that their bytes are equal
+            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]
         return found
 
     @property
@@ -232,7 +231,7 @@ class Fit:
 
     @property
     def hyperparameters(self) -> dict[str, list[str]]:
-        """What each hyperparameter enters, such as {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
+        """Components that each hyperparameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
         return json.loads(self.tree.attrs.get("hyperparameters", "{}"))
 
     @property

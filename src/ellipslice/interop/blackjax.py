@@ -153,9 +153,7 @@ def build_kernel(
         centre = jnp.broadcast_to(jnp.asarray(gaussian.mean, flat.dtype), flat.shape)
         f, nu = flat - centre, gaussian.draw(draw_key, flat.dtype)
         new, info = update(search_key, f, state.logdensity, nu, lambda f: logdensity_fn(unravel(f + centre)))
-        position = jnp.where(
-            info.search_failed, flat, new.f + centre
-        )  # unchanged bit for bit, without the rounding error of f + centre
+        position = jnp.where(info.search_failed, flat, new.f + centre)  # if it failed, unchanged without rounding error
         return EllipSliceState(unravel(position), new.log_likelihood), _info(info, f, nu, lambda f: unravel(f + centre))
 
     return kernel

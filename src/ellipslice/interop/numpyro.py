@@ -226,9 +226,7 @@ class EllipticalSlice(MCMCKernel):
             return self._log_likelihood(block, {**z, **unravel(f + mean)}, args, kwargs)
 
         state, info = update(search_key, here - mean, value, draw - mean, log_likelihood)
-        new = jnp.where(
-            info.search_failed, here, state.f + mean
-        )  # unchanged bit for bit, without the rounding error of f + mean
+        new = jnp.where(info.search_failed, here, state.f + mean)  # if it failed, unchanged without rounding error
         return {**z, **unravel(new)}, state.log_likelihood, info
 
     def _log_likelihood(

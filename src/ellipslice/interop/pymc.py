@@ -116,7 +116,7 @@ class EllipticalSlice(BlockedStep):
         self.vars = [model.rvs_to_values[variable] for variable in variables]
         self.rng = get_random_generator(rng)
         self.updates_per_draw = whole_number("updates_per_draw", updates_per_draw, 1, "a whole number, at least 1")
-        self.tune = False  # there is nothing to tune
+        self.tune = False  # PyMC reads it; elliptical slice sampling has nothing to tune
         upstream = {variable.name: {str(a.name) for a in ancestors(variable.owner.inputs)} for variable in variables}
         by_name = {variable.name: variable for variable in variables}
         self._blocks = [

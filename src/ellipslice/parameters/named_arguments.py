@@ -79,7 +79,7 @@ class ParameterFunction:
 
     @property
     def takes_all(self) -> bool:
-        """Whether the function receives all hyperparameters in a mapping, of which it may use any."""
+        """True if the function receives all hyperparameters in a mapping, of which it may use any."""
         return self.all_in is not None
 
     @property

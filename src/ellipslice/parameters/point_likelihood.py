@@ -45,7 +45,7 @@ class PointLikelihood:
         self._likelihood, self._joint, self._y, self._n = likelihood, joint, y, n
         middle, _ = joint.parameters.gaussian()
         values = joint.parameters.constrained(middle)
-        with said_before():  # the line after next warns about the data, or the model has warned already
+        with said_before():  # warnings about the data come from the next call of the likelihood
             self.used = likelihood.used(values, y)
         built = likelihood(values, y)
         self._built = None if self.used else built
