@@ -32,11 +32,11 @@ OPTIONS = {
 }
 REFUSALS = [
     Refusal(
-        "parameters are unknown parameters of a kernel that is a function",
+        "parameters is for a kernel that is a function of hyperparameters",
         lambda kernel, parameters: parameters == "given" and kernel != "function",
     ),
     Refusal(
-        "noise_scale must be positive, and left out for counts",
+        "noise_scale must be positive, or None for likelihood='poisson'",
         lambda likelihood, noise_scale: likelihood == "poisson" and bool(noise_scale),
     ),
 ]

@@ -81,7 +81,7 @@ OF_COVARIANCE = ("cov", "variances", "traced")
 BLACKJAX_REFUSALS = [
     Refusal("draws on the host, which JAX cannot compile. Use ellipslice.sample", lambda prior: prior == "host"),
     Refusal("cov=, or one of ellipslice's priors, prior=, not both", lambda prior: prior in ("both", "none")),
-    Refusal("mean= goes with cov=; a prior has its own", lambda prior: prior == "prior and mean"),
+    Refusal("mean= is only for cov=; a prior has its own", lambda prior: prior == "prior and mean"),
     Refusal(
         r"mean has shape \(2,\)",
         lambda prior, mean: mean == "short" and prior in (*OF_COVARIANCE, "Dense"),
@@ -216,7 +216,7 @@ NUMPYRO_REFUSALS = [
         lambda prior: prior == "LogNormal",
     ),
     Refusal("f, its log-density is scaled", lambda prior: prior == "scaled"),
-    Refusal(r"but the model has offset besides \(its prior is a Uniform\)", lambda beside: beside == "no kernel"),
+    Refusal(r"but the model also has offset \(its prior is a Uniform\)", lambda beside: beside == "no kernel"),
     Refusal("nowhere: no such latent site. The model's are ", lambda sites: sites == "wrong"),
     Refusal(r"sites must be a list of names: sites=\['f'\]", lambda sites: sites == "string"),
     Refusal(
@@ -356,8 +356,8 @@ PYMC_REFUSALS = [
         "no free variable with a normal prior",
         lambda prior, chosen: prior in ("HalfNormal", "bounded") and chosen == "all",
     ),
-    Refusal("y is no free variable of the model. Those with a normal prior: ", lambda chosen: chosen == "observed"),
-    Refusal("nowhere is no free variable of the model", lambda chosen: chosen == "missing"),
+    Refusal("y is not a free variable of the model. Those with a normal prior: ", lambda chosen: chosen == "observed"),
+    Refusal("nowhere is not a free variable of the model", lambda chosen: chosen == "missing"),
     Refusal(
         "updates_per_draw must be a whole number, at least 1, but it is 0",
         lambda updates_per_draw: updates_per_draw == 0,

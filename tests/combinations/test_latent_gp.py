@@ -51,7 +51,7 @@ OPTIONS = {
 }
 REFUSALS = [
     Refusal(
-        "parameter_moves says how to move unknown parameters of the kernel, but there are none",
+        "is for unknown hyperparameters, but the model has none",
         lambda parameter_moves: bool(parameter_moves),
     ),
     Refusal(
@@ -177,7 +177,7 @@ def test_each_way_with_a_store(ways, tmp_path):
 def test_what_unknown_parameters_refuse():
     model = LatentGP(lambda reach: kernels.Matern52(reach), L.Poisson, parameters=PRIORS)
     for options, message in (
-        ({"reference": "ep"}, "reference is for models without unknown parameters"),
+        ({"reference": "ep"}, "reference is for models whose hyperparameters are all known"),
         ({"parameter_moves": "blue"}, "parameter_moves must be some of"),
         ({"latent_updates": 0}, "latent_updates must be a whole number"),
         ({"timeout": 3.0}, "timeout"),

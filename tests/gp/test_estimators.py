@@ -92,13 +92,13 @@ def test_what_is_wrong_is_said_before_any_work():
     for given, said in (
         ({"draws": 0}, "draws must be a whole number, 1 or more, but it is 0"),
         ({"link": "cauchit"}, "link must be 'logistic' or 'probit', but it is 'cauchit'"),
-        ({"parameters": {"scale": 1}}, "a function of them"),
+        ({"parameters": {"scale": 1}}, "a function of hyperparameters"),
     ):
         with pytest.raises(ValueError, match=said):
             es.gp.EllipticalGPClassifier(**given).fit(X, y)
     with pytest.raises(TypeError, match="kernel must be a kernel of scikit-learn or tinygp"):
         es.gp.EllipticalGPClassifier("rbf").fit(X, y)
-    with pytest.raises(ValueError, match="one class only, in; expected two or more"):
+    with pytest.raises(ValueError, match=r"y has only one class, in\. Expected at least two"):
         es.gp.EllipticalGPClassifier().fit(X, np.full(20, "in"))
     with pytest.raises(ValueError, match="likelihood must be 'gaussian', 'student-t' or 'poisson', but it is 'cauchy'"):
         es.gp.EllipticalGPRegressor(likelihood="cauchy").fit(X, X[:, 0])
@@ -122,7 +122,7 @@ def test_a_kernels_hyperparameter_is_not_the_noise_scale(kernel, noise):
 def test_a_hyperparameter_that_does_not_enter_the_kernel(kernel, estimator):
     dist = pytest.importorskip("numpyro.distributions")
     priors = {name: dist.LogNormal(0.0, 1.0) for name in ("scale", "more")}
-    with pytest.raises(ValueError, match="the parameter 'more' does not enter the kernel"):
+    with pytest.raises(ValueError, match="the hyperparameter 'more' does not enter the kernel"):
         getattr(es.gp, estimator)(kernel, parameters=priors, **SMALL).fit(np.eye(4), [0, 1, 0, 1])
 
 

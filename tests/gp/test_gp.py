@@ -83,7 +83,7 @@ def grid(*counts):
 )
 def test_structure_is_chosen_from_kernel_and_inputs(kernel, inputs, said):
     found = prior_from_kernel(kernel, inputs, 0.0)
-    assert found.said == said
+    assert found.description == said
 
 
 TIMES = X[:5]
@@ -152,7 +152,7 @@ def test_unknown_parameters_are_named_in_the_result(unknown_fit):
     assert max(fit.parameter_moves.values()) == 1.0
     assert fit.tree.attrs["parameter_moves"].split(" and ")[0] in fit.parameter_moves
     assert (
-        repr(fit) == "Fit(LatentGP(f; unknown parameters: amplitude (kernel), scale (kernel), dispersion (likelihood), "
+        repr(fit) == "Fit(LatentGP(f; hyperparameters: amplitude (kernel), scale (kernel), dispersion (likelihood), "
         "level (mean)), 12 points, 2 chains of 40 draws)"
     )
 
@@ -414,12 +414,12 @@ def test_pictures():
     assert [text.get_text() for text in curve.get_legend().get_texts()][-1] == "data"
     inputs = np.random.default_rng(0).uniform(0, 2, (12, 2))
     fit = LatentGP(kernels.ExpSquared(1.0), Logistic).fit(inputs, np.resize([1, -1], 12), **SHORT)
-    maps = fit.plot(what="latent")
+    maps = fit.plot(variable="latent")
     assert maps[0].get_title() == "latent, mean"
-    with pytest.raises(ValueError, match="what must be one of latent, expected, predictive"):
-        fit.plot(what="f")
+    with pytest.raises(ValueError, match="variable must be one of latent, expected, predictive"):
+        fit.plot(variable="f")
     cube = LatentGP(kernels.ExpSquared(1.0), Poisson).fit(np.ones((12, 3)) * X[:, None], Y, **SHORT)
-    with pytest.raises(ValueError, match="there are 3 inputs, and a picture has one or two"):
+    with pytest.raises(ValueError, match="the inputs have 3 axes, but only one or two"):
         cube.plot()
 
 
@@ -430,10 +430,10 @@ def test_pictures():
     ("make", "error", "message"),
     [
         (lambda: LatentGP(kernels.ExpSquared, Poisson), TypeError, "must be a kernel of tinygp"),
-        (lambda: LatentGP(3.0, Poisson), TypeError, "not a float"),
+        (lambda: LatentGP(3.0, Poisson), TypeError, "but it is a float"),
         (lambda: LatentGP({}, Poisson), ValueError, "empty mapping"),
-        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "The data are given to fit"),
-        (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a parameter"),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson(Y)), TypeError, "Give the data to fit"),
+        (lambda: LatentGP(lambda a: a, Poisson), TypeError, "an argument 'a' that is not a hyperparameter"),
         (
             lambda: LatentGP(amplitude_and_scale, Poisson, parameters={"amplitude": 1.0, "scale": 1.0}),
             TypeError,
@@ -442,14 +442,14 @@ def test_pictures():
         (
             lambda: LatentGP(lambda k: kernels.ExpSquared(k), Poisson, parameters={"k": dist.Poisson(1.0)}),
             TypeError,
-            "is discrete",
+            "has a discrete prior",
         ),
         (
             lambda: LatentGP({"mean": kernels.ExpSquared(1.0)}, Poisson, parameters={"mean": dist.Normal(0, 1)}),
             ValueError,
-            "name of a latent function and of a parameter",
+            "name of a latent function and of a hyperparameter",
         ),
-        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson, mean={"g": 1.0}), ValueError, "mean names 'g'"),
+        (lambda: LatentGP(kernels.ExpSquared(1.0), Poisson, mean={"g": 1.0}), ValueError, "mean has the name 'g'"),
     ],
 )
 def test_models_that_cannot_be(make, error, message):
@@ -460,7 +460,12 @@ def test_models_that_cannot_be(make, error, message):
 @pytest.mark.parametrize(
     ("model", "options", "error", "message"),
     [
-        (LatentGP(kernels.ExpSquared(1.0), Poisson), {"parameter_moves": "whitened"}, ValueError, "but there are none"),
+        (
+            LatentGP(kernels.ExpSquared(1.0), Poisson),
+            {"parameter_moves": "whitened"},
+            ValueError,
+            "but the model has none",
+        ),
         (
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
             {"parameter_moves": ("blue",)},
@@ -477,7 +482,7 @@ def test_models_that_cannot_be(make, error, message):
             LatentGP(amplitude_and_scale, Poisson, parameters=PRIORS),
             {"reference": "ep"},
             ValueError,
-            "reference is for models without unknown parameters",
+            "reference is for models whose hyperparameters are all known",
         ),
         (
             LatentGP(lambda amplitude: -amplitude * kernels.ExpSquared(1.0), Poisson,
@@ -490,7 +495,7 @@ def test_models_that_cannot_be(make, error, message):
             LatentGP(amplitude_and_scale, lambda y: lambda f: jnp.sum(f[:-1] * f[1:]), parameters=PRIORS),
             {"parameter_moves": ("sites",)},
             ValueError,
-            'parameter_moves has "sites", which need a log-likelihood that is a sum',
+            'parameter_moves has "sites", which needs a log-likelihood that factorises',
         ),
         (LatentGP(amplitude_and_scale, lambda y: 3.0, parameters=PRIORS), {}, TypeError, "it returned 3.0"),
     ],

@@ -43,7 +43,7 @@ HOST = SHORT | {"engine": "host"}
 )
 def test_a_constant_is_no_hyperparameter(prior):
     """It ended in "Matrix is not positive definite" after the pilot runs."""
-    own = r"parameters\['s'\] is a constant: its prior has no spread\. .* Write the value into the kernel"
+    own = r"parameters\['s'\] is a constant: its prior has variance 0\. .* Write the value into the kernel"
     with pytest.raises(ValueError, match=own):
         LatentGP(lambda s: kernels.Matern52(s), Poisson, parameters={"s": prior}).fit(X, Y, **SHORT)
     with pytest.raises(ValueError, match=own):
@@ -64,7 +64,7 @@ def test_a_constant_of_an_estimator():
     "prior", [dist.Normal(np.nan, 1.0, **ANY), dist.Uniform(1.0, 1.0, **ANY), dist.Normal(np.inf, 1.0, **ANY)]
 )
 def test_a_prior_whose_draws_are_no_numbers(prior):
-    with pytest.raises(ValueError, match=r"parameters\['s'\] (has draws that are not finite|is a constant)"):
+    with pytest.raises(ValueError, match=r"parameters\['s'\] (has prior draws that are not finite|is a constant)"):
         Parameters({"s": prior}).gaussian()
 
 
@@ -84,7 +84,7 @@ def test_no_event_is_data(events):
     [
         ((0.0, 3.0), np.empty((0, 2)), "events have 2 axes, but the window has 1"),
         ([(0.0, 3.0)] * 2, np.empty((0, 1)), "events have 1 axes, but the window has 2"),
-        ((0.0, 3.0), 0.5, "events must be an array, (n,) or (n, axes), but it is 0.5. Give [0.5]"),
+        ((0.0, 3.0), 0.5, "events must be an array of shape (n,) or (n, axes), but it is 0.5. Give [0.5]"),
     ],
 )
 def test_events_of_another_shape(window, events, message):
@@ -129,9 +129,9 @@ def test_one_latent_function_with_a_name_and_unknown_parameters():
     [
         (
             Poisson,
-            "takes one latent function, but the model has g, s. Say how they enter, such as likelihood=lambda y: ",
+            "but the model has g, s. Give a function of all of them, such as likelihood=lambda y: ",
         ),
-        (lambda y: lambda f: 0.0, "is called with the latent functions by name, g, s, and cannot be: "),
+        (lambda y: lambda f: 0.0, "must take the latent functions by name, g, s, but: "),
     ],
 )
 def test_several_latent_functions_and_a_likelihood_of_one(likelihood, message):
@@ -183,11 +183,11 @@ def test_labels_are_warned_of_once_with_unknown_parameters(likelihood):
     y = np.array([True, False, True, True, False, False])
 
     def look():
-        model.places.entered = None
+        model.components.entered = None
         with contextlib.suppress(ValueError):  # of the one that does not use s
-            model.places.probe(X, y)
+            model.components.probe(X, y)
         log_likelihood = PointLikelihood(model.likelihood, model.joint, y, len(X))
         for _ in range(3):
-            log_likelihood.given(np.zeros(len(names)))
+            log_likelihood.of_latents(np.zeros(len(names)))
 
     assert labels_warned_of(look)[1] == 1

@@ -153,7 +153,7 @@ def test_cox_processes_say_what_is_shared_too():
 def test_what_the_user_fixed_is_no_second_place(likelihood):
     noise = {"noise": PRIOR} if "noise" in inspect.signature(likelihood).parameters else {}
     model = LatentGP(kernel_of("noise_scale"), likelihood, parameters={"noise_scale": PRIOR} | noise)
-    assert model.places.probe(X, Y)["noise_scale"] == ["kernel"]
+    assert model.components.probe(X, Y)["noise_scale"] == ["kernel"]
     built = model.likelihood({"noise_scale": 5.0, "noise": 0.3}, Y)
     assert built.noise_scale == 0.3
 
@@ -161,7 +161,7 @@ def test_what_the_user_fixed_is_no_second_place(likelihood):
 def test_one_mean_for_all_latent_functions_is_one_place():
     latents = {"g": kernel_of("a"), "h": kernel_of("b")}
     model = LatentGP(latents, lambda y: lambda g, h: 0.0, mean=lambda c: c, parameters=dict.fromkeys("abc", PRIOR))
-    assert repr(model) == "LatentGP(g, h; unknown parameters: a (kernel of g), b (kernel of h), c (mean))"
+    assert repr(model) == "LatentGP(g, h; hyperparameters: a (kernel of g), b (kernel of h), c (mean))"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_one_mean_for_all_latent_functions_is_one_place():
     [
         ("scale", TypeError, "shared=('scale',)"),
         (3, TypeError, "shared must be a sequence of names"),
-        (("reach",), ValueError, "shared has 'reach', but the names in parameters are: scale"),
+        (("reach",), ValueError, "shared has 'reach', but the hyperparameters are: scale"),
         (("scale",), ValueError, "shared has 'scale', but it enters the kernel only"),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_hyperparameter_that_enters_nothing(kernel, no_compilation):
 
 def test_a_name_that_was_misspelt(no_compilation):
     """The kernel's argument of another name is given the mapping: the error says so, whoever raises it."""
-    own = "the kernel's argument 'length' is not the name of one, and was given all of them in a mapping"
+    own = "the kernel's argument 'length' is not the name of one, so it was given all of them in a mapping"
     with pytest.raises(ValueError, match=f"'lenght' enters neither kernel, mean nor likelihood .{own}"):
         LatentGP(kernel_of("length"), Poisson, parameters={"lenght": PRIOR}).fit(X, Y, **SHORT)
     with pytest.raises(TypeError) as raised:
@@ -201,9 +201,9 @@ def test_a_name_that_was_misspelt(no_compilation):
 
 
 def test_arguments_of_ready_made_likelihoods_are_never_given_a_mapping():
-    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a parameter"):
+    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a hyperparameter"):
         LatentGP(kernel_of("scale"), NegativeBinomial, parameters={"scale": PRIOR})
-    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a parameter"):
+    with pytest.raises(TypeError, match="likelihood has an argument 'dispersion' that is not a hyperparameter"):
         LatentGP(kernel_of("s"), functools.partial(NegativeBinomial, offset=1.0), parameters={"s": PRIOR})
 
 
@@ -250,7 +250,7 @@ def test_models_of_the_command_line(name, known):
     given = {option: value for option, value in known.items() if option not in ("noise_scale", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
     problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
-    found = problem._model().places.probe(X, problem._data.y)
+    found = problem._model().components.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "length_scale") if one not in given},
         **{one: ["likelihood"] for one in OWN.get(name, ()) if one not in given},

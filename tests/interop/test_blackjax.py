@@ -285,7 +285,11 @@ def test_a_level_from_the_same_uniform_as_the_angle_is_caught(monkeypatch):
     ("make", "error", "says"),
     [
         (lambda: elliptical_slice(log_likelihood), TypeError, "cov=, or one of ellipslice's priors"),
-        (lambda: elliptical_slice(log_likelihood, cov=np.ones((1, 1, 1))), ValueError, "3 dimensions; expected 2"),
+        (
+            lambda: elliptical_slice(log_likelihood, cov=np.ones((1, 1, 1))),
+            ValueError,
+            r"3 dimensions. Expected a matrix, shape \(N, N\)",
+        ),
         (lambda: elliptical_slice(log_likelihood, cov=-np.eye(3)), ValueError, "positive semi-definite|negative"),
         (lambda: elliptical_slice(log_likelihood, prior=es.Dense(np.eye(3)), mean=1.0), TypeError, "has its own"),
         (lambda: elliptical_slice(log_likelihood, prior=np.eye(3)), TypeError, "ellipslice's priors"),
@@ -320,7 +324,7 @@ def test_a_position_that_does_not_fit_is_refused(algorithm, position, says):
 @pytest.mark.parametrize(
     ("covariance", "mean", "says"),
     [
-        (np.eye(3)[:, :2], 0.0, r"cov has shape \(3, 2\); expected a square matrix"),
+        (np.eye(3)[:, :2], 0.0, r"cov has shape \(3, 2\). Expected a square matrix"),
         (np.eye(3), np.zeros(2), r"mean has shape \(2,\), but cov is for 3 values"),
         (np.ones(3), np.zeros((3, 1)), r"mean has shape \(3, 1\), but cov is for 3 values"),
     ],

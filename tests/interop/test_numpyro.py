@@ -347,7 +347,7 @@ def impossible():
 @pytest.mark.parametrize(
     ("begin", "error", "says"),
     [
-        (lambda: start(EllipticalSlice(scaled), Y), ValueError, r"has scale besides.*HalfNormal.*Gibbs\("),
+        (lambda: start(EllipticalSlice(scaled), Y), ValueError, r"also has scale.*HalfNormal.*Gibbs\("),
         (lambda: start(EllipticalSlice(scaled, sites=["scale"]), Y), ValueError, "scale has none: its prior is a Half"),
         (lambda: start(EllipticalSlice(scaled, sites=["g"]), Y), ValueError, "g: no such latent site.*scale, f"),
         (lambda: start(EllipticalSlice(weighted)), ValueError, "scaled"),

@@ -298,8 +298,8 @@ def test_a_prior_counted_twice_is_caught(monkeypatch):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_a_covariance_that_does_not_follow_is_caught(monkeypatch):
-    real = module._Block._look
-    monkeypatch.setattr(module._Block, "_look", lambda self, point: None if self._seen else real(self, point))
+    real = module._Block._refresh
+    monkeypatch.setattr(module._Block, "_refresh", lambda self, point: None if self._used_values else real(self, point))
     with pytest.raises(AssertionError, match="standard errors off"):
         compare_scaled(*by_turns(scaled(), 2000, number=3), "planted")
 
@@ -343,9 +343,9 @@ def test_a_likelihood_that_is_remembered_too_long_is_caught(monkeypatch):
     ("choose", "says"),
     [
         (lambda model: [model["scale"]], "scale has none: its prior is a HalfNormal. Leave it to NUTS"),
-        (lambda model: ["nothing"], "nothing is no free variable of the model. Those with a normal prior: f, g"),
-        (lambda model: [model["y"]], "y is no free variable"),
-        (lambda model: [model["double"]], "double is no free variable"),
+        (lambda model: ["nothing"], "nothing is not a free variable of the model. Those with a normal prior: f, g"),
+        (lambda model: [model["y"]], "y is not a free variable"),
+        (lambda model: [model["double"]], "double is not a free variable"),
         (lambda model: [model["bounded"]], "sampled through a Interval"),
         (lambda model: [model["walk"]], "its prior is a RandomWalk"),
     ],

@@ -181,7 +181,9 @@ def test_from_data_to_draws(long_fit):
 def test_predictions_are_the_same(long_fit, monkeypatch):
     fit = Fit(TINYGP, long_fit.X, long_fit.y, long_fit.tree.isel(chain=[0], draw=slice(0, 2000, 100)))
     new = np.array([-0.3, 0.011, 1.234, 4.1])
-    some = PredictiveConditional(TINYGP, fit.X, new)._needed(fit._parameters(fit.tree.posterior.to_dataset()), 20)
+    some = PredictiveConditional(TINYGP, fit.X, new)._pivots_of_draws(
+        fit._parameters(fit.tree.posterior.to_dataset()), 20
+    )
     assert sum(one is not None and one.shape[1] < 60 for one in some) > 10  # a rare draw may need more
     narrow = fit.predict(new, seed=2).latent.values
     monkeypatch.setattr(pivots_module, "MIN_INPUTS", 1000)

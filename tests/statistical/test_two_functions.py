@@ -118,5 +118,6 @@ def test_counts_of_each_are_those_of_each_alone():
 
 @pytest.mark.long
 def test_what_is_no_sum_over_the_inputs():
-    assert sites_of(lambda y: lambda one, two: -((one.sum() - two.sum()) ** 2)) == "it is no sum over the inputs"
+    found = sites_of(lambda y: lambda one, two: -((one.sum() - two.sum()) ** 2))
+    assert found == "it does not factorise over the inputs"
     assert "trace" in str(sites_of(lambda y: lambda one, two: float(np.sum(np.asarray(one)))))

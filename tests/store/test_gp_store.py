@@ -152,7 +152,7 @@ def test_known_parameters(tmp_path):
     again = model.resume(tmp_path / "run.zarr", X, Y, draws=20, progress=False)
     np.testing.assert_array_equal(fit.tree.posterior.f, again.tree.posterior.f)
     np.testing.assert_array_equal(fit.tree.posterior.f, model.open(tmp_path / "run.zarr", X, Y).tree.posterior.f)
-    with pytest.raises(ValueError, match="holds f, which is no fit of LatentGP"):
+    with pytest.raises(ValueError, match="contains f, which is not a fit of LatentGP"):
         model.open(tmp_path / "run.zarr", X[:3], Y[:3])
     with pytest.raises(FileExistsError, match="holds a run already"):
         model.fit(X, Y, **SHORT, store=tmp_path / "run.zarr")

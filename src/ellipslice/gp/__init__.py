@@ -1,12 +1,14 @@
 """Gaussian-process models: from data to draws, predictions and plots.
 
 - `model`: `LatentGP`
+- `definition`: the parts of a `LatentGP`: kernels, means, likelihood and hyperparameters
 - `cox`: `CoxProcess`
-- `fit`: a fitted model: draws, predictions, posterior predictive draws
-- `conditional`: latent functions at new inputs
-- `problem`: from model and data to prior and log-likelihood, and the attributes of the result
-- `places`: which hyperparameter enters kernel, mean or likelihood
-- `structure`: which prior suits a kernel and its inputs
+- `fit`: `Fit`: draws, predictions, posterior predictive draws
+- `stored_fit`: read a fit from a store
+- `conditional`: draw latent functions at new inputs
+- `problem`: from model and data to the arguments of `sample`, and the attributes of the result
+- `components`: which hyperparameter enters kernel, mean or likelihood
+- `structure`: choose the prior for a kernel and its inputs
 - `plot`: plots of a fit
 - `sklearn/`: estimators for scikit-learn
 """
@@ -24,7 +26,7 @@ __all__ = ["CoxProcess", "EllipticalGPClassifier", "EllipticalGPRegressor", "Fit
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, which need scikit-learn, when they are asked for."""
+    """Import the estimators at first use, because they need scikit-learn."""
     if name in ("EllipticalGPClassifier", "EllipticalGPRegressor"):
         from ellipslice.gp.sklearn import estimators
 

@@ -20,55 +20,67 @@ if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
 RANK_PROBE_DRAWS = 20
-"""Number of posterior draws of the hyperparameters at which the rank of the covariance is found."""
+"""Number of posterior draws of the hyperparameters at which the numerical rank of the covariance is computed."""
 
 
 class PredictiveConditional:
-    """The latent functions of a model at `new` inputs given those at `old` ones.
+    """The conditional distribution of a model's latent functions at new inputs, given their values at old ones.
 
-    It costs O(n^3 + m^3) for n old and m new inputs, for each draw whose parameters differ. Where a kernel is so smooth
-    that its values at some of the old inputs say what all of them do (see pivots.py), n is the number of these.
+    It costs O(n^3 + m^3) for n old and m new inputs, once if all hyperparameters are known and otherwise for each draw.
+    If the covariance has a low numerical rank r (see pivots.py), r pivots replace the n old inputs.
 
     Parameters
     ----------
     model : LatentGP
-    old, new : array
-        Inputs.
+    old : array, shape (n,) or (n, axes)
+        Inputs of the data. At most 5,000.
+    new : array, shape (m,) or (m, axes)
+        New inputs. At most 5,000.
     compiled : function, optional
-        What `compiled_draws` gave for this model, to compile once for many.
+        The result of `compiled_draws` for this model, so that it is compiled once for several sets of inputs.
     """
 
     def __init__(self, model: LatentGP, old: Any, new: Any, compiled: Callable[..., Any] | None = None):
-        for count, what in ((len(old), "the data have"), (len(new), "X has")):
+        for count, subject in ((len(old), "the data have"), (len(new), "X has")):
             if count > MAX_DENSE:
                 raise ValueError(
-                    f"{what} {count} inputs; predictions at inputs that are not in the data make dense matrices of at "
-                    f"most {MAX_DENSE}. Predict for fewer points at a time, or add the new inputs to the fit with a "
-                    "likelihood that leaves them out."
+                    f"{subject} {count} inputs, but predictions at inputs that are not in the data need dense "
+                    f"matrices, for at most {MAX_DENSE} inputs. Predict for fewer points at a time, or add the new "
+                    "inputs to the fit with a likelihood that leaves them out."
                 )
         self._model, self._old, self._new = model, old, new
         self._compiled = compiled
 
     def draw(self, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """For each of f (draws, latents, n), with its parameters: values at the new inputs, (draws, latents, m)."""
+        """Draw the latent functions at the new inputs, shape (draws, latents, m).
+
+        Parameters
+        ----------
+        parameters : mapping of str to array
+            Hyperparameters, with a leading axis of draws. Empty if all are known.
+        f : array, shape (draws, latents, n)
+            The latent functions at the old inputs.
+        rng : Generator
+        """
         normals = rng.standard_normal((*f.shape[:2], len(self._new)))
         if not parameters:
-            return self._given(*self._maps({}, np), f, normals, np)
+            return self._apply(*self._maps({}, np), f, normals, np)
         values = [{name: value[i] for name, value in parameters.items()} for i in range(len(f))]
         traceable = not any(comes_from(kernel(values[0]), "sklearn") for kernel in self._model.kernels.values())
         compiled = self._compiled or compiled_draws(self._model)
         drawn = []
-        for mine, one, normal, some in zip(values, f, normals, self._needed(parameters, len(f)), strict=True):
-            old = one if some is None else np.take_along_axis(one, some, axis=1)
+        pivots_of_draws = self._pivots_of_draws(parameters, len(f))
+        for own, one, normal, pivots in zip(values, f, normals, pivots_of_draws, strict=True):
+            old = one if pivots is None else np.take_along_axis(one, pivots, axis=1)
             if traceable:
                 with on_cpu():
-                    drawn.append(np.asarray(compiled(self._old, self._new, mine, old, normal, some)))
+                    drawn.append(np.asarray(compiled(self._old, self._new, own, old, normal, pivots)))
             else:
-                drawn.append(self._given(*self._maps(mine, np, some), old, normal, np))
+                drawn.append(self._apply(*self._maps(own, np, pivots), old, normal, np))
         return np.stack(drawn)
 
-    def _needed(self, parameters: Mapping[str, np.ndarray], count: int) -> list[np.ndarray | None]:
-        """Which of the old inputs are needed for each draw, (latents, r); None for all."""
+    def _pivots_of_draws(self, parameters: Mapping[str, np.ndarray], count: int) -> list[np.ndarray | None]:
+        """Return the indices of the old inputs that suffice for each draw, shape (latents, r); None for all."""
         joint = self._model.joint
         u = joint.parameters.unconstrain(parameters)
         pivots = find_pivots(joint.factors, self._old, u[:: max(1, count // RANK_PROBE_DRAWS)])
@@ -76,22 +88,27 @@ class PredictiveConditional:
             return [None] * count
         return [joint.factors.sufficient_pivots(one, self._old, pivots) for one in u]
 
-    def traced(self, values: Mapping[str, Any], f: Any, normals: Any, some: Any) -> Any:
-        """One draw, in JAX, from f at the old inputs that are needed."""
-        return self._given(*self._maps(values, jnp, some), f, normals, jnp)
+    def traced(self, values: Mapping[str, Any], f: Any, normals: Any, pivots: Any) -> Any:
+        """Return one draw, in JAX, from f at the pivots, or at all old inputs if `pivots` is None."""
+        return self._apply(*self._maps(values, jnp, pivots), f, normals, jnp)
 
-    def _given(self, mean: Any, weights: Any, root: Any, mean_old: Any, f: Any, normals: Any, xp: Any) -> Any:
+    def _apply(self, mean: Any, weights: Any, root: Any, mean_old: Any, f: Any, normals: Any, xp: Any) -> Any:
+        """Return mean + weights' (f - mean_old) + root normals, for each latent function."""
         centred = f - mean_old
         return mean + xp.einsum("lnm,...ln->...lm", weights, centred) + xp.einsum("lij,...lj->...li", root, normals)
 
-    def _maps(self, values: Mapping[str, Any], xp: Any, some: Any = None) -> tuple[Any, Any, Any, Any]:
-        """Of each latent function: its mean, weights of the old values, the factor of what is left, the old mean."""
+    def _maps(self, values: Mapping[str, Any], xp: Any, pivots: Any = None) -> tuple[Any, Any, Any, Any]:
+        """Return the first four arguments of `_apply`, stacked over the latent functions.
+
+        These are the mean at the new inputs, the weights of the old values, a factor of the conditional covariance, and
+        the mean at the old inputs.
+        """
         new, parts = self._new, []
-        for i, (name, called) in enumerate(self._model.kernels.items()):
-            old = self._old if some is None else xp.asarray(self._old)[some[i]]
-            between, variance = functions(called(values), xp)
+        for i, (name, kernel) in enumerate(self._model.kernels.items()):
+            old = self._old if pivots is None else xp.asarray(self._old)[pivots[i]]
+            between, variance = functions(kernel(values), xp)
             variance_new = variance(new)
-            lower = _root(_whole(between, variance, old, xp), variance(old), xp)
+            lower = _factor(_covariance(between, variance, old, xp), variance(old), xp)
             across = between(old, new)
             if xp is np:
                 half = np.linalg.solve(lower, across)
@@ -99,9 +116,9 @@ class PredictiveConditional:
             else:
                 half = jax.scipy.linalg.solve_triangular(lower, across, lower=True)
                 weights = jax.scipy.linalg.solve_triangular(lower, half, lower=True, trans=1)
-            left = _whole(between, variance, new, xp) - half.T @ half
+            remaining = _covariance(between, variance, new, xp) - half.T @ half
             means = [self._mean(name, values, inputs) for inputs in (new, old)]
-            parts.append((means[0], weights, _root(left, variance_new, xp), means[1]))
+            parts.append((means[0], weights, _factor(remaining, variance_new, xp), means[1]))
         return tuple(xp.stack(part) for part in zip(*parts, strict=True))  # type: ignore[return-value]
 
     def _mean(self, name: str, values: Mapping[str, Any], inputs: Any) -> Any:
@@ -110,12 +127,12 @@ class PredictiveConditional:
 
 
 def compiled_draws(model: LatentGP) -> Callable[..., Any]:
-    """A function of the old and the new inputs and of what `traced` takes, compiled for as many of them."""
-    return jax.jit(lambda old, new, *given: PredictiveConditional(model, old, new).traced(*given))
+    """Return a compiled function of the old inputs, the new inputs and the arguments of `traced`."""
+    return jax.jit(lambda old, new, *arguments: PredictiveConditional(model, old, new).traced(*arguments))
 
 
-def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:
-    """The covariance at some inputs: with the noise that a kernel of scikit-learn may have at each."""
+def _covariance(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:
+    """Return the covariance matrix at inputs. On the host it includes noise that a kernel of scikit-learn may have."""
     matrix = between(inputs, inputs)
     if xp is np:
         matrix = np.array(matrix)
@@ -123,8 +140,8 @@ def _whole(between: Any, variance: Any, inputs: Any, xp: Any) -> Any:
     return matrix
 
 
-def _root(matrix: Any, variance: Any, xp: Any) -> Any:
-    """A factor of a covariance that may be singular: what rounding may have taken away is put back."""
+def _factor(matrix: Any, variance: Any, xp: Any) -> Any:
+    """Return a factor of a covariance that may be singular. A bound of its rounding error is added to the diagonal."""
     matrix = (matrix + matrix.T) / 2 + xp.diag(10 * len(matrix) * ROUNDING * variance)
     if xp is np:
         values, vectors = np.linalg.eigh(matrix)

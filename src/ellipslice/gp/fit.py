@@ -1,4 +1,4 @@
-"""A fitted model: draws of its latent functions and parameters, and what they say about new points."""
+"""`Fit`: draws of a model's latent functions and hyperparameters, and predictions from them."""
 
 from __future__ import annotations
 
@@ -21,80 +21,114 @@ if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
 DRAWS = 500
-"""Of the posterior's draws that predictions are made for, unless asked for more."""
+"""Default number of posterior draws for which predictions are made."""
 
 
 POINTS_PER_GROUP = 200
-"""Number of points that are drawn together, if not all are."""
+"""Number of points that are drawn jointly if `joint` is False."""
 
 
 class Fit:
-    """What `LatentGP.fit` returns.
+    """Draws from the posterior of a model, with methods for predictions and plots; returned by `LatentGP.fit`.
 
     Attributes
     ----------
     tree : xarray.DataTree
-        As `sample` returns it: group `posterior` holds the latent functions at the inputs (f, unless they have names)
-        and the unknown parameters.
+        The result of `sample`. Group `posterior` contains the hyperparameters, and the latent functions at the inputs:
+        f, or the names of the model's mapping, with dimensions (chain, draw, point).
     model : LatentGP
-    X, y : array
-        The data.
+        The model.
+    X : array, shape (n,) or (n, axes)
+        Inputs of the data.
+    y : array
+        Data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tinygp import kernels
+    >>> import ellipslice as es
+    >>> x = np.arange(6.0)
+    >>> y = 3 + np.sin(x)
+    >>> model = es.gp.LatentGP(kernels.Matern52(2.0), lambda y: es.likelihoods.Gaussian(y, 0.1), mean=3.0)
+    >>> fit = model.fit(x, y, draws=300, thin=10, seed=1)
+    >>> fit
+    Fit(LatentGP(f; hyperparameters: none), 6 points, 4 chains of 300 draws)
+    >>> fit.tree.posterior.f.sizes["point"]
+    6
+    >>> predicted = fit.predict([1.5, 2.5])
+    >>> sorted(predicted.data_vars)
+    ['expected', 'latent', 'predictive']
+    >>> predicted.expected.mean(("chain", "draw")).values.round()
+    array([4., 4.])
     """
 
     scattered = True
-    """Whether a map shows where the data are."""
+    """True if maps show the inputs of the data as points."""
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
 
-    @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
+    @np.errstate(under="ignore")  # underflow to 0 is harmless here: tiny covariances and weights
     def predict(
         self, X: Any, *, draws: int = DRAWS, likelihood: Any = None, seed: int = 0, joint: bool = True
     ) -> xarray.Dataset:
-        """The latent functions and new observations at new inputs.
+        """Draw the latent functions and posterior predictive observations at new inputs.
 
-        For each of the posterior's draws the latent functions there are drawn given those at the data, so that the
-        spread of predictions holds all that is not known: about the parameters, about f, and about what f does between
-        the data.
+        For each posterior draw, the latent functions at the new inputs are drawn given those at the data. The
+        predictions therefore include the uncertainty in the hyperparameters, in f at the data, and in f elsewhere. At
+        an input of the data they are the posterior draws themselves, except for kernels of scikit-learn.
 
         Parameters
         ----------
         X : array, shape (m,) or (m, axes)
+            New inputs, with the same number of axes as the data.
         draws : int
-            How many to make, from as many of the posterior's draws, spread evenly over chains.
+            Number of posterior draws to use: equally many of each chain, evenly spaced. Default: 500. It is rounded up
+            to a multiple of the number of chains, and is at most the number of draws of the fit.
         likelihood : function, optional
-            Takes y, as the model's `likelihood` does, and returns the observation model at the new points. Needed only
-            where that depends on the point, such as a Poisson with an exposure for each.
+            Likelihood at the new points, as a function of y. Default: that of the model. Needed if it depends on the
+            point, for example a Poisson likelihood with an exposure for each one.
         seed : int
+            Seed of the predictions. Default: 0.
         joint : bool
-            False draws the points in groups of 200, each group by itself: means and intervals of each point are as
-            good, and m points cost O(m) in place of O(m^3). What depends on many points, a sum or a maximum, needs
-            True.
+            Whether all new points are drawn jointly, at a cost of O(m^3). Default: True. False draws groups of 200
+            points independently, at a cost of O(m): means and intervals of single points are still exact, but sums,
+            maxima and other functions of many points are not.
 
         Returns
         -------
         xarray.Dataset
-            `latent` (or a variable of each latent function's name); and, for likelihoods of `es.likelihoods`,
-            `expected`, what is observed on average (for labels the probability of +1), and `predictive`, new
-            observations. Dimensions are (chain, draw, point).
+            Variables with dimensions (chain, draw, point): `latent`, or one per latent function, by name. For one
+            latent function and a likelihood of `es.likelihoods` also `expected`, the mean of an observation given f
+            (for labels the probability of +1), and `predictive`, posterior predictive draws of y.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of axes than the data, or the likelihood does not fit the new points; or, for new
+            inputs that are not in the data, if there are more than 5,000 of them or of the data.
         """
         import xarray
 
         inputs = as_inputs(X, "X")
         if inputs.ndim != self.X.ndim or inputs.shape[1:] != self.X.shape[1:]:
-            raise ValueError(f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}.")
+            raise ValueError(
+                f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}. Give new "
+                "inputs with the same number of axes."
+            )
         rng = np.random.default_rng(seed)
         posterior = self._thinned(draws)
         parameters = self._parameters(posterior)
         latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
-        drawn = self._drawn(inputs, parameters, flat, rng, joint)
+        drawn = self._draw_latents(inputs, parameters, flat, rng, joint)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
-        for name, seen in self._posterior_predictive(drawn, parameters, likelihood, rng).items():
-            variables[name] = seen.reshape(shape)
+        for name, values in self._posterior_predictive(drawn, parameters, likelihood, rng).items():
+            variables[name] = values.reshape(shape)
         coords = {"chain": posterior.chain, "draw": posterior.draw}
         if inputs.size == len(inputs):
             coords["point"] = inputs.reshape(-1)
@@ -102,41 +136,74 @@ class Fit:
 
     @np.errstate(under="ignore")
     def log_predictive_density(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
-        """The logarithm of the predictive density of each of some new observations, as held-out data are scored.
+        """Return the log predictive density of each held-out observation.
 
-        Needs one latent function and a likelihood of `es.likelihoods`.
-        """
-        predicted = self.predict(X, draws=draws, seed=seed)
-        if len(self.model.latents) > 1:
-            raise TypeError("log_predictive_density is for models of one latent function.")
-        (name,) = self.model.latents
-        f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
-        values = self._parameters(self._thinned(draws))
-        terms = np.stack([self._built(values, i, y).pointwise(row) for i, row in enumerate(f)])
-        return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
-
-    def plot(self, axes: Any = None, *, what: str | None = None) -> Any:
-        """Draw the fit: a function with its intervals where there is one input, two maps where there are two.
+        The density of an observation is averaged over posterior draws. The model must have one latent function and a
+        likelihood of `es.likelihoods`.
 
         Parameters
         ----------
-        axes : matplotlib Axes, or for two inputs a pair of them; optional
-        what : str, optional
-            A variable of `predict`: "expected" if there is one, else "latent" or the first latent function.
+        X : array, shape (m,) or (m, axes)
+            Inputs of the held-out data.
+        y : array, shape (m,)
+            Held-out data.
+        draws : int
+            Number of posterior draws to use, as for `predict`. Default: 500.
+        seed : int
+            Seed of the predictions. Default: 0.
 
         Returns
         -------
-        axes, or a pair of them
+        array, shape (m,)
+
+        Raises
+        ------
+        TypeError
+            If the model has several latent functions, or its likelihood is not one of `es.likelihoods`.
+        """
+        predicted = self.predict(X, draws=draws, seed=seed)
+        if len(self.model.latents) > 1:
+            raise TypeError(
+                "log_predictive_density is for models with one latent function, but this one has "
+                f"{', '.join(self.model.latents)}. Use predict, and compute the density from its draws."
+            )
+        (name,) = self.model.latents
+        f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
+        values = self._parameters(self._thinned(draws))
+        terms = np.stack([self._likelihood_of_draw(values, i, y).pointwise(row) for i, row in enumerate(f)])
+        return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
+
+    def plot(self, axes: Any = None, *, variable: str | None = None) -> Any:
+        """Plot the fit: a curve with 50% and 90% intervals for one input axis, two maps for two.
+
+        The maps show the posterior mean and the posterior standard deviation.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, or a pair of them for two input axes; optional
+            Where to plot. Default: a new figure.
+        variable : str, optional
+            Variable of `predict` to plot. Default: "expected" if there is one, otherwise "latent" or the first latent
+            function.
+
+        Returns
+        -------
+        matplotlib Axes, or a pair of them
+
+        Raises
+        ------
+        ValueError
+            If the inputs have more than two axes, or `predict` does not return the variable.
         """
         from ellipslice.gp.plot import plot
 
-        return plot(self, axes, what)
+        return plot(self, axes, variable)
 
-    def _drawn(
+    def _draw_latents(
         self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, joint: bool
     ) -> np.ndarray:
-        """The latent functions at new inputs, (draws, latents, m). At an input of the data they are known."""
-        known = self._among_data(inputs, parameters)
+        """Return the latent functions at new inputs, shape (draws, latents, m). At an input of the data they are f."""
+        known = self._index_in_data(inputs, parameters)
         drawn = f[..., np.maximum(known, 0)]
         unknown = np.flatnonzero(known < 0)
         ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
@@ -146,79 +213,85 @@ class Fit:
                 drawn[..., where] = conditional.draw(parameters, f, rng)
         return drawn
 
-    def _among_data(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Which input of the data each new one is; -1 for none, and for all if the kernel may have noise of its own."""
+    def _index_in_data(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the index of each new input in the data; -1 if it is not there, or if the kernel may add noise."""
         found = np.full(len(inputs), -1)
         first = {name: value[0] for name, value in parameters.items()}
         if all(comes_from(kernel(first), "tinygp") for kernel in self.model.kernels.values()):
+            # + 0.0 turns -0.0 into 0.0, so that their bytes are equal.
             number = {point.tobytes(): i for i, point in reversed(list(enumerate(self.X + 0.0)))}
-            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]  # + 0.0: -0.0 is 0.0
+            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]
         return found
 
     @property
     def shown(self) -> np.ndarray:
-        """The data as pictures show them, in the units of `expected`: labels as 0 and 1."""
+        """Data as plots show them, in the units of `expected`: labels -1 and +1 become 0 and 1."""
         y = np.asarray(self.y, dtype=float)
         return (y > 0) * 1.0 if set(np.unique(y)) <= {-1.0, 1.0} else y
 
     @property
     def hyperparameters(self) -> dict[str, list[str]]:
-        """What each unknown parameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}, say."""
+        """Components that each hyperparameter enters: {"length_scale": ["kernel"], "noise_scale": ["likelihood"]}."""
         return json.loads(self.tree.attrs.get("hyperparameters", "{}"))
 
     @property
     def parameter_moves(self) -> dict[str, float]:
-        """How the kernel's parameters were moved: effective draws for the same work, of the best in pilot runs."""
+        """Parametrisations that pilot runs compared, with their efficiency relative to the best one, between 0 and 1.
+
+        The efficiency is the number of effective samples per factorisation. Empty if only one parametrisation was
+        possible or if all hyperparameters of kernel and mean are known. `tree.attrs["parameter_moves"]` names those
+        that were used.
+        """
         attrs = {str(name): value for name, value in self.tree.attrs.items()}
         return {name.removeprefix("rate_of_"): value for name, value in attrs.items() if name.startswith("rate_of_")}
 
     @cached_property
     def _compiled(self) -> Callable[..., Any]:
-        """For predictions, compiled once for each number of points."""
+        """Function that draws predictions, compiled once for each number of points."""
         return compiled_draws(self.model)
 
     def _thinned(self, draws: int) -> xarray.Dataset:
-        """Some of the draws, as many of each chain."""
+        """Return evenly spaced draws, equally many of each chain: about `draws` in all."""
         posterior = self.tree["posterior"].to_dataset()
         each = min(posterior.sizes["draw"], max(1, -(-draws // posterior.sizes["chain"])))
         return posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, each).astype(int))
 
     def _parameters(self, posterior: xarray.Dataset) -> dict[str, np.ndarray]:
-        """The unknown parameters of each draw, chain after chain."""
+        """Return the hyperparameters of all draws, chain after chain, with one leading axis."""
         found = {name: posterior[name].values for name in self.model.parameters.priors}
         return {name: value.reshape(-1, *value.shape[2:]) for name, value in found.items()}
 
-    def _built(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
+    def _likelihood_of_draw(self, values: Mapping[str, np.ndarray], i: int, y: Any) -> Likelihood:
         with without_label_warning():
             built = self.model.likelihood({name: value[i] for name, value in values.items()}, y)
         if not isinstance(built, Likelihood):
-            raise TypeError(f"the likelihood is a function of its own, {built!r}; expected one of es.likelihoods.")
+            raise TypeError(f"the log-likelihood {built!r} has no pointwise values. Use a class of es.likelihoods.")
         return built
 
     def _posterior_predictive(
         self, drawn: np.ndarray, values: Mapping[str, np.ndarray], likelihood: Any, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
-        """What is observed on average, and new observations, as far as the likelihood can say."""
+        """Return the mean of observations and draws of them, each of shape (draws, m); empty if not available."""
         if len(self.model.latents) > 1:
             return {}
         example = np.repeat(np.ravel(np.asarray(self.y))[:1], drawn.shape[-1])
-        seen: dict[str, list[np.ndarray]] = {"expected": [], "predictive": []}
+        found: dict[str, list[np.ndarray]] = {"expected": [], "predictive": []}
         for i, f in enumerate(drawn[:, 0]):
-            mine = {name: value[i] for name, value in values.items()}
+            own = {name: value[i] for name, value in values.items()}
             try:
                 with without_label_warning():
-                    built = self.model.likelihood(mine, example) if likelihood is None else likelihood(example)
+                    built = self.model.likelihood(own, example) if likelihood is None else likelihood(example)
             except ValueError as error:
                 error.add_note(
-                    "raised by the likelihood at new points. If it depends on the point, say what it is there: "
-                    "predict(X, likelihood=lambda y: Poisson(y, offset=...))."
+                    "raised by the likelihood at the new points. If the likelihood depends on the point, give the one "
+                    "for the new points: predict(X, likelihood=lambda y: Poisson(y, offset=...))."
                 )
                 raise
             if not isinstance(built, Likelihood):
                 return {}
-            seen["expected"].append(built.expected(f))
-            seen["predictive"].append(built.simulate(f, rng))
-        return {name: np.stack(rows) for name, rows in seen.items()}
+            found["expected"].append(built.expected(f))
+            found["predictive"].append(built.simulate(f, rng))
+        return {name: np.stack(rows) for name, rows in found.items()}
 
     def __repr__(self) -> str:
         sizes = self.tree["posterior"].sizes

@@ -1,70 +1,79 @@
-"""`LatentGP`: a Gaussian process seen through any likelihood, from data to draws."""
+"""`LatentGP`: a Gaussian-process model with any likelihood, from data to draws."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ellipslice.checks import as_path, whole_number
+from ellipslice.gp.components import described
+from ellipslice.gp.definition import ModelDefinition
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.places import LIKELIHOOD, Places, check_names, described
-from ellipslice.gp.problem import Problem, SampleOptions, describe_result, problem_of
-from ellipslice.likelihoods import Likelihood
-from ellipslice.parameters import choose_parametrisation
-from ellipslice.parameters.joint import JointModel
+from ellipslice.gp.problem import Problem, SampleOptions, choose_move, describe_result, problem_of
+from ellipslice.gp.stored_fit import stored_move, stored_tree
 from ellipslice.parameters.joint_update import JointUpdate
-from ellipslice.parameters.kernel_factors import KernelFactors
-from ellipslice.parameters.named_arguments import ParameterFunction, called_kernel
-from ellipslice.parameters.parameters import Parameters
 from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume
-from ellipslice.sampling.arguments import chain_numbers, check_draw_limit, check_timeout
-from ellipslice.store.read import open_tree
+from ellipslice.sampling.arguments import check_timeout
 from ellipslice.store.store import check_free
-from ellipslice.store.stored_run import stored_parts
 from ellipslice.store.verify import check_draws
 
 
-class LatentGP:
-    """A Gaussian process with a likelihood of any kind, and perhaps unknown parameters.
+class LatentGP(ModelDefinition):
+    """Gaussian-process model with any likelihood, and known or unknown hyperparameters.
 
     Parameters
     ----------
     kernel : tinygp kernel, scikit-learn kernel or function; or a mapping of names to these
-        A function is one of the unknown parameters, and returns a kernel: `lambda amplitude, length_scale: amplitude**2
-        * tinygp.kernels.Matern52(length_scale)`, or `lambda p: ...` with all of them in a mapping. A mapping makes
-        several latent functions, which the likelihood receives by name.
+        Covariance of the latent function. A function of hyperparameters must return a kernel: `lambda amplitude,
+        length_scale: amplitude**2 * tinygp.kernels.Matern52(length_scale)`, or `lambda p: ...` with all of them in a
+        mapping. A mapping defines several latent functions, which the likelihood receives by name.
     likelihood : class or function
-        Given y it returns the log-likelihood, a function of the latent values at the inputs: a class of
-        `es.likelihoods` as it is, `lambda y: Poisson(y, offset=1.5)`, or a function of y and unknown parameters that
-        returns one. What it returns may be any function of f, as for `sample`.
+        Function of y, and of hyperparameters if it names any, that returns the log-likelihood. Examples:
+        `es.likelihoods.Poisson`, `lambda y: Poisson(y, offset=1.5)`. The returned function may be any that `sample`
+        accepts. It receives the values of the latent functions at the inputs, each of shape (n,).
     mean : float or function; or a mapping of names to these
-        A function of unknown parameters, and of the inputs if it has an argument X.
+        Prior mean of the latent function. Default: 0. A function of hyperparameters, and of the inputs if it has an
+        argument X, must return a number or an array of shape (n,). With a mapping, latent functions without an entry
+        have mean 0.
     parameters : mapping of str to numpyro distribution, optional
-        The unknown parameters of kernel, likelihood and mean, with their priors. Each is passed to the argument of its
-        name, in one place: a kernel, a mean or the likelihood. A name that matches in two places raises.
+        Hyperparameters of kernel, likelihood and mean, with their priors. Default: none. Each is passed to the argument
+        of its name in one component of the model: a kernel, a mean or the likelihood. A name that matches in two
+        components raises.
     shared : sequence of str, optional
-        Names of parameters that are meant to enter several places, such as one length scale for the kernels of two
+        Names of hyperparameters that may enter several components, such as one length scale for the kernels of two
         latent functions. Default: none.
+
+    Raises
+    ------
+    TypeError
+        If the likelihood or a kernel cannot be called as described, or a prior is not a numpyro distribution.
+    ValueError
+        If a hyperparameter enters several components and is not in `shared`, or enters none.
 
     Notes
     -----
-    An argument that `functools.partial` gives a value is known, and nothing is passed to it. `Fit.hyperparameters` is
-    the record of what each parameter enters.
+    The prior mean is 0 by default, on the scale of the latent function. For counts this is a prior median of 1 for the
+    rate. If the counts are larger or smaller, use an unknown intercept as the mean function:
+    `mean=lambda intercept: intercept` with `parameters={"intercept": dist.Normal(np.log(np.mean(y)), 1.0)}`, where
+    `dist` is `numpyro.distributions`.
 
-    With parameters that are known, the prior has the structure of kernel and inputs: Markov in time for kernels of
-    `tinygp.kernels.quasisep`, a regular grid if there are more than 1,000 inputs, and dense otherwise.
+    An argument that `functools.partial` sets is known, and no hyperparameter is passed to it. `Fit.hyperparameters`
+    records what each hyperparameter enters.
 
-    Unknown parameters of the kernel cost a factorisation for each value that is tried: O(n^3), or O(n r^2) where the
-    kernel is so smooth that r columns are all but rounding. Pilot runs at the start find which way of moving them is
-    best (see `Fit.parameter_moves`).
+    If all hyperparameters are known, the structure of the prior follows from kernel and inputs: Markov in time for
+    kernels of `tinygp.kernels.quasisep`, stationary on a complete regular grid of more than 1,000 inputs, and dense
+    otherwise, for at most 5,000 inputs.
+
+    Each tried value of the kernel's hyperparameters costs one factorisation: O(n^3), or O(n r^2) if the covariance of a
+    smooth kernel has numerical rank r. At most 5,000 inputs are possible. Pilot runs at the start choose the
+    parametrisation in which the hyperparameters move (see `Fit.parameter_moves`).
 
     Examples
     --------
@@ -79,56 +88,12 @@ class LatentGP:
     array([1.8, 0.4])
     """
 
-    def __init__(
-        self,
-        kernel: Any,
-        likelihood: Callable[..., Any],
-        *,
-        mean: Any = 0.0,
-        parameters: Mapping[str, Any] | None = None,
-        shared: Sequence[str] = (),
-    ):
-        if not callable(likelihood) or isinstance(likelihood, Likelihood):
-            raise TypeError(
-                f"likelihood must be a class or a function that is given y, such as es.likelihoods.Poisson, but it is "
-                f"{likelihood!r}. The data are given to fit."
-            )
-        self.parameters = Parameters(parameters)
-        names = list(self.parameters.priors)
-        kernels = dict(kernel) if isinstance(kernel, Mapping) else {"f": kernel}
-        if not kernels:
-            raise ValueError("kernel is an empty mapping: expected a kernel for each latent function.")
-        check_names(list(kernels), names)
-        means = dict(mean) if isinstance(mean, Mapping) else dict.fromkeys(kernels, mean)
-        if unknown := set(means) - set(kernels):
-            raise ValueError(f"mean names {unknown.pop()!r}, but the latent functions are {', '.join(kernels)}.")
-        self.kernels = {name: called_kernel(f"the kernel of {name}", given, names) for name, given in kernels.items()}
-        self.means = {
-            name: ParameterFunction(f"the mean of {name}", given, names, extra=("X",))
-            if callable(given)
-            else float(given)
-            for name, given in ((name, means.get(name, 0.0)) for name in kernels)
-        }
-        self.likelihood = ParameterFunction("likelihood", likelihood, names, first=("y",))
-        self.joint = JointModel(self.parameters, KernelFactors(self.parameters, self.kernels, self.means))
-        functions = self._functions(isinstance(kernel, Mapping), isinstance(mean, Mapping))
-        self.places = Places(functions, self.parameters, shared)
-        self.shared = self.places.shared
-
-    def _functions(self, named: bool, each_mean: bool) -> dict[str, ParameterFunction]:
-        """Return the functions that hyperparameters are passed to. One mean for all latent functions is one place."""
-        places = {f"kernel of {name}" if named else "kernel": kernel for name, kernel in self.kernels.items()}
-        for name, mean in self.means.items():
-            if isinstance(mean, ParameterFunction):
-                places.setdefault(f"mean of {name}" if each_mean else "mean", mean)
-        return {**places, LIKELIHOOD: self.likelihood}
-
     @property
     def latents(self) -> list[str]:
-        """The names of the latent functions; one without a name is f."""
+        """Names of the latent functions. A single kernel has the name f."""
         return list(self.kernels)
 
-    @np.errstate(under="ignore")  # products of small covariances, and small weights, are 0
+    @np.errstate(under="ignore")  # underflow to 0 is harmless here: tiny covariances and weights
     def fit(
         self,
         X: Any,
@@ -149,7 +114,7 @@ class LatentGP:
         timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
-        """Draw from the posterior.
+        """Draw from the posterior of latent functions and hyperparameters.
 
         Parameters
         ----------
@@ -157,21 +122,48 @@ class LatentGP:
             Inputs.
         y : array
             Data, as the likelihood takes them.
-        draws, warmup, chains, seed, thin, until, engine, progress
-            As for `sample`.
-        executor, timeout : optional
-            Workers, as for `sample`: for a slow likelihood that JAX cannot trace, or for the chains of a long run on a
-            cluster. Pilot runs for unknown parameters have two chains, so they keep two workers busy.
-        store : path, optional
-            As for `sample`: a folder to which draws are streamed. `resume` goes on with it, `open` reads it.
-        reference : optional
-            As for `sample`, for strong likelihoods; where all parameters are known.
+        draws : int, optional
+            Number of draws per chain. Default: 1000. It cannot be combined with `until`.
+        warmup : int
+            Number of updates that are discarded at the start of each chain. Default: 500. Nothing is tuned in them.
+        chains : int
+            Number of chains. Default: 4.
+        seed : int, optional
+            The same seed gives bit-identical draws. Default: random, recorded in the attributes of the result.
+        thin : int
+            Keep every thin-th update. Default: 1.
+        until : Until, optional
+            Stopping rule instead of a number of draws.
+        engine : {"compiled", "host", "batched", "fused"}, optional
+            Code that runs the chains, as for `sample`. Default: chosen from model and machine.
+        reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
+            Reference Gaussian, as for `sample`, for data much more informative than the prior. Default: none. Only if
+            all hyperparameters are known.
         parameter_moves : tuple of str, optional
-            How to move unknown parameters of the kernel: some of "whitened", "sites", "surrogate" and "fixed_latent"
-            (what stays as it is while they move; see the page on unknown parameters). Those that can be are tried at
-            the start, and the best is kept, unless given.
+            Parametrisations in which the kernel's hyperparameters may move: some of "whitened", "sites", "surrogate"
+            and "fixed_latent", named by what is fixed meanwhile. Default: those that suit the model. Pilot runs compare
+            them. The best one is used in most updates, and the second best in the others.
         latent_updates : int
-            Updates of the latent functions for each one of unknown parameters.
+            Number of updates of the latent functions after each one of the hyperparameters. Default: 5. Ignored if all
+            hyperparameters are known.
+        store : path, optional
+            New folder to which draws are written, as for `sample`. `resume` continues its run, and `open` reads it.
+        executor, timeout : optional
+            Workers, and seconds to wait for them, as for `sample`: for a slow black-box likelihood, or for long runs on
+            a cluster. Pilot runs have two chains, so they use at most two workers.
+        progress : bool
+            Show a progress bar in a terminal or notebook. Default: True.
+
+        Returns
+        -------
+        Fit
+            The draws, with methods for predictions and plots.
+
+        Raises
+        ------
+        ValueError
+            If data and inputs do not match, if options contradict each other or the model, if the kernel has no
+            positive definite covariance at the inputs, or if there are too many inputs.
         """
         inputs = as_inputs(X, "X")
         options = SampleOptions(
@@ -183,32 +175,21 @@ class LatentGP:
             check_free(as_path(store))
         check_timeout(timeout, executor)
         if not self.parameters.size and parameter_moves is not None:
-            raise ValueError("parameter_moves says how to move unknown parameters of the kernel, but there are none.")
+            raise ValueError(
+                f"parameter_moves={parameter_moves!r} is for unknown hyperparameters, but the model has none. Leave it "
+                "out, or give hyperparameters with their priors in parameters."
+            )
         if self.parameters.size and reference is not None:
-            raise ValueError("reference is for models without unknown parameters. Leave it out.")
+            raise ValueError(
+                "reference is for models whose hyperparameters are all known, but this one has "
+                f"{', '.join(self.parameters.priors)}. Leave reference out."
+            )
         latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
         parametrisations, problem = check_parametrisations(parameter_moves), self._problem(inputs, y)
         options = options._replace(engine=problem.engine if engine is None else engine)
-        chosen, initial = self._choose(problem, options, parametrisations, latent_updates)
+        chosen, initial = choose_move(problem, options, parametrisations, latent_updates)
         tree = problem.sample(options, chosen, initial)
         return self._fit(inputs, y, tree, problem, chosen and chosen.move)
-
-    def _choose(
-        self, problem: Problem, options: SampleOptions, parametrisations: tuple[str, ...] | None, latent_updates: int
-    ) -> tuple[choose_parametrisation.ChosenMove | None, np.ndarray | None]:
-        """Return the move and the starts that pilot runs find; None if there are no unknown hyperparameters."""
-        if problem.joint is None:
-            return None, None
-        numbers = chain_numbers(options.chains)  # a mistake there should not wait for pilot runs
-        check_draw_limit(options.draws, options.until)
-        own = int(np.random.SeedSequence(options.seed).spawn(1)[0].generate_state(1)[0])  # not the noise of the chains
-        chosen = choose_parametrisation.choose_parametrisation(
-            problem.joint,
-            choose_parametrisation.PilotOptions(
-                parametrisations, latent_updates, own, options.engine, options.executor, options.timeout
-            ),
-        )
-        return chosen, chosen.starts(own, numbers)
 
     @np.errstate(under="ignore")
     def resume(
@@ -223,19 +204,35 @@ class LatentGP:
         timeout: float | None = None,
         progress: bool = True,
     ) -> Fit:
-        """Go on with a fit that `fit(..., store=...)` began, or add draws to it: see `ellipslice.resume`.
+        """Continue a run that `fit(..., store=...)` began, or add draws to it.
 
-        The model and the data must be those of the store. Kernel, means, priors and data are compared with what it
-        holds, and others refused. How unknown parameters are moved is in the store; pilot runs are not made again.
+        Model and data must be those of the store: kernel, means, priors and data are compared with it. The store
+        contains the parametrisations that the pilot runs chose, so these are not repeated.
 
         Parameters
         ----------
         store : path
-            As it was given to `fit`.
+            Folder that was given to `fit`.
         X, y : array
-            The data.
-        draws, until, executor, timeout, progress
-            As for `ellipslice.resume`.
+            The inputs and data that were given to `fit`.
+        draws : int, optional
+            Number of draws per chain, including those in the store. Default: that of the store.
+        until : Until, optional
+            New stopping rule. Default: that of the store.
+        executor, timeout : optional
+            Workers, and seconds to wait for them, as for `sample`. They do not change the draws.
+        progress : bool
+            Show a progress bar in a terminal or notebook. Default: True.
+
+        Returns
+        -------
+        Fit
+            All draws of the store.
+
+        Raises
+        ------
+        ValueError
+            If the store was made with another model or other data, or is damaged.
 
         Examples
         --------
@@ -247,10 +244,10 @@ class LatentGP:
         >>> model = es.gp.LatentGP(kernels.ExpSquared(scale=1.5), es.likelihoods.Poisson)
         >>> fit = model.fit(x, y, draws=50, seed=1, store=path)
         >>> model.resume(path, x, y, draws=80)
-        Fit(LatentGP(f; unknown parameters: none), 5 points, 4 chains of 80 draws)
+        Fit(LatentGP(f; hyperparameters: none), 5 points, 4 chains of 80 draws)
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
-        problem, move = self._problem(inputs, y), self._stored_move(path, inputs)
+        problem, move = self._problem(inputs, y), stored_move(self, path, inputs)
         tree = resume(
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
             draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
@@ -258,33 +255,33 @@ class LatentGP:
         return self._fit(inputs, y, tree, problem, move)
 
     def open(self, store: str | os.PathLike[str], X: Any, y: Any) -> Fit:
-        """The fit that a store holds, as far as it is, to predict from and to plot; also while it is being made.
+        """Return the fit in a store, for predictions and plots; also during the run that writes it.
 
-        Nothing is run, and of the inputs only their number is compared: the model and the data must be those of the
-        store.
+        Nothing is run. Only the names of the variables and the number of inputs are compared with the store, so make
+        sure that model and data are those of the run.
+
+        Parameters
+        ----------
+        store : path
+            Folder that was given to `fit`.
+        X, y : array
+            The inputs and data that were given to `fit`.
+
+        Returns
+        -------
+        Fit
+            The draws that are in the store now.
+
+        Raises
+        ------
+        ValueError
+            If the store does not fit the model and the number of inputs, or has no draws yet.
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
         check_draws(path)
-        move, tree = self._stored_move(path, inputs), open_tree(path)
-        expected = {*self.latents, *self.parameters.priors}
-        found = {str(name): values.sizes for name, values in tree["posterior"].data_vars.items()}
-        if set(found) != expected or any(found[name].get("point") != len(inputs) for name in self.latents):
-            raise ValueError(
-                f"{path} holds {', '.join(found)}, which is no fit of {self!r} to {len(inputs)} points. Give the model "
-                "and the data that it was made with."
-            )
-        if not tree["posterior"].sizes["draw"]:
-            raise ValueError(f"{path} has no draws yet: its chains are in their warm-up.")
-        entered = self.places.probe(inputs, y)
+        move, tree = stored_move(self, path, inputs), stored_tree(self, path, inputs)
+        entered = self.components.probe(inputs, y)
         return Fit(self, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
-
-    def _stored_move(self, path: Path, inputs: np.ndarray) -> JointUpdate | None:
-        if not self.parameters.size:
-            return None
-        try:
-            return JointUpdate.restored(self.joint, inputs, stored_parts(path, "move"))
-        except (ValueError, TypeError, IndexError) as error:
-            raise ValueError(f"{path} is no store of {self!r}: {error}") from None
 
     def _problem(self, inputs: np.ndarray, y: Any) -> Problem:
         return problem_of(self, inputs, y)
@@ -293,6 +290,6 @@ class LatentGP:
         return Fit(self, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
 
     def __repr__(self) -> str:
-        entered = self.places.entered
+        entered = self.components.entered
         unknown = ", ".join(self.parameters.priors) if entered is None else described(entered)
-        return f"LatentGP({', '.join(self.latents)}; unknown parameters: {unknown or 'none'})"
+        return f"LatentGP({', '.join(self.latents)}; hyperparameters: {unknown or 'none'})"

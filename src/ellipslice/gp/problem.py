@@ -1,4 +1,4 @@
-"""From a model and data to what `sample` takes: prior, log-likelihood and labels; and what is said of the result."""
+"""Turn a model and data into the arguments of `sample`, and add the attributes of a fit to the result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.gp.places import LIKELIHOOD, Enters
+from ellipslice.gp.components import LIKELIHOOD, Entered
 from ellipslice.gp.structure import MAX_DENSE, of_latents, prior_from_kernel
-from ellipslice.parameters.choose_parametrisation import ChosenMove, JointPosterior
+from ellipslice.parameters import choose_parametrisation as pilot
 from ellipslice.parameters.joint import JointPrior
 from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.sampling import Until, sample
+from ellipslice.sampling.arguments import chain_numbers, check_draw_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SampleOptions(NamedTuple):
-    """Options of a fit that are those of `sample`."""
+    """Options of a fit that `sample` takes, too."""
 
     draws: int | None
     warmup: int
@@ -43,7 +44,7 @@ class SampleOptions(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is sampled, but for the move."""
+    """The arguments of `sample` for a model and data, except the move and the options."""
 
     log_likelihood: Any
     prior: Any
@@ -53,13 +54,14 @@ class Problem(NamedTuple):
     structure: str
     """The structure of the prior, in words."""
     engine: str | None = None
-    """The engine that it needs; None for any."""
-    joint: JointPosterior | None = None
+    """The engine that the model requires. None: any."""
+    joint: pilot.JointPosterior | None = None
     """The posterior of hyperparameters and latent functions; None if all hyperparameters are known."""
-    entered: Enters = {}  # noqa: RUF012  nobody changes it
+    entered: Entered = {}  # noqa: RUF012  (never modified)
+    """The components of each hyperparameter."""
 
-    def sample(self, options: SampleOptions, chosen: ChosenMove | None, initial: Any) -> xarray.DataTree:
-        """Run the chains: with the chosen move and starts, if hyperparameters are unknown."""
+    def sample(self, options: SampleOptions, chosen: pilot.ChosenMove | None, initial: Any) -> xarray.DataTree:
+        """Run the chains and return the draws, with the move and the initial points of the pilot runs, if any."""
         return sample(
             self.log_likelihood, self.prior, move=chosen and chosen.move, initial=initial, keep=self.keep,
             dims=self.dims, coords=self.coords, **options._asdict(),
@@ -67,12 +69,28 @@ class Problem(NamedTuple):
 
 
 def problem_of(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
-    """Return the problem of a model and data."""
+    """Return the arguments of `sample` for a model and data."""
     return _with_unknown(model, inputs, y) if model.parameters.size else _with_known(model, inputs, y)
 
 
+def choose_move(
+    problem: Problem, options: SampleOptions, parametrisations: tuple[str, ...] | None, latent_updates: int
+) -> tuple[pilot.ChosenMove | None, np.ndarray | None]:
+    """Return the move and the initial points that pilot runs find; None if all hyperparameters are known."""
+    if problem.joint is None:
+        return None, None
+    numbers = chain_numbers(options.chains)  # invalid options must raise before the pilot runs, not after them
+    check_draw_limit(options.draws, options.until)
+    seed = int(np.random.SeedSequence(options.seed).spawn(1)[0].generate_state(1)[0])  # differs from that of the chains
+    chosen = pilot.choose_parametrisation(
+        problem.joint,
+        pilot.PilotOptions(parametrisations, latent_updates, seed, options.engine, options.executor, options.timeout),
+    )
+    return chosen, chosen.starts(seed, numbers)
+
+
 def _with_known(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
-    """Return the problem of a model whose hyperparameters are all known."""
+    """Return the arguments of `sample` if all hyperparameters are known."""
     log_likelihood = model.likelihood({}, y)
     parts = {
         name: prior_from_kernel(kernel({}), inputs, _mean_at(model.means[name], inputs))
@@ -85,7 +103,7 @@ def _with_known(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
         return {name: parts[name].pick(value) for name, value in latents.items()}
 
     in_order = all(part.where is None and part.prior.shape == (len(inputs),) for part in parts.values())
-    structure = "; ".join(f"{name}: {part.said}" for name, part in parts.items())
+    structure = "; ".join(f"{name}: {part.description}" for name, part in parts.items())
     return Problem(function, prior, None if in_order else keep, *_labels(list(parts), inputs), structure)
 
 
@@ -94,14 +112,15 @@ def _mean_at(mean: Any, inputs: np.ndarray) -> Any:
 
 
 def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
-    """Return the problem of a model with unknown hyperparameters."""
+    """Return the arguments of `sample` for a model with unknown hyperparameters."""
     if len(inputs) > MAX_DENSE:
         raise ValueError(
-            f"there are {len(inputs)} inputs, and with unknown parameters of the kernel at most {MAX_DENSE} are taken."
+            f"there are {len(inputs)} inputs, but a model with unknown hyperparameters takes at most {MAX_DENSE}. Use "
+            "fewer inputs, or fix all hyperparameters."
         )
     joint, parameters, names = model.joint, model.parameters, model.latents
-    entered = model.places.probe(inputs, y)
-    of_kernel = {name for name, places in entered.items() if places != [LIKELIHOOD]}
+    entered = model.components.probe(inputs, y)
+    of_kernel = {name for name, components in entered.items() if components != [LIKELIHOOD]}
     joint.factors.probe(inputs)
     log_likelihood, prior = PointLikelihood(model.likelihood, joint, y, len(inputs)), JointPrior(joint, inputs)
 
@@ -115,9 +134,9 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
         prior,
         keep,
         *_labels(names, inputs),
-        f"dense, {len(inputs)} values, factorised for each value of the parameters",
+        f"dense, {len(inputs)} values, factorised for each value of the hyperparameters",
         None if joint.factors.traceable else "host",
-        JointPosterior(
+        pilot.JointPosterior(
             prior,
             log_likelihood,
             tuple(parameters.where(of_kernel).tolist()),
@@ -128,15 +147,15 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
 
 
 def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Return dims and coords: latent functions are numbered by points; with one axis, points are labelled by inputs."""
+    """Return dims and coords of the latent functions. With one axis, the inputs are the labels of the points."""
     coords = {"point": inputs.reshape(-1)} if inputs.size == len(inputs) else {}
     return {name: ["point"] for name in latents}, coords
 
 
 def describe_result(
-    tree: xarray.DataTree, structure: str, entered: Enters, move: JointUpdate | None
+    tree: xarray.DataTree, structure: str, entered: Entered, move: JointUpdate | None
 ) -> xarray.DataTree:
-    """Return the result with the attributes of a fit."""
+    """Add the attributes of a fit to the result, and return it."""
     tree.attrs["prior_structure"] = structure
     if move is None:
         return tree
@@ -144,7 +163,7 @@ def describe_result(
     if settings.pivots is not None:
         widths = " or ".join(map(str, settings.pivots.widths))
         tree.attrs["prior_structure"] += f"; with {widths} columns where these are enough"
-    tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, which NetCDF can hold, too
+    tree.attrs["hyperparameters"] = json.dumps(entered)  # as text, because NetCDF has no mappings
     tree.attrs["parameter_moves"] = " and ".join(move.used) or "f fixed"
     tree.attrs |= {f"rate_of_{name}": rate for name, rate in zip(move.parametrisations, settings.rates, strict=False)}
     return tree

@@ -1,4 +1,4 @@
-"""Build the prior of a known kernel at given inputs, with the structure that kernel and inputs have."""
+"""Build the prior for a kernel without unknown hyperparameters, with the structure that kernel and inputs allow."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from ellipslice.priors import Dense, Markov, Prior, Stack, Stationary
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_matrix, inputs_for, is_markov
 
 MAX_DENSE_BY_CHOICE = 1000
-"""Largest number of inputs for which a dense prior is used on a grid, too: it is faster up to there."""
+"""Largest number of inputs on a grid for which a dense prior is used. Up to this number it is faster."""
 
 MAX_DENSE = 5000
 """Largest number of inputs of a dense prior."""
 
 
 class Structured(NamedTuple):
-    """A prior, and which of its values are those at the inputs."""
+    """A prior, and which of its elements belong to the inputs."""
 
     prior: Prior
     where: np.ndarray | None
-    """Indices of the values at the inputs. None: they are in the same order."""
-    said: str
+    """Index of each input's element in the flattened prior. None: the elements are in the order of the inputs."""
+    description: str
     """The structure, in words."""
 
     def pick(self, f: Any) -> Any:
-        """Return the values at the inputs, in their order."""
+        """Return the elements at the inputs, in the order of the inputs."""
         flat = f.reshape(-1)
         return flat if self.where is None else flat[self.where]
 
 
 def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
-    """Return the prior for a kernel at inputs (n,) or (n, axes): Markov in time, on a grid, or dense."""
+    """Return the prior for a kernel at inputs of shape (n,) or (n, axes): Markov in time, on a grid, or dense."""
     if (times := _times(kernel, inputs)) is not None:
         unique, where = times
-        at = mean if np.ndim(mean) == 0 else _on(mean, where, len(unique))
-        return Structured(Markov(kernel, unique, at), where, f"Markov in time, {len(unique)} times")
+        prior_mean = mean if np.ndim(mean) == 0 else _in_prior_order(mean, where, len(unique))
+        return Structured(Markov(kernel, unique, prior_mean), where, f"Markov in time, {len(unique)} times")
     if len(inputs) > MAX_DENSE_BY_CHOICE and (grid := _grid(inputs)) is not None:
         shape, spacing, where = grid
-        at = mean if np.ndim(mean) == 0 else _on(mean, where, int(np.prod(shape))).reshape(shape)
+        size = int(np.prod(shape))
+        prior_mean = mean if np.ndim(mean) == 0 else _in_prior_order(mean, where, size).reshape(shape)
         try:
-            prior = Stationary(kernel, shape, spacing, at)
+            prior = Stationary(kernel, shape, spacing, prior_mean)
         except ValueError:
             if len(inputs) > MAX_DENSE:
                 raise
@@ -51,9 +52,9 @@ def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
             return Structured(prior, where, f"stationary on a grid of {' x '.join(map(str, shape))}")
     if len(inputs) > MAX_DENSE:
         raise ValueError(
-            f"there are {len(inputs)} inputs, and a dense prior takes at most {MAX_DENSE}. For times use a kernel of "
-            "tinygp.kernels.quasisep; for a grid leave no point out; or make a prior with es.LowRank.inducing_points "
-            "and use es.sample."
+            f"there are {len(inputs)} inputs, but a dense prior takes at most {MAX_DENSE}. For time series, use a "
+            "kernel of tinygp.kernels.quasisep. For a grid, use a stationary kernel and all points of the grid. "
+            "Otherwise make a prior with es.LowRank.inducing_points and use es.sample."
         )
     matrix = covariance_matrix(kernel, inputs)
     try:
@@ -66,7 +67,10 @@ def prior_from_kernel(kernel: Any, inputs: np.ndarray, mean: Any) -> Structured:
 
 
 def _times(kernel: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """The times of a kernel that is Markov in time, and which of them each input is."""
+    """Return the unique times and the index of each input among them; None if the kernel is not Markov in time.
+
+    The index is None if the inputs are already sorted and unique.
+    """
     if not is_markov(kernel):
         return None
     times = inputs_for(kernel, inputs)
@@ -75,12 +79,15 @@ def _times(kernel: Any, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray | No
 
 
 def is_grid(inputs: np.ndarray) -> bool:
-    """Whether the points are those of a complete regular grid."""
+    """Return whether the points are those of a complete regular grid."""
     return _grid(inputs) is not None
 
 
 def _grid(inputs: np.ndarray) -> tuple[tuple[int, ...], list[float], np.ndarray | None] | None:
-    """The shape and spacing of a complete regular grid with these points, and where each of them is on it."""
+    """Return shape and spacing of a complete regular grid, and the index of each point on it; None if it is not one.
+
+    The index is None if the points are already in the order of the grid.
+    """
     points = inputs.reshape(len(inputs), -1)
     if points.shape[1] > 3:
         return None
@@ -101,8 +108,8 @@ def _grid(inputs: np.ndarray) -> tuple[tuple[int, ...], list[float], np.ndarray 
     return tuple(shape), spacing, None if np.array_equal(where, np.arange(len(where))) else where
 
 
-def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
-    """Values at the inputs, in the prior's order."""
+def _in_prior_order(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
+    """Return values at the inputs in the order of the prior, shape (count,)."""
     if where is None:
         return np.asarray(values)
     placed = np.zeros(count)
@@ -110,8 +117,8 @@ def _on(values: Any, where: np.ndarray | None, count: int) -> np.ndarray:
     return placed
 
 
-class _Picked:
-    """A log-likelihood at the inputs, as a function of what the priors draw."""
+class _LikelihoodAtInputs:
+    """A log-likelihood of the values at the inputs, as a function of the latent vectors of the priors."""
 
     def __init__(self, parts: dict[str, Structured], log_likelihood: Any):
         self._parts, self._log_likelihood = parts, log_likelihood
@@ -127,14 +134,14 @@ class _Picked:
 
 
 def of_latents(parts: dict[str, Structured], log_likelihood: Any) -> tuple[Any, Any]:
-    """Return the log-likelihood and the prior that `sample` takes."""
+    """Return the log-likelihood and the prior of all latent functions, as `sample` takes them."""
     check_latents(log_likelihood, list(parts))
     if list(parts) == ["f"]:
         part = parts["f"]
         if part.where is None and part.prior.shape == (part.prior.size,):
             return log_likelihood, part.prior
-        return _Picked(parts, log_likelihood), part.prior
+        return _LikelihoodAtInputs(parts, log_likelihood), part.prior
     prior = Stack({name: part.prior for name, part in parts.items()})
     if isinstance(log_likelihood, LinearPredictor) and all(part.where is None for part in parts.values()):
-        return log_likelihood, prior  # `sample` knows how to carry its products along
-    return _Picked(parts, log_likelihood), prior
+        return log_likelihood, prior  # `sample` updates the products A f without recomputing them
+    return _LikelihoodAtInputs(parts, log_likelihood), prior

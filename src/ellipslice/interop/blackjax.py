@@ -1,4 +1,4 @@
-"""Our update under BlackJAX's `init` and `step`: a drop-in for `blackjax.elliptical_slice`."""
+"""Elliptical slice sampling as a BlackJAX algorithm, a replacement for `blackjax.elliptical_slice`."""
 
 from __future__ import annotations
 
@@ -26,46 +26,56 @@ __all__ = ["EllipticalSliceInfo", "build_kernel", "elliptical_slice", "init"]
 
 
 class EllipticalSliceInfo(NamedTuple):
-    """What an update reports: BlackJAX's three fields, and two of ours."""
+    """Statistics of one update: BlackJAX's three fields, and two more."""
 
     momentum: Any
-    """The other axis of the ellipse, turned along with the position."""
+    """The second vector of the ellipse, rotated by the accepted angle; a pytree like the position."""
     theta: Any
-    """The accepted angle; 0 if the state stayed."""
+    """The accepted angle, in radians. 0 if the search failed."""
     subiter: Any
-    """Angles tried, each one evaluation of the log-likelihood."""
+    """Number of proposals tried, each with one evaluation of the log-likelihood."""
     nan_evaluations: Any
-    """How many of them gave NaN. Such a point is never accepted."""
+    """Number of evaluations that returned NaN. Such a proposal is never accepted."""
     search_failed: Any
-    """True if the search was given up and the state stayed where it was."""
+    """True if the search ended without an accepted proposal, so that the state is unchanged."""
 
 
 def elliptical_slice(
     loglikelihood_fn: Callable[[Any], Any], *, mean: Any = 0.0, cov: Any = None, prior: Prior | None = None
 ) -> SamplingAlgorithm:
-    """Elliptical slice sampling as a BlackJAX algorithm, a drop-in for `blackjax.elliptical_slice`.
+    """Return elliptical slice sampling as a BlackJAX algorithm, a replacement for `blackjax.elliptical_slice`.
 
-    The answers are the same. What differs: NaNs are rejected and counted rather than accepted, a search that finds
-    nothing ends, a covariance may be singular, and one of our priors with structure can take its place. On CPUs an
-    update is faster. To run chains by themselves, `ellipslice.sample` is faster still.
+    It samples the same distribution. There are four differences: NaN is rejected and counted instead of accepted; a
+    search without an accepted proposal ends; the covariance may be singular; and the prior may be one of ellipslice's
+    structured priors. On CPUs an update is faster. If you need no other part of BlackJAX, `ellipslice.sample` is faster
+    still.
 
     Parameters
     ----------
     loglikelihood_fn : callable
-        position -> log-likelihood, written with `jax.numpy`. Without the prior, or it would count twice.
-    mean, cov : arrays
-        Of the Gaussian prior: `cov` has shape (N, N), or (N,) for independent values; `mean` is a number or has shape
-        (N,). A position may be any pytree of N values in all, in the order of `jax.flatten_util.ravel_pytree`. Both may
-        be traced, in a function of parameters that change; such a `cov` must be positive definite in its precision.
+        Log-likelihood as a function of the position, written with `jax.numpy`. It must not include the prior.
+    mean : float or array, shape (N,)
+        Mean of the Gaussian prior. Default: 0.
+    cov : array, shape (N, N) or (N,)
+        Covariance of the Gaussian prior, or its variances if the elements are independent. Mean and covariance may be
+        traced, for example as functions of hyperparameters. A traced `cov` must be numerically positive definite.
     prior : Prior, optional
-        Instead of `mean` and `cov`: one of this library's priors that JAX can trace. Positions have its shape, or are
-        dicts of named latents for a `Stack`.
+        A prior of ellipslice that JAX can trace, instead of `mean` and `cov`. Positions have its shape, or are dicts of
+        named latents for a `Stack`.
 
     Returns
     -------
     SamplingAlgorithm
-        With `init(position)` and `step(rng_key, state)`, for `jax.jit`, `jax.vmap`, `jax.lax.scan` and
-        `blackjax.util.run_inference_algorithm`. `info` is an `EllipticalSliceInfo`.
+        The functions `init(position)` and `step(rng_key, state)`, for `jax.jit`, `jax.vmap`, `jax.lax.scan` and
+        `blackjax.util.run_inference_algorithm`. With `cov`, a position is any pytree with N elements in the order of
+        `jax.flatten_util.ravel_pytree`. `step` returns the new state and an `EllipticalSliceInfo`.
+
+    Raises
+    ------
+    TypeError
+        If not exactly one of `cov` and `prior` is given, or JAX cannot trace the prior.
+    ValueError
+        If shapes do not fit, or the covariance is not positive semi-definite.
 
     Examples
     --------
@@ -91,13 +101,26 @@ def elliptical_slice(
 
 
 def init(position: Any, logdensity_fn: Callable[[Any], Any]) -> EllipSliceState:
-    """The state at a position; `logdensity_fn` is the log-likelihood. For BlackJAX's SMC, as `mcmc_init_fn`."""
+    """Return the state at a position. In BlackJAX's SMC it is the `mcmc_init_fn`.
+
+    Parameters
+    ----------
+    position : pytree of real arrays
+        Initial position.
+    logdensity_fn : callable
+        Log-likelihood as a function of the position, without the prior.
+
+    Raises
+    ------
+    ValueError
+        If the log-likelihood at the position is not finite. Not checked in traced code.
+    """
     position = jax.tree.map(_real, position)
     value = jnp.asarray(logdensity_fn(position))
     if not isinstance(value, Tracer) and value.shape == () and not jnp.isfinite(value):
         raise ValueError(
-            f"the log-likelihood of the first position is {value}; it must be finite. Start where the likelihood is "
-            "not zero."
+            f"the log-likelihood of the first position is {value}, but it must be finite. Start at a position where "
+            "the likelihood is not zero."
         )
     return EllipSliceState(position, value)
 
@@ -105,10 +128,20 @@ def init(position: Any, logdensity_fn: Callable[[Any], Any]) -> EllipSliceState:
 def build_kernel(
     cov_matrix: Any = None, mean: Any = 0.0, *, prior: Prior | None = None
 ) -> Callable[[Any, EllipSliceState, Callable[[Any], Any]], tuple[EllipSliceState, EllipticalSliceInfo]]:
-    """The update as kernel(rng_key, state, loglikelihood_fn). For BlackJAX's SMC, as `mcmc_step_fn`.
+    """Return the update as a function kernel(rng_key, state, loglikelihood_fn). In BlackJAX's SMC it is `mcmc_step_fn`.
 
-    Parameters are those of `elliptical_slice`. In `blackjax.adaptive_tempered_smc` the kernel has the prior already, so
-    `logprior_fn` must be a constant, `lambda position: 0.0`, or the prior would count twice.
+    In `blackjax.adaptive_tempered_smc` the kernel already includes the prior. So `logprior_fn` must be a constant,
+    `lambda position: 0.0`; otherwise the prior would count twice.
+
+    Parameters
+    ----------
+    cov_matrix, mean, prior
+        As `cov`, `mean` and `prior` of `elliptical_slice`.
+
+    Returns
+    -------
+    callable
+        It returns the new state and an `EllipticalSliceInfo`.
     """
     gaussian = _Gaussian.of(prior, cov_matrix, mean)
 
@@ -120,7 +153,7 @@ def build_kernel(
         centre = jnp.broadcast_to(jnp.asarray(gaussian.mean, flat.dtype), flat.shape)
         f, nu = flat - centre, gaussian.draw(draw_key, flat.dtype)
         new, info = update(search_key, f, state.logdensity, nu, lambda f: logdensity_fn(unravel(f + centre)))
-        position = jnp.where(info.search_failed, flat, new.f + centre)  # as it was, to the bit
+        position = jnp.where(info.search_failed, flat, new.f + centre)  # if it failed, unchanged without rounding error
         return EllipSliceState(unravel(position), new.log_likelihood), _info(info, f, nu, lambda f: unravel(f + centre))
 
     return kernel
@@ -132,28 +165,31 @@ def _info(info: Info, f: Any, nu: Any, unravel: Callable[[Any], Any]) -> Ellipti
 
 
 class _Gaussian(NamedTuple):
-    """A prior as JAX code: where its mean is, how it draws, and how positions become flat vectors."""
+    """A prior as JAX code: its mean, and functions to draw from it and to flatten positions."""
 
     mean: Any
+    """A number, or flat."""
     draw: Callable[[Any, Any], Any]
-    """(key, dtype) -> a draw less the mean, flat."""
+    """Function of (key, dtype) that returns a draw minus the mean, flat."""
     flatten: Callable[[Any], tuple[Any, Callable[[Any], Any]]]
-    """position -> (a flat vector, the way back)."""
+    """Function of a position that returns its flat vector, and the inverse function."""
 
     @classmethod
     def of(cls, prior: Prior | None, cov: Any, mean: Any) -> _Gaussian:
         if (prior is None) == (cov is None):
-            raise TypeError("give the covariance of the prior, cov=, or one of ellipslice's priors, prior=, not both.")
+            raise TypeError(
+                "give either the covariance of the prior, cov=, or one of ellipslice's priors, prior=, not both."
+            )
         if prior is not None:
             if not isinstance(mean, int | float) or mean != 0:
-                raise TypeError("mean= goes with cov=; a prior has its own: prior=Dense(covariance, mean).")
+                raise TypeError("mean= is only for cov=; a prior has its own mean: prior=Dense(covariance, mean).")
             return cls._of_prior(prior)
         if any(isinstance(part, Tracer) for part in (cov, mean)):
             return cls._traced(cov, mean)
         dimensions = np.ndim(cov)
         if dimensions not in (1, 2):
             raise ValueError(
-                f"cov has {dimensions} dimensions; expected 2, a matrix, or 1, the variances of independent values."
+                f"cov has {dimensions} dimensions. Expected a matrix, shape (N, N), or variances, shape (N,)."
             )
         ours = Diagonal(cov, mean=mean) if dimensions == 1 else Dense(cov, mean=mean)
         return cls._of_prior(ours)._replace(flatten=_any_pytree(ours.size))
@@ -164,8 +200,8 @@ class _Gaussian(NamedTuple):
             raise TypeError(f"prior must be one of ellipslice's priors, but it is a {type(prior).__name__}.")
         if not prior.traceable:
             raise TypeError(
-                f"{type(prior).__name__} draws on the host, which JAX cannot compile. Use ellipslice.sample, or "
-                "Dense below about 5,000 values."
+                f"{type(prior).__name__} draws on the host, which JAX cannot compile. Use ellipslice.sample, or a "
+                "Dense prior for at most about 5,000 elements."
             )
 
         def draw(key: Any, dtype: Any) -> Any:
@@ -178,9 +214,11 @@ class _Gaussian(NamedTuple):
     def _traced(cls, cov: Any, mean: Any) -> _Gaussian:
         cov = jnp.asarray(cov)
         if cov.ndim not in (1, 2):
-            raise ValueError(f"cov has {cov.ndim} dimensions; expected 2, a matrix, or 1, variances.")
+            raise ValueError(
+                f"cov has {cov.ndim} dimensions. Expected a matrix, shape (N, N), or variances, shape (N,)."
+            )
         if cov.ndim == 2 and cov.shape[0] != cov.shape[1]:
-            raise ValueError(f"cov has shape {cov.shape}; expected a square matrix, (N, N), or variances, (N,).")
+            raise ValueError(f"cov has shape {cov.shape}. Expected a square matrix, (N, N), or variances, (N,).")
         if jnp.shape(mean) not in ((), cov.shape[:1]):
             raise ValueError(
                 f"mean has shape {jnp.shape(mean)}, but cov is for {len(cov)} values. Give a number or shape "
@@ -196,17 +234,22 @@ class _Gaussian(NamedTuple):
 
 
 def _any_pytree(size: int) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]]:
+    """Return the function that flattens a pytree with `size` elements, in JAX's order."""
+
     def flatten(position: Any) -> tuple[Any, Callable[[Any], Any]]:
         flat, unravel = ravel_pytree(position)
         if flat.size != size:
-            raise ValueError(f"the position has {flat.size} values, but the prior has {size}.")
+            raise ValueError(f"the position has {flat.size} values, but the prior has {size}. Give one value for each.")
         return flat, unravel
 
     return flatten
 
 
 def _of_layout(prior: Prior) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]]:
-    """Named latents in the prior's own order, where a dict would be in that of the alphabet."""
+    """Return the function that flattens positions of a prior.
+
+    Named latents are in the order of the prior, which JAX's order of a dict, by name, would change.
+    """
     layout = prior.layout
     single = is_single(layout)
 
@@ -215,32 +258,34 @@ def _of_layout(prior: Prior) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]
         if not isinstance(latents, dict) or set(latents) != {name for name, _ in layout}:
             raise ValueError(f"the position must be a dict of {', '.join(name for name, _ in layout)}.")
         for name, shape in layout:
-            value, what = latents[name], "the position" if single else name
+            value, subject = latents[name], "the position" if single else name
             if isinstance(value, dict | list | tuple):
                 raise ValueError(
-                    f"{what} is a {type(value).__name__}, but the prior has one array there, of shape {shape}."
+                    f"{subject} is a {type(value).__name__}, but the prior has one array there, of shape {shape}."
                 )
             if jnp.shape(value) != shape:
-                raise ValueError(f"{what} has shape {jnp.shape(value)}, but the prior has shape {shape} there.")
+                raise ValueError(f"{subject} has shape {jnp.shape(value)}, but the prior has shape {shape} there.")
         flat = jnp.concatenate([jnp.ravel(latents[name]) for name, _ in layout])
 
-        def back(flat: Any) -> Any:
+        def unflatten(flat: Any) -> Any:
             latents = unpack(flat, None, layout)
             return latents["f"] if single else latents
 
-        return flat, back
+        return flat, unflatten
 
     return flatten
 
 
 def _real(value: Any) -> Any:
+    """Return an array of floating-point numbers. Raise if the values are not real."""
     value = jnp.asarray(value)
     if jnp.issubdtype(value.dtype, np.floating):
         return value
     if jnp.issubdtype(value.dtype, np.integer):
         return value.astype(float)
-    raise TypeError(f"positions must be real numbers, but their dtype is {value.dtype}.")
+    raise TypeError(f"positions must be real numbers, but the dtype is {value.dtype}. Convert them to float.")
 
 
 def _as(leaf: Any, dtype: Any) -> Any:
+    """Return a leaf of a prior as a JAX array. Floating-point numbers get the dtype of the position."""
     return jnp.asarray(leaf, dtype) if np.issubdtype(np.asarray(leaf).dtype, np.floating) else jnp.asarray(leaf)

@@ -1,4 +1,4 @@
-"""Elliptical slice sampling as a NumPyro kernel, for the sites of a model with a Gaussian prior."""
+"""Elliptical slice sampling as a NumPyro kernel, for NumPyro sites with a Gaussian prior."""
 
 from __future__ import annotations
 
@@ -28,61 +28,63 @@ from ellipslice.interop.numpyro_sites import gaussian_sites, in_blocks, own_site
 
 __all__ = ["EllipticalSlice", "EllipticalSliceState", "gaussian_sites"]
 
-TRIES = 100
-"""Draws from the prior among which a start with a likelihood above zero must be: as many as NumPyro makes."""
+MAX_START_DRAWS = 100
+"""Largest number of prior draws that are tried as initial point, until the log-likelihood is finite. As in NumPyro."""
 
 
 class EllipticalSliceState(NamedTuple):
-    """Where a chain is, and what its last update did. Any field can be one of the `extra_fields` of `MCMC.run`."""
+    """State of a chain, and statistics of its last draw. Any field can be in `extra_fields` of `MCMC.run`."""
 
     z: dict[str, Any]
-    """The values of the sites."""
+    """Values of the sites, by name."""
     total_log_likelihood: Any
-    """The model's log-density at z, less the prior of the sites (of those updated last, if there are several blocks).
+    """Log density of the model at z, without the prior of the sites; with several blocks, without that of the last one.
 
-    In `Gibbs` the priors of the sites of other kernels are part of it."""
+    In `Gibbs` it includes the priors of the sites of other kernels."""
     evaluations: Any
-    """Proposals tried, each one evaluation of the model."""
+    """Number of proposals tried, each with one evaluation of the model."""
     nan_evaluations: Any
-    """How many of them gave NaN. Such a point is never accepted."""
+    """Number of evaluations that returned NaN. Such a proposal is never accepted."""
     search_failed: Any
-    """True if a search was given up and the sites stayed where they were."""
+    """True if a search ended without an accepted proposal, so that its sites are unchanged."""
     angle: Any
-    """Where on the ellipse the new values were found."""
+    """Accepted angle of the last search, in radians."""
     rng_key: Any
+    """Random key of the next draw."""
 
 
 class EllipticalSlice(MCMCKernel):
-    """Elliptical slice sampling of the sites of a model whose prior is Gaussian; an `MCMCKernel` for `MCMC`.
+    """NumPyro kernel for sites with Gaussian priors, by elliptical slice sampling. Use it with `MCMC` or in `Gibbs`.
 
-    Use it for latent functions and weights with Gaussian priors, above all where gradients are slow or do not exist. It
-    has nothing to tune, so a short warm-up is enough. It is slow where the data are much stronger than the prior.
+    It suits latent functions and coefficients with Gaussian priors, above all if gradients are slow or do not exist. It
+    has nothing to tune, so a short warm-up is enough. It mixes slowly if the data are much more informative than the
+    prior.
 
-    Sites may have any of NumPyro's Gaussian distributions (normal and multivariate normal in all parametrisations,
-    low-rank, matrix normal, random walks, state space, conditional autoregressions, zero-sum), under plates, `expand`
-    and `to_event`, or tinygp's `numpyro_dist`. The likelihood is all else in the model, so the prior cannot count
-    twice.
+    Sites may have any Gaussian distribution of NumPyro (normal and multivariate normal in all parametrisations,
+    low-rank, matrix normal, random walk, state space, conditional autoregression, zero-sum), under plates, `expand` and
+    `to_event`, or tinygp's `numpyro_dist`. The likelihood is the rest of the model, so the prior cannot count twice.
 
-    For a model with other latent sites make it a block of NumPyro's `Gibbs`, with NUTS for the rest. Means and
-    covariances that depend on other sites follow them.
+    For a model with other latent sites, make it a block of NumPyro's `Gibbs`, with NUTS for the rest. Means and
+    covariances may depend on the other sites.
 
     Parameters
     ----------
     model : callable
         A NumPyro model.
     sites : sequence of str, optional
-        Names of the sites to update, which must be all the latent ones that no other kernel takes. All, unless given.
+        Names of the sites to update. They must be all latent sites that no other kernel updates. Default: all latent
+        sites.
     updates_per_draw : int
-        How many are made for each draw. They are cheap beside an update of NUTS, so where NUTS has the rest of the
-        model some more cost little.
+        Number of updates for each draw. Default: 1. An update is cheap compared with one of NUTS, so in `Gibbs` more
+        updates cost little.
 
     Notes
     -----
-    Sites whose priors do not depend on each other are updated together, on one ellipse. If the prior of a site depends
-    on another of them (a scale with a normal prior, say), they are updated in turn, each given the others.
+    Sites whose priors do not depend on each other are updated jointly, on one ellipse. If the prior of a site depends
+    on another one, such as a scale with a normal prior, they are updated in turn, each given the others.
 
-    A covariance that never changes is factorised once, if the loop is compiled as a whole: `progress_bar=False`. With
-    a progress bar and one chain NumPyro calls each update by itself, and it is factorised every time.
+    With `progress_bar=False` the loop is compiled as a whole, and a constant covariance is factorised once. With a
+    progress bar and one chain, NumPyro calls each update separately, and every call factorises the covariance.
 
     Examples
     --------
@@ -112,7 +114,7 @@ class EllipticalSlice(MCMCKernel):
 
     @property
     def model(self) -> Callable[..., Any]:
-        """The model."""
+        """The NumPyro model."""
         return self._model
 
     def init(
@@ -123,24 +125,27 @@ class EllipticalSlice(MCMCKernel):
         model_args: tuple[Any, ...] = (),
         model_kwargs: dict[str, Any] | None = None,
     ) -> EllipticalSliceState:
-        """Look at the model and start at `init_params`, or at a draw from the prior."""
+        """Inspect the model, and return the state at `init_params` or, by default, at a draw from the prior.
+
+        NumPyro calls it. The log-likelihood there must be finite; up to 100 prior draws are tried.
+        """
         kwargs = model_kwargs or {}
         single = is_prng_key(rng_key)
-        self._look(rng_key if single else rng_key[0], model_args, kwargs)
+        self._inspect_model(rng_key if single else rng_key[0], model_args, kwargs)
 
         def start(key: Any, params: Any) -> EllipticalSliceState:
             return self._start(key, params, model_args, kwargs)
 
         state = start(rng_key, init_params) if single else jax.vmap(start)(rng_key, init_params)
         if not isinstance(state.total_log_likelihood, Tracer) and not jnp.isfinite(state.total_log_likelihood).all():
-            where = "at init_params" if init_params else f"at any of {TRIES} draws from the prior"
+            where = "at init_params" if init_params else f"at any of {MAX_START_DRAWS} draws from the prior"
             raise ValueError(
-                f"the log-likelihood is not finite {where}. Start where the likelihood is not zero, with "
+                f"the log-likelihood is not finite {where}. Give initial values at which the likelihood is not zero: "
                 "mcmc.run(..., init_params={site: value})."
             )
         return state
 
-    def _look(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _inspect_model(self, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         model_trace = prototype_trace(self._model, key, args, kwargs)
         self._blocks = in_blocks(self._model, args, kwargs, own_sites(model_trace, self._sites))
         self._deterministic = any(site["type"] == "deterministic" for site in model_trace.values())
@@ -148,7 +153,10 @@ class EllipticalSlice(MCMCKernel):
     def _start(self, key: Any, params: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> EllipticalSliceState:
         names = [name for block in self._blocks for name in block]
         if unknown := sorted(set(params or {}) - set(names)):
-            raise ValueError(f"init_params has {', '.join(unknown)}; the sites to start are {', '.join(names)}.")
+            raise ValueError(
+                f"init_params has {', '.join(unknown)}, but the sites of this kernel are {', '.join(names)}. Leave the "
+                "others out."
+            )
 
         def draw(key: Any) -> tuple[dict[str, Any], Any]:
             model_trace = prototype_trace(self._model, key, args, kwargs)
@@ -163,7 +171,7 @@ class EllipticalSlice(MCMCKernel):
 
         key, own = jax.random.split(key)
         _, _, z, value = jax.lax.while_loop(
-            lambda carry: ~jnp.isfinite(carry[3]) & (carry[1] < TRIES), again, (own, jnp.int32(1), *draw(own))
+            lambda carry: ~jnp.isfinite(carry[3]) & (carry[1] < MAX_START_DRAWS), again, (own, jnp.int32(1), *draw(own))
         )
         none = jnp.int32(0)
         return EllipticalSliceState(z, value, none, none, jnp.asarray(False), jnp.zeros_like(value), key)
@@ -171,7 +179,7 @@ class EllipticalSlice(MCMCKernel):
     def sample(
         self, state: EllipticalSliceState, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
     ) -> EllipticalSliceState:
-        """As many updates of each block as were asked for."""
+        """Return the state after `updates_per_draw` updates of each block. NumPyro calls it once per draw."""
 
         def one(state: EllipticalSliceState) -> EllipticalSliceState:
             return self._update(state, model_args, model_kwargs or {})
@@ -190,11 +198,11 @@ class EllipticalSlice(MCMCKernel):
     def _sweep(
         self, state: EllipticalSliceState, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> EllipticalSliceState:
-        """One update of each block, whose counts are added to the state's."""
+        """Update each block once, and add the statistics to those of the state."""
         key, z, value = state.rng_key, state.z, state.total_log_likelihood
         info = Info(state.evaluations, state.nan_evaluations, state.search_failed, state.angle)
         for block in self._blocks:
-            if len(self._blocks) > 1:  # the value at hand is that of another block
+            if len(self._blocks) > 1:  # `value` belongs to another block
                 value = self._log_likelihood(block, z, args, kwargs)
             key, own = jax.random.split(key)
             z, value, this = self._move(own, block, z, value, args, kwargs)
@@ -206,7 +214,7 @@ class EllipticalSlice(MCMCKernel):
     def _move(
         self, key: Any, block: tuple[str, ...], z: dict[str, Any], value: Any, args: tuple[Any, ...], kwargs: dict
     ) -> tuple[dict[str, Any], Any, Info]:
-        """One ellipse, for sites whose priors do not depend on each other."""
+        """Update the sites of a block on one ellipse. Return all sites, the log-likelihood and the statistics."""
         search_key, *keys = jax.random.split(key, 1 + len(block))
         model_trace = trace(substitute(self._model, data=z)).get_trace(*args, **kwargs)
         priors = [model_trace[name]["fn"] for name in block]
@@ -218,27 +226,27 @@ class EllipticalSlice(MCMCKernel):
             return self._log_likelihood(block, {**z, **unravel(f + mean)}, args, kwargs)
 
         state, info = update(search_key, here - mean, value, draw - mean, log_likelihood)
-        new = jnp.where(info.search_failed, here, state.f + mean)  # as it was, to the bit
+        new = jnp.where(info.search_failed, here, state.f + mean)  # if it failed, unchanged without rounding error
         return {**z, **unravel(new)}, state.log_likelihood, info
 
     def _log_likelihood(
         self, block: tuple[str, ...], z: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """The model's log-density without the prior of the block: all that is left when that is drawn from."""
+        """Return the log density of the model without the prior of the block."""
         parts, _ = compute_log_probs(self._model, args, kwargs, z)
         return jnp.asarray(sum(value for name, value in parts.items() if name not in block), float)
 
-    # --- what NumPyro asks of a kernel ------------------------------------------------------------------------------
+    # --- methods that NumPyro requires of a kernel ------------------------------------------------------------------
 
     def refresh(
         self, state: EllipticalSliceState, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
     ) -> EllipticalSliceState:
-        """The same place, with its log-likelihood given what other kernels have changed."""
+        """Return the state with its log-likelihood recomputed, after other kernels have changed their sites."""
         value = self._log_likelihood(self._blocks[-1], state.z, model_args, model_kwargs or {})
         return state._replace(total_log_likelihood=value)
 
     def wrap_model(self, wrapper: Callable[[Any], Any]) -> EllipticalSlice:
-        """A copy for another model."""
+        """Return a copy of the kernel for the model wrapper(model)."""
         other = copy.copy(self)
         other._model, other._blocks = wrapper(self._model), ()
         return other
@@ -246,11 +254,11 @@ class EllipticalSlice(MCMCKernel):
     def get_constrain_fn(
         self, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None
     ) -> Callable[[Any], Any]:
-        """What is sampled is what the model sees."""
+        """Return the identity, because the sites are sampled without a transformation."""
         return lambda z: z
 
     def postprocess_fn(self, model_args: tuple[Any, ...], model_kwargs: dict[str, Any] | None) -> Callable[[Any], Any]:
-        """Adds the model's deterministic sites."""
+        """Return a function that adds the model's deterministic sites to a draw."""
         if not self._deterministic:
             return lambda z: z
 
@@ -262,15 +270,15 @@ class EllipticalSlice(MCMCKernel):
         return with_deterministic
 
     def get_diagnostics_str(self, state: EllipticalSliceState) -> str:
-        """For the progress bar."""
+        """Return the text for the progress bar."""
         return f"{state.evaluations} evaluations"
 
     def gibbs_fn(
         self, model_args: tuple[Any, ...] = (), model_kwargs: dict[str, Any] | None = None
     ) -> Callable[..., dict[str, Any]]:
-        """The update as a `gibbs_fn` for NumPyro's `HMCGibbs`, which does not hand the model's arguments on.
+        """Return the update as a `gibbs_fn` for NumPyro's `HMCGibbs`, which does not pass on the model's arguments.
 
-        A block of `Gibbs` does the same, with statistics, and spares an evaluation of the model.
+        A block of `Gibbs` does the same, also reports statistics, and needs one evaluation of the model less.
 
         >>> HMCGibbs(NUTS(model), EllipticalSlice(model).gibbs_fn((x, y)), gibbs_sites=["f"])  # doctest: +SKIP
         """
@@ -279,7 +287,7 @@ class EllipticalSlice(MCMCKernel):
         def gibbs_fn(rng_key: Any, gibbs_sites: dict[str, Any], hmc_sites: dict[str, Any]) -> dict[str, Any]:
             kwargs = with_conditioning(model_kwargs, hmc_sites)
             if not kernel._blocks:
-                kernel._look(rng_key, model_args, kwargs)
+                kernel._inspect_model(rng_key, model_args, kwargs)
             value = kernel._log_likelihood(kernel._blocks[-1], gibbs_sites, model_args, kwargs)
             zero = jnp.int32(0)
             state = EllipticalSliceState(gibbs_sites, value, zero, zero, False, jnp.zeros_like(value), rng_key)

@@ -1,4 +1,4 @@
-"""Which sites of a NumPyro model have a Gaussian prior, and which of them depend on others."""
+"""Find the sites of a NumPyro model with a Gaussian prior, and divide them into blocks."""
 
 from __future__ import annotations
 
@@ -23,21 +23,32 @@ GAUSSIAN = (
     dist.Normal,
     dist.ZeroSumNormal,
 )
-"""NumPyro's Gaussians; with plates, `expand` and `to_event` around them they stay so."""
+"""NumPyro's Gaussian distributions. They stay Gaussian under plates, `expand` and `to_event`."""
 
 
 def gaussian_sites(model_trace: Any) -> tuple[str, ...]:
-    """The latent sites of a trace with a Gaussian prior: a selector for NumPyro's `Gibbs`.
+    """Return the names of the latent sites with a Gaussian prior. It is a selector for NumPyro's `Gibbs`.
 
+    Parameters
+    ----------
+    model_trace : dict
+        Trace of the model, which `Gibbs` passes.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
     >>> from ellipslice.interop.numpyro import EllipticalSlice, gaussian_sites
     >>> from numpyro.infer import NUTS, Gibbs
     >>> kernel = Gibbs([(EllipticalSlice(model), gaussian_sites), (NUTS(model), None)])  # doctest: +SKIP
     """
-    return tuple(name for name in latent_sample_sites(model_trace) if why_not(model_trace[name]) is None)
+    return tuple(name for name in latent_sample_sites(model_trace) if reason_against(model_trace[name]) is None)
 
 
-def why_not(site: Any) -> str | None:
-    """Why a site's prior is no Gaussian that can be drawn from; None if it is one."""
+def reason_against(site: Any) -> str | None:
+    """Return the reason why the prior of a site is not a Gaussian that can be used; None if it is one."""
     base = site["fn"]
     while isinstance(base, dist.Independent | dist.ExpandedDistribution):
         base = base.base_dist
@@ -54,23 +65,27 @@ def _is_tinygp(distribution: Any) -> bool:
 
 
 def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
-    """The sites to update, refused unless they are all that is latent, and Gaussian."""
+    """Return the sites to update. Raise unless all latent sites are among them and have Gaussian priors."""
     latent = latent_sample_sites(model_trace)
-    reasons = {name: reason for name in latent if (reason := why_not(model_trace[name])) is not None}
+    reasons = {name: reason for name in latent if (reason := reason_against(model_trace[name])) is not None}
     if subsample_plate_sizes(model_trace):
-        raise ValueError("the model has subsampled plates, for which EllipticalSlice has no exact update.")
+        raise ValueError(
+            "the model has subsampled plates, for which EllipticalSlice has no exact update. Use all data: leave "
+            "subsample_size out."
+        )
     unknown = [name for name in sites or () if name not in latent]
     if unknown:
         raise ValueError(
-            f"{', '.join(unknown)}: no such latent site. The model's are {', '.join(latent) or 'none'}; observed and "
-            "deterministic ones do not count."
+            f"{', '.join(unknown)}: no such latent site. The model's are {', '.join(latent) or 'none'}. Observed and "
+            "deterministic sites cannot be updated."
         )
     if sites is not None and not sites:
         raise ValueError(f"sites is empty. Expected names of latent sites, which are {', '.join(latent) or 'none'}.")
     own = latent if sites is None else tuple(name for name in latent if name in sites)
-    if sites is not None and (refused := [name for name in own if name in reasons]):
+    if sites is not None and (rejected := [name for name in own if name in reasons]):
         raise ValueError(
-            f"EllipticalSlice needs sites with a Gaussian prior, but {refused[0]} has none: {reasons[refused[0]]}."
+            f"EllipticalSlice needs sites with a Gaussian prior, but {rejected[0]} has none: {reasons[rejected[0]]}. "
+            "Leave it to another kernel of Gibbs, such as NUTS(model)."
         )
     gaussian = [name for name in own if name not in reasons]
     if not gaussian:
@@ -81,11 +96,11 @@ def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
         )
     rest = [name for name in latent if name not in own or name in reasons]
     if rest:
-        because = f" ({reasons[rest[0]]})" if rest[0] in reasons else ""
+        reason = f" ({reasons[rest[0]]})" if rest[0] in reasons else ""
         raise ValueError(
-            f"EllipticalSlice updates {', '.join(gaussian)}, but the model has {', '.join(rest)} besides{because}. "
-            f"Give the rest to another kernel: Gibbs([(EllipticalSlice(model), {gaussian}), (NUTS(model), None)]) of "
-            "numpyro.infer."
+            f"EllipticalSlice updates {', '.join(gaussian)}, but the model also has {', '.join(rest)}{reason}. Use "
+            f"another kernel for the rest, with numpyro.infer.Gibbs: Gibbs([(EllipticalSlice(model), {gaussian}), "
+            "(NUTS(model), None)])."
         )
     return own
 
@@ -93,6 +108,6 @@ def own_sites(model_trace: Any, sites: Sequence[str] | None) -> tuple[str, ...]:
 def in_blocks(
     model: Callable[..., Any], model_args: tuple[Any, ...], model_kwargs: dict[str, Any], own: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
-    """The sites in blocks that follow each other: the priors of one depend on those before it, and not on its own."""
+    """Divide sites into blocks. Priors within a block do not depend on each other, only on earlier blocks."""
     upstream: Any = get_dependencies(model, model_args, model_kwargs)["prior_dependencies"]
-    return consecutive_blocks(own, upstream)  # they are in the model's order, so what one depends on comes before it
+    return consecutive_blocks(own, upstream)  # `own` is in the order of the model, as required

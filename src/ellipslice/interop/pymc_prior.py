@@ -1,4 +1,4 @@
-"""The Gaussian priors of a PyMC model: which variables have one, and draws from it."""
+"""Gaussian priors of PyMC variables: recognise them, and draw from them."""
 
 from __future__ import annotations
 
@@ -11,52 +11,53 @@ from ellipslice.priors import Dense
 
 
 class Gaussian(NamedTuple):
-    """The prior of one variable, for some values of the others."""
+    """The prior of one variable, given the current values of the others."""
 
     mean: np.ndarray
+    """Mean, with the shape of the variable."""
     draw: Callable[[np.random.Generator], np.ndarray]
-    """A draw less the mean, of the variable's shape."""
+    """Function that returns a draw minus the mean, with the shape of the variable."""
 
 
-def normal(shape: tuple[int, ...], mean: Any, deviation: Any) -> Gaussian:
-    """Independent values: `pm.Normal`."""
-    return Gaussian(np.broadcast_to(mean, shape), lambda rng: deviation * rng.standard_normal(shape))
+def normal(shape: tuple[int, ...], mean: Any, std: Any) -> Gaussian:
+    """Return the prior of a `pm.Normal`: independent elements."""
+    return Gaussian(np.broadcast_to(mean, shape), lambda rng: std * rng.standard_normal(shape))
 
 
 def multivariate_normal(shape: tuple[int, ...], mean: Any, covariance: Any) -> Gaussian:
-    """Vectors along the last axis, with one covariance or one for each: `pm.MvNormal`."""
+    """Return the prior of a `pm.MvNormal`: vectors along the last axis, with one covariance for all or one for each."""
     if np.ndim(covariance) == 2:
-        rows = _rows(covariance)
-        return Gaussian(np.broadcast_to(mean, shape), lambda rng: _times(rng, shape, rows))
+        factor = _transposed_factor(covariance)
+        return Gaussian(np.broadcast_to(mean, shape), lambda rng: _draw_vectors(rng, shape, factor))
     covariances = np.broadcast_to(covariance, (*shape, shape[-1])).reshape(-1, shape[-1], shape[-1])
-    each = [_rows(one) for one in covariances]
+    factors = [_transposed_factor(one) for one in covariances]
 
     def draw(rng: np.random.Generator) -> np.ndarray:
-        return np.stack([_times(rng, shape[-1:], rows) for rows in each]).reshape(shape)
+        return np.stack([_draw_vectors(rng, shape[-1:], factor) for factor in factors]).reshape(shape)
 
     return Gaussian(np.broadcast_to(mean, shape), draw)
 
 
 def precision_normal(shape: tuple[int, ...], mean: Any, precision: Any) -> Gaussian:
-    """The same, by precision: what PyMC makes of `pm.MvNormal(tau=...)`."""
+    """Return the prior of a `pm.MvNormal(tau=...)`, which PyMC describes by its precision."""
     return multivariate_normal(shape, mean, np.linalg.inv(precision))
 
 
 def matrix_normal(shape: tuple[int, ...], mean: Any, row_factor: Any, column_factor: Any) -> Gaussian:
-    """Matrices, by the Cholesky factors of their two covariances: `pm.MatrixNormal`."""
+    """Return the prior of a `pm.MatrixNormal`, from the Cholesky factors of its two covariances."""
     return Gaussian(np.broadcast_to(mean, shape), lambda rng: row_factor @ rng.standard_normal(shape) @ column_factor.T)
 
 
-def _rows(covariance: Any) -> np.ndarray:
-    """A factor, cut at rounding error: no jitter is needed."""
+def _transposed_factor(covariance: Any) -> np.ndarray:
+    """Return R with covariance = R' R, shape (r, n). The covariance may be singular; no jitter is added."""
     covariance = np.asarray(covariance, dtype=float)
-    if np.allclose(covariance, covariance.T):  # but for rounding, which can be large in the inverse of a precision
+    if np.allclose(covariance, covariance.T):  # the inverse of a precision can have a large rounding error
         covariance = (covariance + covariance.T) / 2
     return np.asarray(Dense(covariance).rows)
 
 
-def _times(rng: np.random.Generator, shape: tuple[int, ...], rows: np.ndarray) -> np.ndarray:
-    return rng.standard_normal((*shape[:-1], len(rows))) @ rows
+def _draw_vectors(rng: np.random.Generator, shape: tuple[int, ...], factor: np.ndarray) -> np.ndarray:
+    return rng.standard_normal((*shape[:-1], len(factor))) @ factor
 
 
 PRIORS: dict[str, Callable[..., Gaussian]] = {
@@ -65,11 +66,11 @@ PRIORS: dict[str, Callable[..., Gaussian]] = {
     "PrecisionMvNormalRV": precision_normal,
     "MatrixNormalRV": matrix_normal,
 }
-"""By the name of PyMC's operation, whose parameters they take in its order."""
+"""Function for each of PyMC's operations, by its class name. It takes the shape, and the operation's parameters."""
 
 
-def why_not(model: Any, variable: Any) -> str | None:
-    """Why a free variable's prior is none of these; None if it is one."""
+def reason_against(model: Any, variable: Any) -> str | None:
+    """Return the reason why the prior of a free variable is not in `PRIORS`; None if it is."""
     name = type(variable.owner.op).__name__
     if name not in PRIORS:
         return f"its prior is a {name.removesuffix('RV')}"

@@ -1,4 +1,4 @@
-"""What several integrations share: the supported releases of the other libraries, and the order of variables."""
+"""Functions for several integrations: check the release of the other library, and divide variables into blocks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 OLDEST = {"blackjax": "1.5", "numpyro": "0.22", "pymc": "5.28"}
-"""The oldest release the tests were run with. Extras of the same names in pyproject.toml ask for these."""
+"""Oldest supported release of each library. The extras of the same names in pyproject.toml require these."""
 
 
 def require(name: str) -> None:
-    """Raise an ImportError that says what to install, unless a supported release is there."""
+    """Raise an ImportError with advice if the library is not installed, or its release is too old."""
     advice = f"Install it with: pip install 'ellipslice[{name}]'."
     try:
         found = importlib.metadata.version(name)
@@ -24,9 +24,9 @@ def require(name: str) -> None:
 
 
 def consecutive_blocks(names: Sequence[str], upstream: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """Divide variables into blocks. The priors of a block depend on the blocks before it, and not on each other.
+    """Divide variables into blocks. Priors within a block do not depend on each other, only on earlier blocks.
 
-    `upstream` has for each name those that it depends on. `names` has each one after all of these.
+    `upstream` maps each name to those that it depends on. In `names`, each variable comes after these.
 
     >>> consecutive_blocks(["a", "b", "c"], {"a": [], "b": ["a"], "c": []})
     (('a', 'c'), ('b',))

@@ -1,4 +1,4 @@
-"""One update inside JAX code that somebody else compiles, loops over and batches."""
+"""One update of elliptical slice sampling for JAX code that another library compiles, loops over and batches."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MOVE = EllipticalSlice()
 
 
 def update(key: Any, f: Any, value: Any, nu: Any, log_likelihood: Callable[[Any], Any]) -> tuple[State, Info]:
-    """One update of elliptical slice sampling: Figure 2, in the precision of f.
+    """Return the state after one update (Figure 2 of the paper), in the precision of f, and its statistics.
 
     Parameters
     ----------
     key : JAX random key
-        Of this update alone, and not the one nu was drawn with.
+        Key of this update only. nu must have been drawn with another one.
     f, nu : arrays, shape (size,)
-        The current state and a draw from the prior, both less the prior's mean.
+        The current state and a draw from the prior, both minus the prior mean.
     value : scalar
-        The log-likelihood of f.
+        The log-likelihood at f.
     log_likelihood : callable
-        Of a centred flat vector. It may close over traced values.
+        Function of a centred flat vector. It may close over traced values.
     """
     traced = jax.make_jaxpr(lambda f: jnp.asarray(log_likelihood(f), f.dtype))(f)
     if traced.out_avals[0].shape != ():
@@ -47,13 +47,13 @@ def update(key: Any, f: Any, value: Any, nu: Any, log_likelihood: Callable[[Any]
         traced = matrices.by_single_matrices(traced)
     likelihood = TracedLikelihood([jnp.asarray(part) for part in traced.consts], Program(traced.jaxpr, object()))
     if _fits_one_function(likelihood, f):
-        return _alone(likelihood, *arguments)
-    return (_one_by_one if likelihood.program.one_by_one else _search)(likelihood, *arguments)
+        return _search_as_one_function(likelihood, *arguments)
+    return (_search_sequentially if likelihood.program.one_by_one else _search)(likelihood, *arguments)
 
 
 def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
     dtype = nu.dtype
-    # On (0, 1], so that the logarithm is finite; the angles have the numbers from 1 on.
+    # 1 - uniform is in (0, 1], so the logarithm is finite. Counter 0 is for the slice level, 1 and up for the angles.
     level = -jnp.log(1 - uniform(words, jnp.uint32(0), dtype))
 
     def nth(number: Any) -> Any:
@@ -67,37 +67,37 @@ _one_function = jax.jit(xla_loop.as_one_function, static_argnums=(0, 1))
 
 
 @jax.custom_batching.custom_vmap
-def _alone(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
-    """The search as one function, which is faster for one chain; see `undocumented.xla_loop`."""
+def _search_as_one_function(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
+    """Run the search compiled as one function, which is faster for one chain; see `undocumented.xla_loop`."""
     return _one_function(_search, (), likelihood, words, state, nu)[0]
 
 
-@_alone.def_vmap
-def _together(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
-    """For many chains a loop of long operations is as good, and can use all cores."""
-    axes = jax.tree.map(lambda yes: 0 if yes else None, batched)
+@_search_as_one_function.def_vmap
+def _search_batch(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
+    """Run a batch of chains in an ordinary loop. Its operations are long, so it is as fast, and can use all cores."""
+    axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)
     result = jax.vmap(_search, in_axes=tuple(axes), axis_size=size)(*arguments)
     return result, jax.tree.map(lambda _: True, result)
 
 
 @jax.custom_batching.custom_vmap
-def _one_by_one(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
-    """The search for a log-likelihood whose operations are not all known to bear batches."""
+def _search_sequentially(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, Info]:
+    """Run the search for a log-likelihood with operations that may not be batched."""
     return _search(likelihood, words, state, nu)
 
 
-@_one_by_one.def_vmap
-def _in_turn(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
-    """Chains that are batched are run one after the other: several matrices at once might be waited for for ever."""
+@_search_sequentially.def_vmap
+def _search_batch_sequentially(size: int, batched: Any, *arguments: Any) -> tuple[Any, Any]:
+    """Run the chains of a batch one after the other. Batched matrix operations could wait forever for XLA's threads."""
     leaves, structure = jax.tree.flatten(arguments)
-    which = jax.tree.leaves(batched)
+    flags = jax.tree.leaves(batched)
 
     def one(own: list[Any]) -> Any:
         rest = iter(own)
-        mine = [next(rest) if yes else leaf for leaf, yes in zip(leaves, which, strict=True)]
-        return _search(*jax.tree.unflatten(structure, mine))
+        full = [next(rest) if is_batched else leaf for leaf, is_batched in zip(leaves, flags, strict=True)]
+        return _search(*jax.tree.unflatten(structure, full))
 
-    result = jax.lax.map(one, [leaf for leaf, yes in zip(leaves, which, strict=True) if yes])
+    result = jax.lax.map(one, [leaf for leaf, is_batched in zip(leaves, flags, strict=True) if is_batched])
     return result, jax.tree.map(lambda _: True, result)
 
 

@@ -1,4 +1,4 @@
-"""Choose the parametrisation in which hyperparameters move: pilot runs with each, and the one that mixes best."""
+"""Choose the parametrisation in which hyperparameters move, by pilot runs with each of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ RELATIVE_COST = {"whitened": 1.0, "fixed_latent": 1.3, "surrogate": 3.0, "sites"
 """Cost of trying one value of the hyperparameters, in factorisations of the covariance."""
 
 PROPOSAL_INFLATION = 1.4
-"""Factor by which a Gaussian is wider than the draws it is fitted to. One that is too narrow would slow mixing down."""
+"""Factor by which the posterior's Gaussian is wider than the draws it is fitted to. A narrower one mixes slowly."""
 
 RIDGE_FRACTION = 0.02
-"""Standard deviation, as a fraction of the prior's, that is added to each hyperparameter of such a Gaussian."""
+"""Standard deviation, as a fraction of the prior's, that is added for each hyperparameter to such a Gaussian."""
 
 PILOT_CHAINS, PILOT_WARMUP, PILOT_DRAWS = 2, 100, 150
+"""Number of chains of a pilot run, and of warm-up updates and draws of each chain."""
 
 MAX_PILOT_ROUNDS, PILOT_EFFECTIVE_SAMPLES = 4, 25
 """Pilot runs are repeated at most this many times, until the best parametrisation has this many effective samples."""
 
 RANK_PROBE_DRAWS = 40
-"""Number of prior draws of the hyperparameters at which the rank of the covariance is found."""
+"""Number of prior draws of the hyperparameters at which the numerical rank of the covariance is computed."""
 
 
 class JointPosterior(NamedTuple):
@@ -43,16 +44,16 @@ class JointPosterior(NamedTuple):
     prior: JointPrior
     log_likelihood: PointLikelihood
     of_kernel: tuple[int, ...]
-    """Which elements of u enter kernels and means."""
+    """Indices of the elements of u that enter kernels or means."""
     of_likelihood: tuple[int, ...]
-    """Which elements of u enter the likelihood only."""
+    """Indices of the elements of u that enter the likelihood only."""
 
 
 class PilotOptions(NamedTuple):
-    """What the user asks for, as far as pilot runs are concerned."""
+    """The user's options for pilot runs."""
 
     parametrisations: tuple[str, ...] | None
-    """Those to try. None: those that suit the model."""
+    """The candidates. None: those that suit the model."""
     latent_updates: int
     seed: int
     engine: str | None
@@ -61,23 +62,23 @@ class PilotOptions(NamedTuple):
 
 
 class ChosenMove(NamedTuple):
-    """A move, and the draws of its pilot run."""
+    """The chosen move, and the draws of its pilot run."""
 
     move: JointUpdate
     draws: np.ndarray
     """Shape (chains, draws, size)."""
 
     def starts(self, seed: int, chains: Sequence[int]) -> np.ndarray:
-        """Return a start for each chain. From prior draws some chains take thousands of updates to converge."""
+        """Return a draw of the pilot run for each chain. From prior draws, some would need thousands of updates."""
         points = self.draws.reshape(-1, self.draws.shape[-1])
         return np.stack([points[np.random.default_rng([seed, number]).integers(len(points))] for number in chains])
 
 
 def choose_parametrisation(posterior: JointPosterior, options: PilotOptions) -> ChosenMove:
-    """Return the move that mixes best for its cost in pilot runs.
+    """Return the move with the most effective samples per cost in pilot runs.
 
-    The first run moves around a Gaussian near the prior. Gaussian and sites are then fitted to where it was, and each
-    parametrisation is tried with them.
+    The first run uses ellipses of a Gaussian approximation of the prior. A Gaussian of the posterior and sites are then
+    fitted to its draws, and a pilot run is made with each parametrisation.
     """
     runs = PilotRuns(posterior, options)
     first = runs.explore()
@@ -92,63 +93,61 @@ class PilotRuns:
     Attributes
     ----------
     candidates : tuple of str
-        The parametrisations that are tried.
+        The parametrisations that are compared.
     """
 
     def __init__(self, posterior: JointPosterior, options: PilotOptions):
         self._posterior, self._options = posterior, options
         self._joint = posterior.prior.joint
-        asked, parameters = options.parametrisations, self._joint.parameters
+        given, parameters = options.parametrisations, self._joint.parameters
         self._seeds = iter(
             np.random.SeedSequence(options.seed).generate_state(1 + MAX_PILOT_ROUNDS * len(PARAMETRISATIONS)).tolist()
         )
-        centre, deviation = parameters.gaussian()
-        self._wide = self._near = ParameterGaussian(centre, np.diag(deviation))
+        centre, std = parameters.gaussian()
+        self._prior_gaussian = self._posterior_gaussian = ParameterGaussian(centre, np.diag(std))
         self._surrogate_variance = np.ones((len(self._joint.latents), len(posterior.prior.inputs)))
         self._pivots = None
-        if posterior.of_kernel and "fixed_latent" not in (
-            asked or ()
-        ):  # with f fixed the inverse of a full factor is needed
+        if posterior.of_kernel and "fixed_latent" not in (given or ()):  # which needs the inverse of a full factor
             probes = parameters.draw(np.random.default_rng(options.seed), RANK_PROBE_DRAWS)
             self._pivots = find_pivots(self._joint.factors, posterior.prior.inputs, probes)
         self._sites = self._first_sites(centre)
-        self.candidates = asked or _candidates(
+        self.candidates = given or _candidates(
             self._sites is not None, self._pivots is not None, len(self._joint.latents)
         )
 
     def _first_sites(self, centre: np.ndarray) -> SiteInterpolator | None:
-        """Return sites for the middle of the prior, if the likelihood has any."""
+        """Return sites for the median of the prior; None if the likelihood has none."""
         prior, log_likelihood, *_ = self._posterior
         found = fit_sites(prior, log_likelihood, centre[None], self._pivots)
         if not isinstance(found, str):
             return repeat_anchor(found)
         if "sites" in (self._options.parametrisations or ()):
             raise ValueError(
-                'parameter_moves has "sites", which need a log-likelihood that is a sum over the values of f; but '
-                f"{found}."
+                'parameter_moves has "sites", which needs a log-likelihood that factorises over the elements of f, but '
+                f"{found}. Leave it out."
             )
         return None
 
     def explore(self) -> _PilotRun:
-        """Run with all candidates around the prior's Gaussian, and fit the settings to the run.
+        """Make the first run, with all candidates and the prior's Gaussian, and fit the settings to its draws.
 
-        Hyperparameters move one by one, too: at first one that the data determine well would slow down all that move
-        with it.
+        Hyperparameters move jointly and also one by one. In joint moves alone, one that the data determine well would
+        slow down all others, as long as the Gaussian is that of the prior.
         """
         elements = (None, *self._joint.parameters.elements)
-        mixture = tuple(Step(name, "prior", alone) for alone in elements for name in self._names)
+        mixture = tuple(Step(name, "prior", alone) for alone in elements for name in self._step_names)
         run = self._run(mixture, None, PILOT_WARMUP)
         self._surrogate_variance = _surrogate_variance(self._posterior, run)
         self._refit(run)
         return run
 
     def only_candidate(self, first: _PilotRun) -> ChosenMove:
-        """Return the move with the only parametrisation there is."""
-        name = self._names[0]
+        """Return the move with the first candidate, if it is the only one or no hyperparameter enters a kernel."""
+        name = self._step_names[0]
         return ChosenMove(self._move((*(Step(name),) * 3, Step(name, "prior"))), first.x)
 
     def compare(self, first: _PilotRun) -> ChosenMove:
-        """Run each candidate, and return a move that takes the best one in 8 updates of 10 and the next in 2."""
+        """Run each candidate. Return a move with the best one in 8 of 10 updates, and the second best in the others."""
         starts = [first.ends] * len(self.candidates)
         for _ in range(MAX_PILOT_ROUNDS):
             runs = [
@@ -167,23 +166,23 @@ class PilotRuns:
         return ChosenMove(self._move(mixture, tuple((rates / rates.max()).tolist())), runs[best].x)
 
     @property
-    def _names(self) -> tuple[str | None, ...]:
-        """The candidates as steps have them: None where no hyperparameter enters a kernel or a mean."""
+    def _step_names(self) -> tuple[str | None, ...]:
+        """The candidates as `Step.parametrisation`: None for each if no hyperparameter enters a kernel or a mean."""
         return self.candidates if self._posterior.of_kernel else (None,) * len(self.candidates)
 
     def _rates(self, runs: list[_PilotRun]) -> tuple[np.ndarray, np.ndarray]:
-        """Return effective samples of each run, and effective samples per factorisation."""
-        spread = np.max([run.spread for run in runs], axis=0)
-        effective = np.array([run.effective_samples(self._posterior.of_kernel, spread) for run in runs])
+        """Return the effective samples of each run, and effective samples per cost, in factorisations."""
+        variance = np.max([run.variance for run in runs], axis=0)
+        effective = np.array([run.effective_samples(self._posterior.of_kernel, variance) for run in runs])
         pairs = zip(self.candidates, runs, strict=True)
         return effective, effective / [RELATIVE_COST[name] * (1 + run.factorisations) for name, run in pairs]
 
     def _move(self, mixture: tuple[Step, ...], rates: tuple[float, ...] = ()) -> JointUpdate:
-        """Return the move with the settings that were found so far."""
+        """Return the move with the current settings."""
         _, _, of_kernel, of_likelihood = self._posterior
         settings = JointSettings(
-            _stack_gaussians(self._wide, self._near, range(self._joint.parameters.size)),
-            _stack_gaussians(self._wide, self._near, of_likelihood),
+            _stack_gaussians(self._prior_gaussian, self._posterior_gaussian, range(self._joint.parameters.size)),
+            _stack_gaussians(self._prior_gaussian, self._posterior_gaussian, of_likelihood),
             self._surrogate_variance,
             self._sites,
             mixture,
@@ -206,20 +205,21 @@ class PilotRuns:
         return _PilotRun(tree.posterior.f.values, tree.sample_stats)
 
     def _refit(self, *runs: _PilotRun) -> None:
-        """Fit the posterior's Gaussian, and sites at new anchors, to where the hyperparameters were in some runs."""
+        """Fit the posterior's Gaussian, and sites at new anchors, to the hyperparameters in some runs."""
         prior, log_likelihood, *_ = self._posterior
         size = self._joint.parameters.size
         u = np.concatenate([run.x for run in runs])[..., :size].reshape(-1, size)
-        self._near = _fit_gaussian(u, self._joint.parameters.gaussian()[1])
+        self._posterior_gaussian = _fit_gaussian(u, self._joint.parameters.gaussian()[1])
         if self._sites is not None:
-            found = fit_sites(prior, log_likelihood, farthest_points(u, *self._near), self._pivots)
+            anchors = farthest_points(u, *self._posterior_gaussian)
+            found = fit_sites(prior, log_likelihood, anchors, self._pivots)
             self._sites = self._sites if isinstance(found, str) else found
 
 
 def _candidates(sites: bool, pivots: bool, latents: int) -> tuple[str, ...]:
-    """Return the parametrisations to try.
+    """Return the parametrisations to compare.
 
-    Sites do better than surrogate data, unless several functions depend on each other, which sites ignore.
+    Sites mix better than surrogate data, except if several latent functions are correlated, which sites ignore.
     """
     names = ["whitened"]
     names += ["sites"] if sites else []
@@ -228,18 +228,20 @@ def _candidates(sites: bool, pivots: bool, latents: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _fit_gaussian(u: np.ndarray, prior_deviation: np.ndarray) -> ParameterGaussian:
-    """Return a Gaussian somewhat wider than draws of the hyperparameters, (count, size)."""
-    covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((RIDGE_FRACTION * prior_deviation) ** 2)
+def _fit_gaussian(u: np.ndarray, prior_std: np.ndarray) -> ParameterGaussian:
+    """Return a Gaussian that is wider than draws of the hyperparameters, shape (count, size)."""
+    covariance = np.cov(u, rowvar=False).reshape(u.shape[1], -1) + np.diag((RIDGE_FRACTION * prior_std) ** 2)
     return ParameterGaussian(u.mean(0), PROPOSAL_INFLATION * np.linalg.cholesky(covariance))
 
 
-def _stack_gaussians(wide: ParameterGaussian, near: ParameterGaussian, where: Sequence[int]) -> ParameterGaussian:
-    """Return the Gaussians of prior and posterior of some of the hyperparameters, in the order of `GAUSSIANS`."""
-    chosen = np.array(where, int)
-    covariances = [g.factor @ g.factor.T for g in (wide, near)]
+def _stack_gaussians(
+    prior: ParameterGaussian, posterior: ParameterGaussian, indices: Sequence[int]
+) -> ParameterGaussian:
+    """Return the Gaussians of prior and posterior for some elements of u, in the order of `GAUSSIANS`."""
+    chosen = np.array(indices, int)
+    covariances = [g.factor @ g.factor.T for g in (prior, posterior)]
     factors = [np.linalg.cholesky(c[np.ix_(chosen, chosen)]) if len(chosen) else np.zeros((0, 0)) for c in covariances]
-    return ParameterGaussian(np.stack([wide.centre[chosen], near.centre[chosen]]), np.stack(factors))
+    return ParameterGaussian(np.stack([prior.centre[chosen], posterior.centre[chosen]]), np.stack(factors))
 
 
 class _PilotRun:
@@ -250,49 +252,49 @@ class _PilotRun:
 
     @property
     def ends(self) -> np.ndarray:
-        """The last state of each chain."""
+        """Last state of each chain, shape (chains, size)."""
         return self.x[:, -1]
 
     @property
     def factorisations(self) -> float:
-        """Mean number of factorisations of an update."""
+        """Mean number of factorisations per update."""
         return float(self._statistics.factorisations.mean())
 
     @property
-    def spread(self) -> np.ndarray:
-        """Mean variance within a chain, of each element."""
+    def variance(self) -> np.ndarray:
+        """Variance of each element within a chain, averaged over chains, shape (size,)."""
         return self.x.var(1).mean(0)
 
-    def effective_samples(self, of_kernel: tuple[int, ...], spread: np.ndarray) -> float:
-        """Return the effective sample size of the slowest of the kernel's hyperparameters.
+    def effective_samples(self, of_kernel: tuple[int, ...], largest_variance: np.ndarray) -> float:
+        """Return the smallest effective sample size of the kernel's hyperparameters.
 
-        It is reduced if the chains have less variance than `spread`, the largest of all runs: a chain that never leaves
-        one of two modes mixes well there, but has not found the other.
+        It is reduced if the chains have less variance than those of another run: a chain that never leaves one of two
+        modes mixes well there, but has not found the other.
         """
-        share = np.minimum(1.0, self.spread / spread)
-        return min(_effective_samples(self.x[..., i]) * float(share[i]) for i in of_kernel)
+        fraction = np.minimum(1.0, self.variance / largest_variance)
+        return min(_effective_samples(self.x[..., i]) * float(fraction[i]) for i in of_kernel)
 
 
 def _effective_samples(x: np.ndarray) -> float:
-    """Return the effective sample size of chains (count, draws), at most what the means of their halves allow."""
+    """Return the effective sample size of chains, shape (count, draws), limited by the variance of half-chain means."""
     halves = np.concatenate(np.array_split(x, 2, axis=1)).mean(1)
     return min(float(effective_sample_size(x).sum()), len(halves) * x.var() / (halves.var() + 1e-300))
 
 
 def _surrogate_variance(posterior: JointPosterior, run: _PilotRun) -> np.ndarray:
-    """Return noise variances that make surrogate data about as informative as the data: 1 / curvature of log L.
+    """Return noise variances, shape (latents, n), that make surrogate data about as informative as the data.
 
-    Where derivatives are not known, the noise has the variance of f in the run.
+    These are 1 / curvature of the log-likelihood or, if JAX cannot trace it, the variances of f in the run.
     """
     joint, n = posterior.prior.joint, len(posterior.prior.inputs)
     points = [joint.split(x, n) for x in run.x.reshape(-1, run.x.shape[-1])[:: max(1, run.x.shape[1] // 10)]]
     f = np.stack([point.f for point in points])
-    spread = f.var(0) + 1e-6
-    u, slopes = np.array(joint.split(run.x[0, -1], n).u), posterior.log_likelihood.slopes
+    variance = f.var(0) + 1e-6
+    u, derivatives = np.array(joint.split(run.x[0, -1], n).u), posterior.log_likelihood.derivatives
     try:
         with on_cpu():
-            curvatures = np.stack([np.asarray(slopes(u, one)[2]) for one in f[:: max(1, len(f) // 8)]])
-    except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
-        return spread
-    precision = np.clip(-curvatures.mean(0), 1e-2 / spread, 1e4 / spread)
+            curvatures = np.stack([np.asarray(derivatives(u, one)[2]) for one in f[:: max(1, len(f) // 8)]])
+    except Exception:  # noqa: BLE001  (a function that JAX cannot trace may raise anything)
+        return variance
+    precision = np.clip(-curvatures.mean(0), 1e-2 / variance, 1e4 / variance)
     return 1.0 / precision

@@ -1,4 +1,4 @@
-"""The white noise of latent functions, given Gaussian sites in place of the likelihood."""
+"""The distribution of the white noise of latent functions given sites, which approximate the likelihood."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from ellipslice.parameters.factor import Factor
 
 
 class ConditionedNoise:
-    """The white noise z of f = mean + L z given sites: N(centre, inv(P)); without sites N(0, I).
+    """The distribution of the white noise z of f = mean + L z given sites: N(centre, inv(P)). Without sites: N(0, I).
 
-    P = I + L' diag(precision) L = R R', and eta = R' (z - centre) is white noise again.
+    P = I + L' diag(precision) L = R R', so eta = R' (z - centre) is white noise.
 
     Parameters
     ----------
     factor : Factor
-        L.
+        L, the factor of the prior covariance.
     mean : array, shape (latents, n)
-    sites : Sites, optional
-        Sites of f. Default: none.
+        Prior mean.
+    sites : Sites or None
+        Sites of f.
 
     Attributes
     ----------
     centre, offset : array, shape (latents, n)
-        z and f at eta = 0.
+        The values of z and f at eta = 0.
     log_evidence : float
-        Logarithm of the integral of the prior times the sites. Only with sites.
+        Logarithm of the integral of the prior times the sites. It exists only with sites.
     """
 
     def __init__(self, factor: Factor, mean: Any, sites: Sites | None):
@@ -44,11 +45,11 @@ class ConditionedNoise:
         return 0.0 if self.sites is None else self.sites.log_value(f)
 
     def whiten(self, z: Any) -> Any:
-        """Return eta = R' (z - centre). Only with sites."""
+        """Return eta = R' (z - centre). Requires sites."""
         return self._precision.whiten(z - self.centre)
 
     def unwhiten(self, eta: Any) -> Any:
-        """Return z = centre + inv(R') eta. Only with sites."""
+        """Return z = centre + inv(R') eta. Requires sites."""
         return self.centre + self._precision.unwhiten(eta)
 
     def draw_zero_mean(self, normals: Any) -> Any:

@@ -1,6 +1,6 @@
 """Factors L of covariance matrices Sigma = L L', by NumPy on the host and by JAX in compiled code.
 
-`Factor` is the interface by which the joint prior and its moves know a covariance. `DenseFactor` and `LowRankFactor`
+The joint prior and its moves use a covariance only through the interface `Factor`. `DenseFactor` and `LowRankFactor`
 implement it with matrices. Arrays have a leading axis for the latent functions of a model.
 """
 
@@ -16,23 +16,23 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 ROUNDING = 100 * float(np.finfo(float).eps)
-"""Added to the diagonal of a correlation matrix, times its size: as much as rounding may have taken away.
+"""Bound of the rounding error of a correlation matrix, per row. It is added to the diagonal, times the number of rows.
 
-A covariance that is known is factorised with pivots and needs none of it (`priors.Dense`). Here there is a new one for
-every proposal, in compiled code, and one that fails would be a region that chains never enter."""
+`priors.Dense` factorises with pivots and needs no such term. Here every proposal has a new covariance, in compiled code
+without pivots. If its factorisation failed, chains could never enter that region of the hyperparameters."""
 
 NEGLIGIBLE_FRACTION = 1e-10
-"""Largest fraction of a variance that a low-rank factor may leave out."""
+"""Largest fraction of a variance that a low-rank factor may omit."""
 
 
 class Factor(Protocol):
     """A factor L of the covariance Sigma(u) = L L', for one value u of the hyperparameters; a pytree.
 
-    f = m + L z has the prior's distribution if z is white noise. Vectors z and f have shape (latents, n).
+    If z is white noise, f = m + L z has the prior distribution. Vectors z and f have shape (latents, n).
     """
 
     def unwhiten(self, z: Any) -> Any:
-        """Return L z, shape (..., latents, n); z may have leading axes."""
+        """Return L z, shape (..., latents, n). z may have leading axes."""
         ...
 
     def whiten(self, f: Any) -> Any:
@@ -45,23 +45,23 @@ class Factor(Protocol):
         ...
 
     def noise_precision(self, precision: Any) -> NoisePrecision:
-        """Condition on Gaussian sites: return the precision of z, given sites of f with these precisions."""
+        """Return the precision of z given sites of f with these precisions, shape (latents, n)."""
         ...
 
     @property
     def rows(self) -> Any:
-        """The transpose of L as a dense array, shape (latents, r, n), to fit sites with."""
+        """Transpose of L as a dense array, shape (latents, r, n). Used to fit sites."""
         ...
 
 
 class DenseFactor(NamedTuple):
-    """A lower triangular factor."""
+    """A full factor L, lower triangular."""
 
     lower: Any
-    """Shape (latents, n, n)."""
+    """L, shape (latents, n, n)."""
 
     def unwhiten(self, z: Any) -> Any:
-        """Return L z, shape (..., latents, n); z may have leading axes."""
+        """Return L z, shape (..., latents, n). z may have leading axes."""
         return multiply(self.lower, z)
 
     def whiten(self, f: Any) -> Any:
@@ -74,51 +74,51 @@ class DenseFactor(NamedTuple):
         return log_determinant(self.lower)
 
     def noise_precision(self, precision: Any) -> NoisePrecision:
-        """Condition on Gaussian sites: return the precision of z, given sites of f with these precisions."""
+        """Return the precision of z given sites of f with these precisions, shape (latents, n)."""
         return NoisePrecision(self.lower, inner_root(self.lower, precision))
 
     @property
     def rows(self) -> Any:
-        """The transpose of L, shape (latents, n, n)."""
+        """Transpose of L, shape (latents, n, n)."""
         return self.lower.swapaxes(-1, -2)
 
 
 class LowRankFactor(NamedTuple):
-    """The first r columns of a factor with pivots, where the others are negligible. It has no inverse.
+    """The first r columns of a pivoted factor, if the others are negligible. It has no inverse.
 
-    Only the first r elements of z enter f. With r = n it is a whole factor, whose rows are in the order of the inputs.
+    Only the first r elements of z enter f. With r = n it is a full factor, with rows in the order of the inputs.
     """
 
     columns: Any
-    """Shape (latents, n, r)."""
+    """L, shape (latents, n, r)."""
 
     def unwhiten(self, z: Any) -> Any:
-        """Return L z, shape (..., latents, n); z may have leading axes."""
+        """Return L z, shape (..., latents, n). z may have leading axes."""
         return multiply(self.columns, z)
 
     def whiten(self, f: Any) -> Any:
         """Raise: L has no inverse."""
-        raise TypeError("a low-rank factor has no inverse. Factorise without pivots where f must be whitened.")
+        raise TypeError("a low-rank factor has no inverse. Factorise without pivots to whiten f.")
 
     @property
     def log_determinant(self) -> Any:
         """Raise: L is not square."""
-        raise TypeError("a low-rank factor has no determinant. Factorise without pivots where a density is needed.")
+        raise TypeError("a low-rank factor has no determinant. Factorise without pivots to compute a density.")
 
     def noise_precision(self, precision: Any) -> NoisePrecision:
-        """Condition on Gaussian sites: return the precision of z, given sites of f with these precisions."""
+        """Return the precision of z given sites of f with these precisions, shape (latents, n)."""
         return NoisePrecision(self.columns, inner_root(self.columns, precision))
 
     @property
     def rows(self) -> Any:
-        """The transpose of L, shape (latents, r, n)."""
+        """Transpose of L, shape (latents, r, n)."""
         return self.columns.swapaxes(-1, -2)
 
 
 class NoisePrecision(NamedTuple):
-    """The precision P = I + L' diag(precision) L of white noise z given Gaussian sites of f = m + L z; P = R R'.
+    """The precision P = I + L' diag(precision) L = R R' of the white noise z, given sites of f = m + L z.
 
-    L has r columns. Elements of z beyond the first r do not enter f, so their precision stays 1.
+    L has r columns. Elements of z after the first r do not enter f, so their precision is 1.
     """
 
     lower: Any
@@ -132,7 +132,10 @@ class NoisePrecision(NamedTuple):
         return log_determinant(self.root)
 
     def mean(self, slope: Any) -> tuple[Any, Any]:
-        """Return the mean inv(P) L' slope of z and its square norm under P, for sites with this slope at z = 0."""
+        """Return the mean inv(P) L' slope of z, and its squared norm under P.
+
+        slope is the gradient of the log sites with respect to f at z = 0, shape (latents, n).
+        """
         xp = _module(slope)
         whitened = solve(self.root, multiply(self.lower.swapaxes(-1, -2), slope))
         mean = self._on_first(lambda zeros: zeros + solve(self.root, whitened, transposed=True), xp.zeros_like(slope))
@@ -147,24 +150,24 @@ class NoisePrecision(NamedTuple):
         return self._on_first(lambda eta: solve(self.root, eta, transposed=True), eta)
 
     def draw(self, normals: Any) -> Any:
-        """Return draws from N(0, inv(P)) from standard normals, both of shape (count, latents, n)."""
+        """Return draws from N(0, inv(P)), made from standard normals of the same shape, (count, latents, n)."""
         return self._on_first(lambda normals: solve_many(self.root, normals), normals)
 
     def _on_first(self, change: Callable[[Any], Any], z: Any) -> Any:
-        """Change the elements of z that enter f, and leave the others."""
+        """Return z with its first r elements changed, which are those that enter f."""
         width = self.lower.shape[-1]
         changed = change(z[..., :width])
         return changed if width == z.shape[-1] else _module(z).concatenate([changed, z[..., width:]], axis=-1)
 
 
 def factorise(covariance: Any) -> Any:
-    """Return lower triangular factors of covariances (latents, n, n), which may be singular up to rounding error.
+    """Return lower triangular factors of covariances, shape (latents, n, n), which may be singular.
 
-    On the host they are NaN where a matrix is not a covariance: such a proposal is never accepted.
+    If a matrix is not positive semidefinite, the factor is NaN, so that the proposal is never accepted.
     """
     xp, n = _module(covariance), covariance.shape[-1]
-    deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
-    correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
+    std = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
+    correlation = covariance / std[:, :, None] / std[:, None, :]
     matrix = correlation + n * ROUNDING * xp.eye(n)
     if xp is np:
         try:
@@ -173,19 +176,20 @@ def factorise(covariance: Any) -> Any:
             return np.full_like(matrix, np.nan)
     else:
         lower = _cholesky(matrix)
-    return lower * deviation[:, :, None]
+    return lower * std[:, :, None]
 
 
 def factorise_low_rank(across: Any, variance: Any, pivots: Any) -> tuple[LowRankFactor, Any]:
-    """Return the factor of covariances whose rank is r up to rounding error, and whether all of them are such.
+    """Return the factors of covariances with numerical rank r, and whether all of them have at most this rank.
 
     Parameters
     ----------
     across : array, shape (latents, n, r)
-        The columns of the covariances that belong to the pivots.
+        The columns of the covariances at the pivots.
     variance : array, shape (latents, n)
-        Their diagonals.
+        The diagonals of the covariances.
     pivots : array of int, shape (latents, r)
+        Indices of the inputs that are pivots.
     """
     xp = _module(across)
     inner = factorise(xp.take_along_axis(across, pivots[:, :, None], axis=1))
@@ -196,17 +200,17 @@ def factorise_low_rank(across: Any, variance: Any, pivots: Any) -> tuple[LowRank
         lower = np.stack([solve_triangular(one, columns.T, lower=True).T for one, columns in pairs])
     else:
         lower = _solve(inner, across, left_side=False, transpose_a=True)
-    left = variance - (lower * lower).sum(-1)
-    return LowRankFactor(lower), (left <= NEGLIGIBLE_FRACTION * variance).all()
+    omitted = variance - (lower * lower).sum(-1)
+    return LowRankFactor(lower), (omitted <= NEGLIGIBLE_FRACTION * variance).all()
 
 
 def multiply(lower: Any, z: Any) -> Any:
-    """Return matrices (latents, n, r) times the first r elements of vectors (..., latents, n)."""
+    """Return matrices, shape (latents, n, r), times the first r elements of vectors, shape (..., latents, n)."""
     return _module(lower).einsum("lij,...lj->...li", lower, z[..., : lower.shape[-1]])
 
 
 def solve(lower: Any, b: Any, *, transposed: bool = False) -> Any:
-    """Return the inverse of each triangular matrix (latents, n, n), or of its transpose, times b (latents, n)."""
+    """Solve with lower triangular matrices, shape (latents, n, n), or their transposes, for b of shape (latents, n)."""
     if isinstance(lower, np.ndarray):
         if not np.isfinite(lower).all():
             return np.full_like(b, np.nan)
@@ -216,7 +220,7 @@ def solve(lower: Any, b: Any, *, transposed: bool = False) -> Any:
 
 
 def solve_many(lower: Any, b: Any) -> Any:
-    """Return the inverse of the transpose of each triangular matrix times many vectors, b (count, latents, n)."""
+    """Solve with the transposes of lower triangular matrices for many vectors, b of shape (count, latents, n)."""
     columns = b.swapaxes(0, 1).swapaxes(1, 2)  # (latents, n, count)
     if isinstance(lower, np.ndarray):
         found = np.stack([solve_triangular(one, c, lower=True, trans=1) for one, c in zip(lower, columns, strict=True)])
@@ -226,13 +230,16 @@ def solve_many(lower: Any, b: Any) -> Any:
 
 
 def log_determinant(lower: Any) -> Any:
-    """Return the logarithm of the product of the determinants of triangular matrices (latents, n, n)."""
+    """Return the sum of the log determinants of triangular matrices, shape (latents, n, n)."""
     xp = _module(lower)
     return xp.log(xp.diagonal(lower, axis1=-2, axis2=-1)).sum()
 
 
 def inner_root(lower: Any, precision: Any) -> Any:
-    """Return the lower triangular factor of I + L' diag(precision) L, for L (latents, n, r), precision (latents, n)."""
+    """Return the lower triangular factor of I + L' diag(precision) L, shape (latents, r, r).
+
+    L has shape (latents, n, r), precision (latents, n).
+    """
     xp = _module(lower)
     inner = xp.einsum("lki,lk,lkj->lij", lower, precision, lower) + xp.eye(lower.shape[-1])
     if xp is np:
@@ -244,8 +251,8 @@ def _module(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else jnp
 
 
-# One matrix at a time: for several at once JAX waits, in threads of XLA, for threads of XLA, and chains that run in
-# parallel would wait forever.
+# One matrix at a time. For a batch of matrices, JAX code in threads of XLA waits for other threads of XLA, so chains
+# that run in parallel could wait forever.
 
 
 def _cholesky(matrices: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Find site approximations of the likelihood for any value of the hyperparameters."""
+"""Fit site approximations of the likelihood, for any value of the hyperparameters."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from ellipslice.parameters.variational_sites import fit_variational_sites
 from ellipslice.programs.site_sums import NotFactorised
 
 ANCHORS = 12
-"""Number of values of the hyperparameters for which sites are found."""
+"""Number of values of the hyperparameters at which sites are fitted."""
 
 ANCHOR_FRACTION = 0.95
-"""Fraction of the values of a pilot run, those nearest to the centre, that anchors are chosen from."""
+"""Fraction of the draws of a pilot run, those nearest to the centre, from which anchors are chosen."""
 
 
 def fit_sites(
     prior: JointPrior, log_likelihood: PointLikelihood, anchors: np.ndarray, pivots: Pivots | None = None
 ) -> SiteInterpolator | str:
-    """Return sites by expectation propagation at the anchors, shape (count, size); or why there are none."""
+    """Return sites fitted at the anchors, shape (count, size); or the reason why there are none.
+
+    For one latent function they are fitted by expectation propagation, for several by a variational approximation.
+    """
     found = []
     for u in anchors:
         one = _sites_at(prior, log_likelihood, u, pivots)
@@ -40,12 +43,12 @@ def fit_sites(
     if not log_likelihood.used:
         return interpolator
     with on_cpu():
-        expansions = [expansion(log_likelihood.slopes(u, f), f) for u in anchors]
+        expansions = [expansion(log_likelihood.derivatives(u, f), f) for u in anchors]
     return interpolator._replace(f=f, expansions=_stacked(expansions))
 
 
 def repeat_anchor(single: SiteInterpolator) -> SiteInterpolator:
-    """Return `ANCHORS` copies of a single anchor, so that compiled code for that many anchors serves."""
+    """Return `ANCHORS` copies of a single anchor, so that the code compiled for that number can be used."""
 
     def repeated(sites: Sites) -> Sites:
         linear, precision = (np.repeat(part, ANCHORS, axis=0) for part in (sites.linear, sites.precision))
@@ -59,11 +62,15 @@ def repeat_anchor(single: SiteInterpolator) -> SiteInterpolator:
 
 
 def farthest_points(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Return anchors: the centre, then one after another the value of u, (count, size), farthest from those before."""
+    """Return `ANCHORS` anchors, shape (ANCHORS, size), that are far from each other.
+
+    The first is the centre. Each next one is the row of u, shape (count, size), that is farthest from all before it, in
+    the metric of the factor.
+    """
     white = np.linalg.solve(factor, (u - centre).T).T
-    size = (white**2).sum(1)
-    near = size <= np.quantile(size, ANCHOR_FRACTION)
-    u, white, distance = u[near], white[near], size[near]
+    square_norm = (white**2).sum(1)
+    near = square_norm <= np.quantile(square_norm, ANCHOR_FRACTION)
+    u, white, distance = u[near], white[near], square_norm[near]
     chosen = [centre]
     for _ in range(ANCHORS - 1):
         farthest = int(np.argmax(distance))
@@ -73,18 +80,18 @@ def farthest_points(u: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np
 
 
 def _metric(anchors: np.ndarray) -> np.ndarray:
-    """Return a metric in which an anchor is about one away from the next."""
+    """Return a diagonal metric in which the distance between neighbouring anchors is about 1."""
     count, size = anchors.shape
     if count == 1:
         return np.zeros((size, size))
-    deviation = anchors.std(0) + 1e-9
-    white = anchors / deviation
+    std = anchors.std(0) + 1e-9
+    white = anchors / std
     distance = np.sqrt(((white[:, None] - white) ** 2).sum(-1)) + np.diag(np.full(count, np.inf))
-    return np.diag(1 / deviation) / (np.median(distance.min(1)) + 1e-9)
+    return np.diag(1 / std) / (np.median(distance.min(1)) + 1e-9)
 
 
 def _stacked(sites: list[Sites]) -> Sites:
-    """Return sites of one origin as one object, with a leading axis."""
+    """Return sites that have the same origin as one object, with a leading axis."""
     linear, precision = np.stack([one.linear for one in sites]), np.stack([one.precision for one in sites])
     return Sites(linear, precision, np.asarray(sites[0].origin))
 
@@ -92,29 +99,29 @@ def _stacked(sites: list[Sites]) -> Sites:
 def _sites_at(
     prior: JointPrior, log_likelihood: PointLikelihood, u: np.ndarray, pivots: Pivots | None
 ) -> tuple[Sites, np.ndarray] | str:
-    """Return sites for hyperparameters u, and the mean of f with them; or why there are none."""
+    """Return sites for hyperparameters u, and the mean of f with them; or the reason why there are none."""
     joint = prior.joint
     factor, mean = joint.factors.apply(u, prior.inputs, pivots, lambda factor, mean: (factor, mean))
     if len(joint.latents) > 1:
         return fit_variational_sites(factor, mean, log_likelihood, u)
     (rows,) = factor.rows
 
-    def slopes_at(h: np.ndarray) -> tuple[Any, Any, Any]:
-        value, slope, bend = log_likelihood.slopes(u, mean + h)
-        return value, slope[0], bend[0]
+    def derivatives(h: np.ndarray) -> tuple[Any, Any, Any]:
+        value, slope, curvature = log_likelihood.derivatives(u, mean + h)
+        return value, slope[0], curvature[0]
 
-    def terms(h: np.ndarray) -> np.ndarray:
-        return np.asarray(log_likelihood.terms(u, mean + h))
+    def pointwise(h: np.ndarray) -> np.ndarray:
+        return np.asarray(log_likelihood.pointwise(u, mean + h))
 
     with on_cpu():
         try:
-            terms(np.zeros((len(NODES), mean.shape[1])))
+            pointwise(np.zeros((len(NODES), mean.shape[1])))
         except NotFactorised as reason:
             return str(reason)
-        except Exception:  # noqa: BLE001  whatever a function raises that JAX cannot trace
+        except Exception:  # noqa: BLE001  (a function that JAX cannot trace may raise anything)
             return "JAX cannot trace it"
-        found = newton(rows, slopes_at)
-        found = fit_ep(rows, terms, found)
+        found = newton(rows, derivatives)
+        found = fit_ep(rows, pointwise, found)
     narrowed = posterior_factor(rows, found.precision)
     f = mean + narrowed.T @ (narrowed @ found.linear)
     return Sites(found.linear[None], found.precision[None], np.asarray(mean)), f

@@ -1,7 +1,7 @@
 """The joint prior p(u) N(f; m(u), Sigma(u)) of hyperparameters and latent functions, and points of it.
 
-A point is x = [u, z, f]: the unconstrained hyperparameters, the white noise, and f = m(u) + L(u) z, which the
-likelihood takes. z and f determine each other; both are kept so that no update has to compute one from the other.
+A point is x = [u, z, f]: the unconstrained hyperparameters u, the white noise z, and the latent functions f = m(u) +
+L(u) z. Given u, z and f determine each other. Both are kept, so that no update has to compute one from the other.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ class Point(NamedTuple):
     """One point of the joint prior."""
 
     u: Any
+    """Unconstrained hyperparameters, shape (size,)."""
     z: Any
-    """Shape (latents, n)."""
+    """White noise, shape (latents, n)."""
     f: Any
-    """Shape (latents, n)."""
+    """Latent functions at the inputs, shape (latents, n)."""
 
     @property
     def flat(self) -> Any:
-        """The point as one vector."""
+        """The point as one vector, the concatenation of u, z and f."""
         xp = np if isinstance(self.u, np.ndarray) else jnp
         return xp.concatenate([self.u, self.z.ravel(), self.f.ravel()])
 
 
 class JointModel:
-    """The joint prior of hyperparameters and latent functions at inputs that are handed over later; hashable.
+    """The joint prior of hyperparameters and latent functions, for inputs that are given to its methods; hashable.
 
     Parameters
     ----------
     parameters : Parameters
+        The hyperparameters with their priors.
     factors : KernelFactors
-        From hyperparameters to the factor of the covariance, and the means, of the latent functions.
+        From hyperparameters to the means, and the factors of the covariances, of the latent functions.
     """
 
     def __init__(self, parameters: Parameters, factors: KernelFactors):
@@ -50,15 +52,15 @@ class JointModel:
 
     @property
     def latents(self) -> list[str]:
-        """The names of the latent functions."""
+        """Names of the latent functions."""
         return self.factors.latents
 
     def point(self, u: np.ndarray, z: np.ndarray, inputs: np.ndarray, pivots: Pivots | None = None) -> Point:
-        """Return the point with these hyperparameters and this white noise, on the host."""
+        """Return the point with hyperparameters u and white noise z, on the host."""
         return self.factors.apply(u, inputs, pivots, lambda factor, mean: Point(u, z, mean + factor.unwhiten(z)))
 
     def split(self, x: Any, n: int) -> Point:
-        """Return the parts of a flat point with n inputs."""
+        """Return a flat vector x as a point, for n inputs."""
         d, k = self.parameters.size, len(self.latents)
         return Point(x[:d], x[d : d + k * n].reshape(k, n), x[d + k * n :].reshape(k, n))
 
@@ -67,9 +69,9 @@ class JointModel:
 
 
 class JointPrior(Prior):
-    """The joint prior at given inputs, as `sample` takes priors. It is not a Gaussian: it has its own move."""
+    """The joint prior at given inputs, as a prior for `sample`. It is not Gaussian, so it has its own move."""
 
-    instead = "it is the prior of parameters and latent functions together. Leave move out."
+    instead = "it is the joint prior of hyperparameters and latent functions, which has its own move. Leave move out."
 
     def __init__(self, joint: JointModel, inputs: np.ndarray):
         self.joint, self.inputs = joint, inputs
@@ -82,10 +84,10 @@ class JointPrior(Prior):
 
     @property
     def noise_size(self) -> int:
-        raise TypeError("it is not a linear map of normals")
+        raise TypeError("the joint prior of hyperparameters and latent functions is not a linear map of normals.")
 
     def unwhiten(self, z: Any) -> Any:
-        raise TypeError("it is not a linear map of normals")
+        raise TypeError("the joint prior of hyperparameters and latent functions is not a linear map of normals.")
 
     @property
     def linear(self) -> bool:
@@ -96,13 +98,13 @@ class JointPrior(Prior):
         return False
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Return points, shape (count, size)."""
+        """Return draws of flat points, shape (count, size)."""
         u = self.joint.parameters.draw(rng, count)
         z = rng.standard_normal((count, len(self.joint.latents), len(self.inputs)))
         return np.stack([self.joint.point(u[i], z[i], self.inputs).flat for i in range(count)])
 
     def stored(self) -> list[Any]:
-        """Return what a store keeps of it, to recognise another model."""
+        """Return what a store keeps to recognise another model: inputs, priors, and a fingerprint of the kernels."""
         return [self.inputs, *self.joint.parameters.stored(), *self._fingerprint]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The move of hyperparameters and latent functions together."""
+"""The move that updates hyperparameters and latent functions."""
 
 from __future__ import annotations
 
@@ -30,69 +30,73 @@ ELLIPSE = EllipticalSlice()
 
 
 class _Prepared(NamedTuple):
-    """What an update knows of prior and settings: of both Gaussians until `step` has selected the one of its step."""
+    """What updates need of prior and settings. `step` replaces each pair of Gaussians by the one that it uses."""
 
     inputs: Any
     pivots: Pivots | None
     fixed: tuple[Factor, Any] | None
     """Factor and means, if no hyperparameter enters them."""
     together: ParameterGaussian
+    """For all hyperparameters."""
     likelihood: ParameterGaussian
+    """For hyperparameters that enter only the likelihood."""
     surrogate_variance: Any
     sites: SiteInterpolator | None
     free: Any = None
-    """Which elements of u the update moves, shape (parameters,)."""
+    """Mask of the elements of u that the update moves, shape (size,)."""
 
 
 class ParameterDraws(NamedTuple):
-    """The random numbers of one update, standard normals, and what its step of the mixture is."""
+    """The random numbers of one update, which are standard normals, and its step."""
 
     to_all: Any
-    """For all hyperparameters, shape (parameters,)."""
+    """For all hyperparameters, shape (size,)."""
     to_likelihood: Any
-    """For the hyperparameters that only the likelihood has."""
+    """For the hyperparameters that enter only the likelihood."""
     surrogate: Any
     """For surrogate data, shape (latents, n)."""
     latent: Any
     """For the updates of the latent functions, shape (latent_updates, latents, n)."""
     parametrisation: Any
-    """The number of the step's parametrisation in `JointUpdate.parametrisations`."""
+    """Index of the step's parametrisation in `JointUpdate.parametrisations`."""
     gaussian: Any
-    """The number of the step's Gaussian in `GAUSSIANS`."""
+    """Index of the step's Gaussian in `GAUSSIANS`."""
     free: Any
-    """Which elements of u the step moves, shape (parameters,)."""
+    """Mask of the elements of u that the step moves, shape (size,)."""
 
 
 @dataclass(frozen=True)
 class JointUpdate(Move):
-    """Move the hyperparameters, then the latent functions, each on ellipses.
+    """Update the hyperparameters, then the latent functions, both by elliptical slice sampling.
 
-    The hyperparameters u have a density p(u). Any Gaussian q(u) turns it into q(u) times p(u) / q(u), so they too move
-    by elliptical slice sampling, with nothing to tune; each evaluation takes a factorisation of the covariance. What is
-    fixed while they move is the parametrisation:
+    The density p(u) of the hyperparameters is written as a Gaussian q(u) times the ratio p(u) / q(u). So they can move
+    on ellipses of q, with no step size to tune. Each evaluation needs a factorisation of the covariance. The
+    parametrisation determines the quantity that is fixed while u moves:
 
-    - "whitened": the white noise z. f = m(u) + L(u) z follows. Best where the data are not informative.
-    - "fixed_latent": f itself. The data do not matter, and N(f; m(u), Sigma(u)) does. Best where f is known well.
-    - "surrogate": between the two. Surrogate data g = L z + noise are drawn, and the white noise of f given g is fixed
-      (Murray & Adams 2010). For informative data.
-    - "sites": Gaussian sites take the place of the likelihood, and the white noise of f given them is fixed. If they
-      fit, hyperparameters and noise are nearly independent, so both move freely; the exact ratio of likelihood and
-      sites is what is sampled. The latent functions then move on ellipses of that Gaussian, too. For log-likelihoods
-      that factorise over the elements of f.
+    - "whitened": the white noise z of f = m(u) + L(u) z. For data that are not informative.
+    - "fixed_latent": f itself. The prior density N(f; m(u), Sigma(u)) is then part of the ratio. For data that
+    determine
+      f almost completely.
+    - "surrogate": the white noise of f given surrogate data g = f - m + noise, which are drawn in each update (Murray &
+      Adams 2010). For informative data.
+    - "sites": the white noise of f given sites, which approximate the likelihood. If they fit well, this noise and u
+      are nearly independent. The ratio of likelihood and sites is part of the target, so the update is exact. The
+      latent functions move on ellipses of the prior times the sites, too. For log-likelihoods that factorise over the
+      inputs.
 
-    All hyperparameters move together, and those that only the likelihood has once more with f fixed, which needs no
+    All hyperparameters move jointly. Those that enter only the likelihood move once more with f fixed, which needs no
     factorisation. The statistic `factorisations` is the number of values of the kernel's hyperparameters that were
-    tried, each by a factorisation; `angle` is the same number.
+    tried, with one factorisation each; `angle` is the same number.
 
     Parameters
     ----------
     joint : JointModel
     of_kernel, of_likelihood : tuple of int
-        Which elements of u enter kernels and means, and which only the likelihood.
+        Indices of the elements of u that enter kernels or means, and of those that enter only the likelihood.
     parametrisations : tuple of str
-        Some of `PARAMETRISATIONS`.
+        Names of `PARAMETRISATIONS` that the steps use.
     latent_updates : int
-        Updates of the latent functions for one of the hyperparameters. Their draws are one product.
+        Number of updates of the latent functions after each one of the hyperparameters. Default: 5.
     settings : JointSettings
 
     References
@@ -112,16 +116,16 @@ class JointUpdate(Move):
 
     @property
     def used(self) -> list[str]:
-        """The parametrisations of the mixture, the most frequent first."""
+        """Parametrisations of the steps, in the order of their first use: the preferred one first."""
         return list(dict.fromkeys(step.parametrisation for step in self.settings.mixture if step.parametrisation))
 
     def stored(self) -> list[Any]:
-        """Return everything but the joint model, for a store: `restored` makes the move again."""
+        """Return the parts that a store contains, all except the joint model. `restored` is the inverse."""
         return StoredUpdate.of(self).leaves
 
     @classmethod
     def restored(cls, joint: JointModel, inputs: np.ndarray, leaves: list[Any]) -> JointUpdate:
-        """Return the move from what `stored` gave. Raise if it does not fit the model."""
+        """Return the move from the parts that `stored` returned. Raise if they do not fit the model."""
         stored = StoredUpdate.read(leaves, joint, inputs)
         return cls(
             joint,
@@ -134,7 +138,7 @@ class JointUpdate(Move):
 
     def prepare(self, prior: Prior) -> _Prepared:
         if not isinstance(prior, JointPrior):
-            raise TypeError(f"{type(self).__name__} is a move for models with unknown parameters, not for {prior!r}.")
+            raise TypeError(f"this move is for models with unknown hyperparameters, not for {prior!r}. Leave move out.")
         own, middle = self.settings, np.zeros(self.joint.parameters.size)
         fixed = None if self.of_kernel else self.joint.factors.at(middle, prior.inputs)
         return _Prepared(
@@ -151,7 +155,7 @@ class JointUpdate(Move):
         free = np.array([[step.alone in (None, element) for element in elements] for step in steps])
 
         def draw(rng: np.random.Generator, updates: int) -> ParameterDraws:
-            # Two columns more than are used: that many numbers have always been drawn, and a seed must mean the same.
+            # Two columns more than are used: earlier versions drew them, and draws for a seed must not change.
             normals = rng.standard_normal((updates, int(ends[-1]) + 2))
             to_all, to_likelihood, surrogate, latent, _ = np.split(normals, ends, axis=1)
             turn = np.arange(updates) % len(steps)
@@ -168,7 +172,7 @@ class JointUpdate(Move):
         return NoiseSpec(draw, searches=2 + self.latent_updates, numbers=prior.size)
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
-        """Update all hyperparameters, then the latent functions, then the hyperparameters of the likelihood."""
+        """Update all hyperparameters, the latent functions, and then the hyperparameters of the likelihood again."""
         prepared: _Prepared = target.prepared
         draws: ParameterDraws = noise.drawn
         together, likelihood = prepared.together.select(draws.gaussian), prepared.likelihood.select(draws.gaussian)
@@ -190,7 +194,7 @@ class JointUpdate(Move):
         return state, total._replace(angle=factorised * 1.0, more=(factorised,))
 
     def _move_all(self, target: Target, noise: Noise, draws: ParameterDraws, state: State) -> tuple[Point, Info]:
-        """Move all hyperparameters, in the parametrisation of the step."""
+        """Update all hyperparameters in the parametrisation of the step. Return the new point and the statistics."""
 
         def move(name: str, state: State) -> tuple[Point, Info]:
             return PARAMETRISATIONS[name](HyperparameterSearch(self, target, noise, draws.surrogate, state))
@@ -199,7 +203,7 @@ class JointUpdate(Move):
         return switch(draws.parametrisation, moves, state) if len(moves) > 1 else moves[0](state)
 
     def _move_latents(self, target: Target, noise: UpdateNoise, state: State) -> tuple[State, Info]:
-        """Make all updates of the latent functions. The last one does not depend on sites."""
+        """Make all updates of the latent functions. The last one uses ellipses of the prior, without sites."""
         prepared: _Prepared = target.prepared
         u, _, _ = self.split(state.f, target)
         found = self.sites(u, target)
@@ -242,17 +246,17 @@ class JointUpdate(Move):
             return new, info[:-1]
 
         count = len(normals)
-        colored = conditioned.factor.unwhiten(normals)
-        nu = xp.concatenate([normals.reshape(count, -1), colored.reshape(count, -1)], axis=1)
+        unwhitened = conditioned.factor.unwhiten(normals)
+        nu = xp.concatenate([normals.reshape(count, -1), unwhitened.reshape(count, -1)], axis=1)
         start = xp.concatenate([(now.z - centre).ravel(), (now.f - offset).ravel()])
         rows = (nu, noise.level, noise.uniforms.first, noise.uniforms.key)
         found, infos = scan(one, State(start, state.log_likelihood - conditioned.log_sites(now.f)), rows)
-        evaluations, nans, stuck, angle = infos
-        info = Info(evaluations.sum(dtype=np.int32), nans.sum(dtype=np.int32), stuck.any(), angle[-1])
+        evaluations, nan_evaluations, failed, angle = infos
+        info = Info(evaluations.sum(dtype=np.int32), nan_evaluations.sum(dtype=np.int32), failed.any(), angle[-1])
         return target.at(point_at(found.f).flat), info
 
     def _move_likelihood(self, target: Target, noise: Noise, state: State) -> tuple[State, Info]:
-        """Move the hyperparameters that only the likelihood has, with f fixed."""
+        """Update the hyperparameters that enter only the likelihood, with f fixed."""
         where, gaussian = np.array(self.of_likelihood), target.prepared.likelihood
 
         def point(away: Any) -> Any:
@@ -273,9 +277,9 @@ class JointUpdate(Move):
         return None if interpolator is None else interpolator.at(u, target.log_likelihood)
 
     def split(self, x: Any, target: Target) -> Point:
-        """Return the parts of a flat point."""
+        """Return a flat vector x as a point."""
         return self.joint.split(x, target.prepared.surrogate_variance.shape[1])
 
     def residual(self, x: Any, gaussian: ParameterGaussian, away: Any) -> Any:
-        """Return log p(u) - log q(u), for the flat point x and u = centre of q + away."""
+        """Return log p(u) - log q(u), up to a constant, for the flat point x. away is u minus the centre of q."""
         return self.joint.parameters.log_density(x[: self.joint.parameters.size]) - gaussian.log_density(away)

@@ -1,4 +1,4 @@
-"""From hyperparameters to the factors and means of latent functions whose covariances are kernels at inputs."""
+"""From hyperparameters to the means, and the factors of the covariances, of latent functions at inputs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covarianc
 
 
 class KernelFactors:
-    """Factors of the covariances, and means, of latent functions at inputs that are handed over later; hashable.
+    """Factors of the covariances, and means, of latent functions as functions of hyperparameters and inputs; hashable.
 
     Parameters
     ----------
     parameters : Parameters
     kernels : mapping of str to ParameterFunction
-        For each latent function, from hyperparameters to its kernel.
+        The kernel of each latent function, as a function of hyperparameters.
     means : mapping of str to ParameterFunction or float
-        From hyperparameters to its mean at the inputs X.
+        The mean of each latent function, as a function of hyperparameters and the inputs X.
+
+    Attributes
+    ----------
+    latents : list of str
+        Names of the latent functions.
+    traceable : bool
+        Whether JAX can trace the kernels. Set by `probe`.
     """
 
     def __init__(
@@ -42,6 +49,7 @@ class KernelFactors:
         self._compiled = jax.jit(self._traced, static_argnums=0)
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the compiled function, which cannot be pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "_compiled"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -49,9 +57,9 @@ class KernelFactors:
         self._compiled = jax.jit(self._traced, static_argnums=0)
 
     def probe(self, inputs: np.ndarray) -> None:
-        """Call the kernels and means at the middle of the prior, and raise if there is no covariance.
+        """Call kernels and means at the medians of the priors. Raise if the covariance is not positive definite.
 
-        Sets `traceable`: whether JAX can trace the kernels.
+        Sets `traceable`.
         """
         with on_cpu():
             middle, _ = self._parameters.gaussian()
@@ -60,8 +68,8 @@ class KernelFactors:
             factor, _ = self.at(middle, inputs)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(factor)):
             error = ValueError(
-                f"the kernel has no positive definite covariance at the inputs for {_shown(values)}, the middle of the "
-                "parameters' priors. Check the kernel; a parameter may be negative that must not be."
+                f"the kernel has no positive definite covariance at the inputs for {_as_text(values)}, the medians of "
+                "the priors. Check the kernel, and whether a hyperparameter can be negative that must be positive."
             )
             if self.traceable and inputs.ndim == 2 and inputs.shape[1] > 1:
                 error.add_note(DISTANCE_HINT)
@@ -70,27 +78,27 @@ class KernelFactors:
     def fingerprint(self, inputs: np.ndarray) -> list[np.ndarray]:
         """Return covariances and means at some inputs for two values of the hyperparameters, to recognise a model.
 
-        They have six digits, which are the same on every machine.
+        They are rounded to six digits, which are equal on every machine.
         """
-        centre, deviation = self._parameters.gaussian()
+        centre, std = self._parameters.gaussian()
         some = inputs[np.linspace(0, len(inputs) - 1, min(20, len(inputs))).astype(int)]
         found = []
-        for u in (centre, centre + deviation):
+        for u in (centre, centre + std):
             covariances, means = self.moments(u, some)
             for one in (part for latent in zip(covariances, means, strict=True) for part in latent):
                 largest = np.float64(f"{np.abs(one).max():.6g}")
-                found += [largest, np.round(one / (largest or 1.0), 6) + 0.0]  # + 0.0: no -0.0
+                found += [largest, np.round(one / (largest or 1.0), 6) + 0.0]  # + 0.0 turns -0.0 into 0.0
         return found
 
     def at(self, u: Any, inputs: Any, pivots: Pivots | None = None) -> tuple[Factor, Any]:
-        """Return the full factor, and the means, shape (latents, n). With pivots the factor has no inverse."""
+        """Return the full factor and the means, shape (latents, n). With pivots, the factor has no inverse."""
         return self._run(KernelFactors._full, u, inputs, pivots)
 
     def apply(self, u: Any, inputs: Any, pivots: Pivots | None, then: Callable[[Factor, Any], Any]) -> Any:
-        """Return then(factor, means), with the low-rank factor of the fewest pivots that are sufficient.
+        """Return then(factor, means), with the smallest low-rank factor that is sufficient.
 
-        Without pivots, or where none are sufficient, the factor is the full one. In compiled code each possible factor
-        is a branch, because its shape is part of the program.
+        Without pivots, or if no set of them is sufficient, the factor is the full one. In compiled code each possible
+        factor is a branch, because shapes must be known at compile time.
         """
 
         def full() -> Any:
@@ -106,7 +114,7 @@ class KernelFactors:
         return attempt()
 
     def sufficient_pivots(self, u: np.ndarray, inputs: np.ndarray, pivots: Pivots) -> Any:
-        """Return the fewest pivots that are sufficient, shape (latents, r); None if none are."""
+        """Return the smallest sufficient set of pivots, shape (latents, r); None if no set is sufficient."""
         attempts = ((one, self._run(KernelFactors._low_rank, u, inputs, one)) for one in pivots.pivot_sets)
         return next((pivot_set for pivot_set, (_, _, sufficient) in attempts if sufficient), None)
 
@@ -115,14 +123,14 @@ class KernelFactors:
         return self._run(KernelFactors._moments, u, inputs, None)
 
     def covariances(self, u: np.ndarray, inputs: np.ndarray) -> np.ndarray:
-        """Return the covariances, shape (latents, n, n), to find pivots with. Each call compiles the kernels anew."""
-        # `moments` would compile them once, but it rounds differently: where pivots are nearly equal they would come in
-        # another order, and a seed would give other draws.
+        """Return the covariances, shape (latents, n, n), to choose pivots. Each call compiles the kernels again."""
+        # `moments` would compile them only once, but it rounds differently. The order of nearly equal pivots would
+        # change, and so would the draws for a given seed.
         values = self._parameters.constrained(u)
         return np.stack([covariance_matrix(self._kernels[name](values), inputs) for name in self.latents])
 
     def _run(self, method: Callable[..., Any], u: Any, inputs: Any, pivots: Any) -> Any:
-        """Call a method below: traced, compiled for the host, or by NumPy for kernels that JAX cannot trace."""
+        """Call a method below: in a trace, compiled for the host, or in NumPy if JAX cannot trace the kernels."""
         if not isinstance(u, np.ndarray):
             return self._traced(method, u, inputs, pivots)
         if not self.traceable:
@@ -170,5 +178,5 @@ class KernelFactors:
         return number + np.zeros(len(inputs))
 
 
-def _shown(values: Mapping[str, Any]) -> str:
+def _as_text(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {np.array2string(np.asarray(value), precision=4)}" for name, value in values.items())

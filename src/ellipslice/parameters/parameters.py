@@ -1,4 +1,4 @@
-"""Unknown parameters: their priors, and the unconstrained vector u that chains move in."""
+"""Hyperparameters with their priors, as one unconstrained vector u."""
 
 from __future__ import annotations
 
@@ -12,19 +12,33 @@ import numpy as np
 
 from ellipslice.jax_settings import on_cpu
 
-DRAWS = 4000
-"""Prior draws that say where u is and how wide."""
+PRIOR_DRAWS = 4000
+"""Number of prior draws from which the centre and the width of the prior of u are computed."""
 
 
 class Parameters:
-    """Named parameters with independent priors, as one vector u without constraints.
+    """Named hyperparameters with independent priors, as one unconstrained vector u.
 
-    A parameter of a numpyro distribution is a smooth function of its part of u (the exponential, where it must be
-    positive), so u has a density on all of space. Chains move u on ellipses, for which they need a Gaussian near it.
+    Each hyperparameter is a smooth function of its part of u, such as the exponential if it is positive. So u has a
+    density on the whole space, and chains can move it on the ellipses of a Gaussian that approximates it.
 
     Parameters
     ----------
-    priors : mapping of str to numpyro.distributions.Distribution
+    priors : mapping of str to numpyro distribution, or None
+        The prior of each hyperparameter.
+
+    Attributes
+    ----------
+    priors : dict of str to numpyro distribution
+    size : int
+        Number of elements of u.
+
+    Raises
+    ------
+    TypeError
+        If a prior is not a continuous numpyro distribution.
+    ValueError
+        If a name cannot be that of an argument, or a prior is a constant.
     """
 
     def __init__(self, priors: Mapping[str, Any] | None):
@@ -42,11 +56,11 @@ class Parameters:
         self._compile()
 
     def _compile(self) -> None:
-        self._on_host = jax.jit(self._log_density)
-        self._constrain = jax.jit(self.constrain)
+        self._compiled_log_density = jax.jit(self._log_density)
+        self._compiled_constrain = jax.jit(self.constrain)
 
     def __getstate__(self) -> dict[str, Any]:
-        compiled = ("_on_host", "_constrain")  # which cannot be sent to workers, and are made again there
+        compiled = ("_compiled_log_density", "_compiled_constrain")  # cannot be pickled; workers compile them again
         return {name: value for name, value in self.__dict__.items() if name not in compiled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -61,39 +75,39 @@ class Parameters:
         return hash(tuple((name, id(prior)) for name, prior in self.priors.items()))
 
     def stored(self) -> list[Any]:
-        """Names and families of the priors, where they are and their density there: for a store to notice others.
+        """Return what a store keeps to recognise other priors: names, families, centre, width and some densities.
 
-        To six digits, which are the same anywhere. (A distribution's own numbers come in another order in another
-        process.)
+        Numbers are rounded to six digits, which are equal on every machine. The arguments of the distributions are not
+        used, because their order differs between processes.
         """
-        centre, deviation = self.gaussian()
-        numbers = [*centre, *deviation, *(self.log_density(centre + step * deviation) for step in (-1.0, 0.0, 2.0))]
+        centre, std = self.gaussian()
+        numbers = [*centre, *std, *(self.log_density(centre + step * std) for step in (-1.0, 0.0, 2.0))]
         names = [f"{name} {type(prior).__name__}" for name, prior in self.priors.items()]
         return [*names, np.array([float(f"{number:.6g}") for number in numbers])]
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """The names of the elements of u: that of the parameter, with a number where it has several: "scale[1]"."""
+        """Names of the elements of u: that of the hyperparameter, with an index if it has several, as "scale[1]"."""
         counted = [(name, span.stop - span.start) for name, (span, _) in self._spans.items()]
         return tuple(name if n == 1 else f"{name}[{i}]" for name, n in counted for i in range(n))
 
     def where(self, names: Any) -> np.ndarray:
-        """The indices in u of some parameters."""
+        """Return the indices in u of the hyperparameters with these names."""
         spans = [np.arange(self.size)[span] for name, (span, _) in self._spans.items() if name in names]
         return np.concatenate([np.zeros(0, int), *spans])
 
     def constrain(self, u: Any) -> dict[str, Any]:
-        """The parameters of one u, or of each of a batch along leading axes."""
+        """Return the hyperparameters for u, in JAX. u may have leading axes, which the values then have, too."""
         parts = {name: u[..., span].reshape(*u.shape[:-1], *shape) for name, (span, shape) in self._spans.items()}
         return {name: self._transforms[name](part) for name, part in parts.items()}
 
     def constrained(self, u: np.ndarray) -> dict[str, np.ndarray]:
-        """The same on the host."""
+        """Return the hyperparameters for u as NumPy arrays, computed on the CPU."""
         with on_cpu():
-            return {name: np.asarray(value) for name, value in self._constrain(u).items()}
+            return {name: np.asarray(value) for name, value in self._compiled_constrain(u).items()}
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The u of some parameters' values, batches along leading axes included."""
+        """Return u for values of all hyperparameters, which may have leading axes."""
         parts = []
         with on_cpu():
             for name, (_, shape) in self._spans.items():
@@ -102,11 +116,11 @@ class Parameters:
         return np.concatenate(parts, -1)
 
     def log_density(self, u: Any) -> Any:
-        """The logarithm of the prior's density at one u."""
+        """Return the log prior density of u at one u, computed by NumPy or JAX as u is."""
         if not isinstance(u, np.ndarray):
             return self._log_density(u)
         with on_cpu():
-            return float(self._on_host(u))
+            return float(self._compiled_log_density(u))
 
     def _log_density(self, u: Any) -> Any:
         total = jnp.zeros(())
@@ -117,7 +131,7 @@ class Parameters:
         return total
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Prior draws of u, shape (count, size)."""
+        """Return prior draws of u, shape (count, size)."""
         with on_cpu():
             keys = jax.random.split(jax.random.key(int(rng.integers(2**63))), max(1, len(self.priors)))
             values = {
@@ -126,38 +140,41 @@ class Parameters:
         return self.unconstrain(values) if values else np.zeros((count, 0))
 
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the standard deviations of a Gaussian near the prior of u."""
+        """Return means and standard deviations of a Gaussian approximation of the prior of u, each of shape (size,).
+
+        They are the medians of u, and half the width of the central 68% interval.
+        """
         return self._gaussian
 
     @cached_property
     def _gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        u = self.draw(np.random.default_rng(0), DRAWS)
-        with np.errstate(invalid="ignore"):  # infinite draws are refused below, in words
+        u = self.draw(np.random.default_rng(0), PRIOR_DRAWS)
+        with np.errstate(invalid="ignore"):  # infinite draws raise a clear error below
             low, middle, high = np.quantile(u, [0.1587, 0.5, 0.8413], axis=0)
-            deviation = (high - low) / 2
+            std = (high - low) / 2
         for name, (span, _) in self._spans.items():
-            if not np.isfinite(middle[span]).all() or not np.isfinite(deviation[span]).all():
+            if not np.isfinite(middle[span]).all() or not np.isfinite(std[span]).all():
                 given = type(self.priors[name]).__name__
                 raise ValueError(
-                    f"parameters[{name!r}] has draws that are not finite, or not inside its support. Expected a prior "
-                    f"with a density. Check the arguments of {given}."
+                    f"parameters[{name!r}] has prior draws that are not finite or not inside its support. Expected a "
+                    f"prior with a density. Check the arguments of {given}."
                 )
-            if not (deviation[span] > 0).all():
-                raise ValueError(constant(name))
-        middle.flags.writeable = deviation.flags.writeable = False  # they are handed out again and again
-        return middle, deviation
+            if not (std[span] > 0).all():
+                raise ValueError(_constant_message(name))
+        middle.flags.writeable = std.flags.writeable = False  # all callers share these arrays
+        return middle, std
 
 
-def constant(name: str) -> str:
-    """The message for a parameter whose prior has no spread."""
+def _constant_message(name: str) -> str:
+    """Return the message for a hyperparameter whose prior is a constant."""
     return (
-        f"parameters[{name!r}] is a constant: its prior has no spread. Expected a parameter with a density. Write the "
+        f"parameters[{name!r}] is a constant: its prior has variance 0. Expected a prior with a density. Write the "
         "value into the kernel, the mean or the likelihood, and leave it out of parameters."
     )
 
 
 def _is_constant(prior: Any) -> bool:
-    """Whether it is a Delta, whatever is around it."""
+    """Return whether a prior is a Delta, possibly inside other distributions."""
     from numpyro.distributions import Delta
 
     while not isinstance(prior, Delta):
@@ -168,24 +185,24 @@ def _is_constant(prior: Any) -> bool:
 
 
 def _unconstrained(name: str, prior: Any) -> tuple[Any, tuple[int, ...]]:
-    """The map from unconstrained values to the parameter's, and their shape."""
+    """Return the map from unconstrained values to those of the hyperparameter, and the unconstrained shape."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise ValueError(f"parameters has the name {name!r}; expected one that a function's argument can have.")
+        raise ValueError(f"parameters has the name {name!r}. Expected a valid name of a function's argument.")
     try:
         from numpyro.distributions import Distribution, biject_to
     except ImportError:
         raise ImportError(
-            'unknown parameters need numpyro, for its distributions: pip install "ellipslice[gp]".'
+            'hyperparameters need the distributions of numpyro. Install it with: pip install "ellipslice[gp]".'
         ) from None
     if not isinstance(prior, Distribution):
         given = f"the class {prior.__name__}" if isinstance(prior, type) else repr(prior)
         raise TypeError(
             f"parameters[{name!r}] must be a distribution of numpyro, such as numpyro.distributions.LogNormal(0, 1), "
-            f"but it is {given}. A parameter that is known goes into the kernel or the likelihood as it is."
+            f"but it is {given}. Write a known value into the kernel, the mean or the likelihood instead."
         )
     if getattr(prior, "is_discrete", False):
-        raise TypeError(f"parameters[{name!r}] is discrete; expected a parameter with a density.")
+        raise TypeError(f"parameters[{name!r}] has a discrete prior. Expected a continuous distribution.")
     if _is_constant(prior):
-        raise ValueError(constant(name))
+        raise ValueError(_constant_message(name))
     transform = biject_to(prior.support)
     return transform, tuple(transform.inverse_shape(tuple(prior.batch_shape) + tuple(prior.event_shape)))

@@ -1,7 +1,7 @@
-"""The four ways to move all hyperparameters: what is fixed while they move.
+"""The four parametrisations in which all hyperparameters move.
 
-A parametrisation moves u together with f so that something is fixed. It returns the new point, and what the search
-along u reports. `PARAMETRISATIONS` has them by name.
+Each changes u and f jointly so that one quantity is fixed. It returns the new point, and the statistics of the search
+for u. `PARAMETRISATIONS` maps names to functions.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ ELLIPSE = EllipticalSlice()
 
 
 class HyperparameterSearch:
-    """The slice search of all hyperparameters from the current state of a chain.
+    """The slice search for all hyperparameters, from the current state of a chain.
 
     Parameters
     ----------
     update : JointUpdate
     target : Target
     noise : Noise
-        Of the search.
+        Random numbers of the search.
     normals : array, shape (latents, n)
-        For surrogate data.
+        Standard normals for surrogate data.
     state : State
 
     Attributes
     ----------
     now : Point
         The current point.
-    away : array
-        The current hyperparameters less the centre of the Gaussian whose ellipses are used.
+    away : array, shape (size,)
+        The current hyperparameters minus the centre of the Gaussian whose ellipses are used.
     """
 
     def __init__(self, update: JointUpdate, target: Target, noise: Noise, normals: Any, state: State):
@@ -57,21 +57,21 @@ class HyperparameterSearch:
         self.away = self.now.u - self._gaussian.centre
 
     def apply(self, away: Any, then: Callable[..., Any]) -> Any:
-        """Return then(u, factor, means) for the hyperparameters u at `away` from the centre."""
+        """Return then(u, factor, means) for the hyperparameters u = centre + away."""
         prepared = self.target.prepared
         u = self._gaussian.centre + self._kept(away)
         return self.update.joint.factors.apply(u, prepared.inputs, prepared.pivots, partial(then, u))
 
     def _kept(self, away: Any) -> Any:
-        """Return `away`, with the elements that the step does not move as they are now."""
+        """Return `away`, with the current values of the elements that the step does not move."""
         xp = np if isinstance(away, np.ndarray) else jnp
         return xp.where(self.target.prepared.free, away, self.away)
 
     def run(self, moved: Callable[[Any, Factor, Any], tuple[Point, Any]]) -> tuple[Point, Info]:
-        """Slice sample the hyperparameters, and return the new point.
+        """Slice sample the hyperparameters, and return the new point and the statistics of the search.
 
-        `moved` returns the point for hyperparameters u, with their factor and means, and the logarithm of what
-        multiplies the likelihood there.
+        `moved` takes hyperparameters u, their factor and their means. It returns the point, and the logarithm of the
+        factor by which the likelihood is multiplied there.
         """
 
         def value(away: Any) -> Any:
@@ -84,7 +84,7 @@ class HyperparameterSearch:
         return self.apply(found.f, moved)[0], info
 
 
-def white(search: HyperparameterSearch) -> tuple[Point, Info]:
+def whitened(search: HyperparameterSearch) -> tuple[Point, Info]:
     """Fix the white noise z."""
 
     def moved(u: Any, factor: Factor, mean: Any) -> tuple[Point, Any]:
@@ -111,7 +111,7 @@ def sites(search: HyperparameterSearch) -> tuple[Point, Info]:
 
 
 def surrogate(search: HyperparameterSearch) -> tuple[Point, Info]:
-    """Fix surrogate data g = f - m + noise, and the white noise of f given them."""
+    """Draw surrogate data g = f - m + noise. Fix them, and the white noise of f given them."""
     variance = search.target.prepared.surrogate_variance
 
     def begin(u: Any, factor: Factor, mean: Any) -> tuple[Sites, Any]:
@@ -129,8 +129,8 @@ def surrogate(search: HyperparameterSearch) -> tuple[Point, Info]:
     return search.run(moved)
 
 
-def fixed(search: HyperparameterSearch) -> tuple[Point, Info]:
-    """Fix the latent functions. Their prior density changes."""
+def fixed_latent(search: HyperparameterSearch) -> tuple[Point, Info]:
+    """Fix the latent functions f. The ratio includes their prior density, which depends on u."""
 
     def moved(u: Any, factor: Factor, mean: Any) -> tuple[Point, Any]:
         z = factor.whiten(search.now.f - mean)
@@ -140,20 +140,22 @@ def fixed(search: HyperparameterSearch) -> tuple[Point, Info]:
 
 
 PARAMETRISATIONS: dict[str, Callable[[HyperparameterSearch], tuple[Point, Info]]] = {
-    "whitened": white,
+    "whitened": whitened,
     "sites": sites,
     "surrogate": surrogate,
-    "fixed_latent": fixed,
+    "fixed_latent": fixed_latent,
 }
+"""The parametrisations by the names that users give."""
 
 
-def check_parametrisations(ways: Any) -> tuple[str, ...] | None:
-    """Return the names that a user gives as a tuple; raise unless each is one of `PARAMETRISATIONS`, once."""
-    if ways is None:
+def check_parametrisations(parameter_moves: Any) -> tuple[str, ...] | None:
+    """Return the user's names as a tuple, or None. Raise unless each is one of `PARAMETRISATIONS`, without repeats."""
+    if parameter_moves is None:
         return None
-    given = (ways,) if isinstance(ways, str) else tuple(ways)
-    if not given or any(way not in PARAMETRISATIONS for way in given) or len(set(given)) < len(given):
+    names = (parameter_moves,) if isinstance(parameter_moves, str) else tuple(parameter_moves)
+    if not names or any(name not in PARAMETRISATIONS for name in names) or len(set(names)) < len(names):
         raise ValueError(
-            f"parameter_moves must be some of {', '.join(map(repr, PARAMETRISATIONS))}, each once, but it is {ways!r}."
+            f"parameter_moves must be some of {', '.join(map(repr, PARAMETRISATIONS))}, each once, but it is "
+            f"{parameter_moves!r}."
         )
-    return given
+    return names

@@ -17,64 +17,64 @@ if TYPE_CHECKING:
     from ellipslice.parameters.kernel_factors import KernelFactors
 
 MIN_INPUTS = 200
-"""With fewer inputs a full factor is fast enough, and no pivots are looked for."""
+"""Smallest number of inputs for which pivots are searched. With fewer, a full factor is fast enough."""
 
 WIDTH_MULTIPLE = 8
-"""Numbers of columns are multiples of this."""
+"""The number of columns of a low-rank factor is a multiple of this."""
 
 
 class Pivots(NamedTuple):
-    """The order of the inputs for a pivoted factor of each latent function, and the numbers of columns to try."""
+    """Pivots of the factor of each latent function, for one or two numbers of columns that are tried in turn."""
 
     pivot_sets: tuple[Any, ...]
-    """Indices of the inputs that the columns belong to, shape (latents, r), for each r that is tried in turn."""
+    """For each number r of columns, the indices of the inputs to which the columns belong, shape (latents, r)."""
     order: Any
-    """All inputs, pivots first, shape (latents, n)."""
+    """Indices of all inputs, pivots first, shape (latents, n)."""
     place: Any
-    """The position of each input in that order, shape (latents, n)."""
+    """Position of each input in that order, shape (latents, n)."""
 
     @classmethod
     def in_order(cls, order: np.ndarray, widths: tuple[int, ...]) -> Pivots:
-        """Return the pivots that are the first inputs of an order, shape (latents, n), for each number of columns."""
+        """Return pivots from an order of the inputs, shape (latents, n): its first ones, for each number of columns."""
         return cls(tuple(order[:, :width] for width in widths), order, np.argsort(order, axis=1))
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The numbers of columns that are tried."""
+        """Numbers of columns that are tried, in increasing order."""
         return tuple(pivots.shape[1] for pivots in self.pivot_sets)
 
 
-def find_pivots(factors: KernelFactors, inputs: np.ndarray, some: np.ndarray) -> Pivots | None:
-    """Return the cheapest pivots for some values u of the hyperparameters, (count, size); None for full factors."""
+def find_pivots(factors: KernelFactors, inputs: np.ndarray, values: np.ndarray) -> Pivots | None:
+    """Return the pivots with the lowest mean cost over values of u, shape (count, size); None for full factors."""
     n = len(inputs)
     if n < MIN_INPUTS:
         return None
-    found = sorted((_pivots(factors, inputs, u) for u in some), key=lambda pivots: max(map(len, pivots)))
+    found = sorted((_pivots(factors, inputs, u) for u in values), key=lambda pivots: max(map(len, pivots)))
     ranks = [-(-max(map(len, pivots)) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE for pivots in found]
     widths = _cheapest(np.array(ranks), n)
     if not widths:
         return None
-    usual = found[ranks.index(widths[-1])]
-    others = [np.setdiff1d(np.arange(n), pivots) for pivots in usual]
-    order = np.stack([np.concatenate(parts) for parts in zip(usual, others, strict=True)])
+    chosen = found[ranks.index(widths[-1])]
+    others = [np.setdiff1d(np.arange(n), pivots) for pivots in chosen]
+    order = np.stack([np.concatenate(parts) for parts in zip(chosen, others, strict=True)])
     return Pivots.in_order(order, widths)
 
 
 def _cost(widths: tuple[int, ...], ranks: np.ndarray, n: int) -> float:
     """Return the mean cost of a factor, in columns squared, if these widths are tried in turn and then a full one."""
-    before = (0, *widths)
-    return float(sum(np.mean(ranks > short) * width**2 for short, width in zip(before, (*widths, n), strict=True)))
+    previous = (0, *widths)
+    return float(sum(np.mean(ranks > last) * width**2 for last, width in zip(previous, (*widths, n), strict=True)))
 
 
 def _cheapest(ranks: np.ndarray, n: int) -> tuple[int, ...]:
-    """Return no, one or two widths."""
+    """Return the widths with the lowest mean cost: none, one or two."""
     one = sorted(set(ranks.tolist()))
     return min([(), *((r,) for r in one), *combinations(one, 2)], key=lambda widths: _cost(widths, ranks, n))
 
 
 def _pivots(factors: KernelFactors, inputs: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
-    """Return the pivots of each latent function, as many as the rank of its covariance."""
+    """Return the pivots of each latent function. Their number is the numerical rank of its covariance."""
     try:
         return [pivoted_cholesky(covariance)[1] for covariance in factors.covariances(u, inputs)]
-    except ValueError:  # not a covariance there, up to rounding error: nothing is known about its rank
+    except ValueError:  # not positive semidefinite at u, so the rank is unknown: assume full rank
         return [np.arange(len(inputs))] * len(factors.latents)

@@ -1,4 +1,4 @@
-"""The stored form of a `JointUpdate`: everything but the joint model, by name."""
+"""The stored form of a `JointUpdate`: all of it except the joint model, as numbers and names."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ if TYPE_CHECKING:
     from ellipslice.parameters.joint_update import JointUpdate
 
 SITES = ("anchors", "metric", "site_linear", "site_precision", "site_origin")
-"""Fields that are there only if the move has sites."""
+"""Fields that are None if the move has no sites."""
 
 EXPANSIONS = ("f", "expansion_linear", "expansion_precision", "expansion_origin")
-"""Fields that are there only if the sites follow hyperparameters of the likelihood."""
+"""Fields that are None if the likelihood has no hyperparameters."""
 
 
 class StoredUpdate(NamedTuple):
-    """The numbers and names of a `JointUpdate`. Stores hold them in this order, without those that are None."""
+    """The numbers and names of a `JointUpdate`. Stores contain them in this order, without those that are None."""
 
     of_kernel: tuple[int, ...]
     of_likelihood: tuple[int, ...]
     parametrisations: tuple[str, ...]
     latent_updates: int
     mixture: tuple[tuple[int, int], ...]
-    """Each step as two numbers: of its parametrisation, and of its Gaussian, or 2 + i if element i of u moves alone."""
+    """Each step as two numbers: the index of its parametrisation, and that of its Gaussian in `GAUSSIANS`.
+
+    If only element i of u moves, the second number is 2 + i."""
     rates: tuple[float, ...]
     widths: tuple[int, ...]
-    """Numbers of columns of low-rank factors; empty without pivots."""
+    """Numbers of columns of low-rank factors. Empty without pivots."""
     order: np.ndarray
-    """Shape (latents, n); empty without pivots."""
+    """Order of the inputs, pivots first, shape (latents, n). Empty without pivots."""
     together_centre: np.ndarray
     together_factor: np.ndarray
     likelihood_centre: np.ndarray
@@ -78,17 +80,21 @@ class StoredUpdate(NamedTuple):
 
     @classmethod
     def read(cls, leaves: list[Any], joint: JointModel, inputs: np.ndarray) -> StoredUpdate:
-        """Return the stored form from the leaves in a store. Raise if it does not fit the model."""
+        """Return the stored form from the parts in a store. Raise if they do not fit the model."""
         with_sites = len(cls._fields) - len(EXPANSIONS)
         if len(leaves) not in (with_sites - len(SITES), with_sites, len(cls._fields)):
-            raise ValueError(f"it has {len(leaves)} parts, which no move of hyperparameters has.")
+            raise ValueError(
+                f"its move has {len(leaves)} parts, but that of a model with hyperparameters has another number. Use "
+                "the model that the store was made with."
+            )
         stored = cls(*leaves)
         for name, expected in stored.expected_shapes(joint, inputs).items():
             part = getattr(stored, name)
             if part is not None and np.shape(part) != expected:
                 raise ValueError(
-                    "the store was made with another model: with other parameters, or other inputs. Its "
-                    f"{name} has shape {np.shape(part)}, but the model needs {expected}."
+                    "the store was made with another model, with other hyperparameters or other inputs. Its "
+                    f"{name} has shape {np.shape(part)}, but the model needs {expected}. Use the model and the inputs "
+                    "that it was made with."
                 )
         return stored
 
@@ -138,7 +144,7 @@ class StoredUpdate(NamedTuple):
 
     @property
     def leaves(self) -> list[Any]:
-        """What a store holds."""
+        """The parts that a store contains, in the order of the fields."""
         return [part for part in self if part is not None]
 
 

@@ -1,4 +1,4 @@
-"""Settings of the move of hyperparameters and latent functions. No choice of them changes what is sampled."""
+"""Settings of the move of hyperparameters and latent functions. The posterior is sampled exactly with any settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ GAUSSIANS: tuple[Literal["prior", "posterior"], ...] = ("prior", "posterior")
 
 
 class ParameterGaussian(NamedTuple):
-    """A Gaussian to move some hyperparameters around, on its ellipses. Any is valid; a close one mixes better.
+    """A Gaussian on whose ellipses hyperparameters move. Any is valid; one close to the posterior mixes better.
 
     With a leading axis there are several, in the order of `GAUSSIANS`.
     """
 
     centre: Any
+    """Mean, shape (size,)."""
     factor: Any
-    """Lower triangular: the covariance is factor @ factor.T."""
+    """Lower triangular factor of the covariance, factor @ factor.T, shape (size, size)."""
 
     def log_density(self, away: Any) -> Any:
         """Return the log density at centre + away, up to a constant."""
@@ -31,7 +32,7 @@ class ParameterGaussian(NamedTuple):
         return -0.5 * white @ white
 
     def select(self, number: Any) -> ParameterGaussian:
-        """Return one of several."""
+        """Return the Gaussian with this index on the leading axis."""
         return ParameterGaussian(self.centre[number], self.factor[number])
 
 
@@ -43,24 +44,25 @@ class Step(NamedTuple):
     around: Literal["prior", "posterior"] = "posterior"
     """The Gaussian whose ellipses are used."""
     alone: str | None = None
-    """The element of u that moves while the others stay, as in `Parameters.elements`. Default: all move.
+    """Name of the only element of u that moves, as in `Parameters.elements`. Default: all move.
 
-    Only around the Gaussian of the prior, because its factor is diagonal."""
+    This requires the Gaussian of the prior, because its factor is diagonal."""
 
 
 class JointSettings(NamedTuple):
-    """What is chosen before a run."""
+    """The settings of a move, which pilot runs choose before a run."""
 
     together: ParameterGaussian
-    """For all hyperparameters: one for each of `GAUSSIANS`."""
+    """Gaussians of all hyperparameters, one for each of `GAUSSIANS`."""
     likelihood: ParameterGaussian
-    """For hyperparameters that only the likelihood has: one for each of `GAUSSIANS`."""
+    """Gaussians of the hyperparameters that enter only the likelihood, one for each of `GAUSSIANS`."""
     surrogate_variance: np.ndarray
     """Noise variances of the surrogate data, shape (latents, n)."""
     sites: SiteInterpolator | None
+    """Site approximations of the likelihood, if there are any."""
     mixture: tuple[Step, ...]
-    """What successive updates do, in turn."""
+    """Steps of successive updates, repeated in this order."""
     rates: tuple[float, ...] = ()
-    """Of each parametrisation: effective samples for the same work in pilot runs, relative to the best one."""
+    """Effective samples per cost of each parametrisation in pilot runs, relative to the best one."""
     pivots: Pivots | None = None
-    """For low-rank factors."""
+    """Pivots of low-rank factors. None: factors are full."""

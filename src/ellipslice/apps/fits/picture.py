@@ -27,13 +27,13 @@ def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
     if len(inputs) == 1:
         figure = figure_class(figsize=(9, 4.8), dpi=150, layout="constrained")
         axes = figure.subplots()
-        fit.plot(axes, what=what)
+        fit.plot(axes, variable=what)
         axes.set(xlabel=inputs[0], ylabel=_said(folder, axes.get_ylabel()))
         _dates(axes.xaxis, folder.origins[0], float(np.ptp(fit.X)))
         axes.set_title(_title(folder), fontsize=10, loc="left")
     else:
         figure = figure_class(figsize=(11, 4.8), dpi=150, layout="constrained")
-        for axes in fit.plot(figure.subplots(1, 2), what=what):
+        for axes in fit.plot(figure.subplots(1, 2), variable=what):
             shown, _, of = axes.get_title().partition(", ")
             axes.set(xlabel=inputs[0], ylabel=inputs[1], title="")
             axes.set_title(f"{_said(folder, shown)}: {of}", fontsize=10, loc="left")

@@ -1,8 +1,10 @@
-"""Estimators for scikit-learn.
+"""Gaussian-process estimators for scikit-learn.
 
-- `estimators`: `EllipticalGPClassifier` and `EllipticalGPRegressor`
-- `base`: what the two share: settings, kernel, scaled inputs, draws
-- `ensemble`: their chains, which choose among several hyperparameter values
+- `estimators`: both estimators by name, after a check that scikit-learn is installed
+- `classifier`: `EllipticalGPClassifier`
+- `regressor`: `EllipticalGPRegressor`
+- `base`: the base class of both: settings, kernel, scaled inputs, draws
+- `ensemble`: their sampler, ensemble MCMC over hyperparameter values
 - `laplace`: the Laplace approximation in NumPy
-- `estimator_parameters`: their hyperparameters
+- `estimator_parameters`: their hyperparameters as one unconstrained vector
 """

@@ -1,4 +1,4 @@
-"""Hyperparameters of the estimators: our own, which are log-normal, and those of the user."""
+"""Hyperparameters of the estimators: default ones, which are log-normal, and those of the user."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from ellipslice.parameters.parameters import Parameters
 
 
 class LogNormals:
-    """Positive parameters with independent log-normal priors.
+    """Positive hyperparameters with independent log-normal priors. u is the vector of their logarithms.
 
     Parameters
     ----------
     priors : mapping of str to (float, float)
-        The median of each, and the standard deviation of its logarithm.
+        Median of each hyperparameter, and standard deviation of its logarithm.
     """
 
     def __init__(self, priors: Mapping[str, tuple[float, float]]):
         self.names, self.size = list(priors), len(priors)
         self._centre = np.log([median for median, _ in priors.values()])
-        self._deviation = np.array([deviation for _, deviation in priors.values()])
+        self._std = np.array([std for _, std in priors.values()])
 
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviations of u, the logarithms."""
-        return self._centre, self._deviation
+        """Return the means and standard deviations of u, each of shape (size,)."""
+        return self._centre, self._std
 
     def constrained(self, u: np.ndarray) -> dict[str, float]:
-        """The parameters of one u."""
+        """Return the hyperparameters, by name, for one vector u."""
         return dict(zip(self.names, np.exp(u).tolist(), strict=True))
 
     def log_density(self, u: np.ndarray) -> float:
-        """Of one u."""
-        return float(norm.logpdf(u, self._centre, self._deviation).sum())
+        """Return the log prior density of one vector u."""
+        return float(norm.logpdf(u, self._centre, self._std).sum())
 
 
 class JoinedParameters:
-    """Hyperparameters as one unconstrained vector u: `LogNormals`, and `Parameters` of the user."""
+    """Several groups of hyperparameters, concatenated to one unconstrained vector u."""
 
     def __init__(self, *parts: LogNormals | Parameters):
         self._parts = [part for part in parts if part.size]
-        self._cuts = np.cumsum([part.size for part in self._parts])[:-1]
+        self._splits = np.cumsum([part.size for part in self._parts])[:-1]
         self.size = sum(part.size for part in self._parts)
 
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviations of a Gaussian near the prior of u."""
+        """Return means and standard deviations of a Gaussian approximation of the prior of u, each of shape (size,)."""
         pairs = [part.gaussian() for part in self._parts]
-        return np.concatenate([centre for centre, _ in pairs]), np.concatenate([deviation for _, deviation in pairs])
+        return np.concatenate([centre for centre, _ in pairs]), np.concatenate([std for _, std in pairs])
 
     def constrained(self, u: np.ndarray) -> dict[str, Any]:
-        """The parameters of one u."""
+        """Return the hyperparameters, by name, for one vector u."""
         values: dict[str, Any] = {}
-        for part, own in zip(self._parts, np.split(u, self._cuts), strict=False):
+        for part, own in zip(self._parts, np.split(u, self._splits), strict=False):
             values |= part.constrained(own)
         return {name: float(value) if np.ndim(value) == 0 else value for name, value in values.items()}
 
     def log_density(self, u: np.ndarray) -> float:
-        """Of one u."""
-        pairs = zip(self._parts, np.split(u, self._cuts), strict=False)
+        """Return the log prior density of one vector u."""
+        pairs = zip(self._parts, np.split(u, self._splits), strict=False)
         return float(sum(part.log_density(own) for part, own in pairs))
