@@ -44,7 +44,7 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:the budget is gone")
+@pytest.mark.filterwarnings("ignore:.*because the budget is spent")
 def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
