@@ -333,7 +333,7 @@ def test_the_terms_of_a_linear_predictor_of_batches():
 def test_a_function_of_batches_that_is_no_sum():
     with on_cpu():
         found = read_terms(Posterior(es.Diagonal(np.ones(5)), lambda f: jnp.sum(f * f[..., ::-1], -1), vectorized=True))
-    assert found == "it has the operation rev, which a sum over single values does not know on single values"
+    assert found == "it has the operation rev, which is not supported on single elements of f"
 
 
 DRAWS_ONLY = es.FromDraws(lambda rng: rng.standard_normal(5), 5)

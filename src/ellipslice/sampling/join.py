@@ -66,10 +66,10 @@ def join(parts: Sequence[xarray.DataTree | str | os.PathLike[str]]) -> xarray.Da
     ...     return -((f - 1.0) ** 2).sum()
     >>> prior, options = es.Diagonal(np.ones(3)), {"draws": 100, "seed": 1}
     >>> parts = [es.sample(log_likelihood, prior, chains=[i, i + 1], **options) for i in (0, 2)]
-    >>> whole = es.join(parts)
+    >>> joined = es.join(parts)
     >>> (
-    ...     whole.posterior.f.shape,
-    ...     bool((whole.posterior.f == es.sample(log_likelihood, prior, **options).posterior.f).all()),
+    ...     joined.posterior.f.shape,
+    ...     bool((joined.posterior.f == es.sample(log_likelihood, prior, **options).posterior.f).all()),
     ... )
     ((4, 100, 3), True)
     """
@@ -96,16 +96,16 @@ def join(parts: Sequence[xarray.DataTree | str | os.PathLike[str]]) -> xarray.Da
         ).sortby("chain")
         for name in trees[0].children
     }
-    whole = xarray.DataTree.from_dict(groups, name="ellipslice")
+    joined = xarray.DataTree.from_dict(groups, name="ellipslice")
     first = {name: value for name, value in trees[0].attrs.items() if name not in DROPPED_ATTRIBUTES}
     ends = sorted({tree.attrs["stopped_by"] for tree in trees})
-    whole.attrs.update(
+    joined.attrs.update(
         first
         | {name: sum(tree.attrs[name] for tree in trees) for name in SUMMED_ATTRIBUTES}
         | {name: max(tree.attrs[name] for tree in trees) for name in ("sampling_time", "interrupted")}
         | {"draws": draws, "stopped_by": " and ".join(ends)}
     )
-    return whole
+    return joined
 
 
 def _check(trees: list[xarray.DataTree]) -> None:

@@ -95,8 +95,8 @@ class _ProgressText:
         since, before = self._began or (clock, now.updates)
         rate = (now.updates - before) / max(clock - since, 1e-9) / self.size.thin
         cost = now.evaluations / max(now.updates, 1)
-        whole = self.size.chains * self.size.draws
-        line = f"{now.total:,}/{whole:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
+        total_draws = self.size.chains * self.size.draws
+        line = f"{now.total:,}/{total_draws:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
         if now.nan_evaluations:
             line += f", {now.nan_evaluations:,} NaN"
         self._update_diagnostics(now, clock)

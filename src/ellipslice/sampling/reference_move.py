@@ -47,7 +47,7 @@ def fit_reference_move(
     reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
 ) -> tuple[ReferenceSlice, str, RelativeReference]:
     """Return the move with a fitted reference, the method of the fit, and the reference relative to the prior."""
-    # A seed of its own: the random numbers of the chains must not be used for fitting.
+    # A separate seed, because the random numbers of the chains must not be used for fitting.
     own_seed = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
     trial = first_draw(posterior, start_generator(own_seed, 0))
     not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen

@@ -107,11 +107,11 @@ def _projected(array: np.ndarray) -> list[float]:
     if not array.size:
         return [0.0, 0.0, 0.0]
     flat, width = array.reshape(-1), math.isqrt(array.size)
-    whole = array.size // width * width
+    complete = array.size // width * width
     columns, rows = _phases(width, math.sqrt(2)), _phases(-(-array.size // width), math.sqrt(3)) @ [1, 1j]
-    across = flat[:whole].reshape(-1, width) @ columns
-    if whole < array.size:
-        across = np.append(across, flat[None, whole:] @ columns[: array.size - whole], axis=0)
+    across = flat[:complete].reshape(-1, width) @ columns
+    if complete < array.size:
+        across = np.append(across, flat[None, complete:] @ columns[: array.size - complete], axis=0)
     value = complex((across @ [1, 1j]) @ rows)
     return [math.sqrt(array.size) * float(max(flat.max(), -flat.min())), value.real, value.imag]
 

@@ -241,10 +241,10 @@ def create(
             for name, node in metadata.items()
             if node["node_type"] == "array" and not has_draw_axis(node)
         }
-        whole = {**setup, "format": FORMAT, "arrays": saved, "metadata": metadata, "attributes": static}
-        whole["labels"] = labels
-        replace(partial / PRIVATE / "setup", with_checksum(whole))
-        store = Store(partial, json.loads(json.dumps(whole)))
+        full_setup = {**setup, "format": FORMAT, "arrays": saved, "metadata": metadata, "attributes": static}
+        full_setup["labels"] = labels
+        replace(partial / PRIVATE / "setup", with_checksum(full_setup))
+        store = Store(partial, json.loads(json.dumps(full_setup)))
         store.commit(snapshot)
         for file in partial.rglob("*"):
             if file.is_file():
