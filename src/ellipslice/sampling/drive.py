@@ -105,9 +105,8 @@ class _RunDriver:
             with defer_interrupt():
                 self._commit()
                 self._sink.close()
-        warn_of_trouble(
-            plan, self._collector, self._sink.how_to_resume
-        )  # last, because filters may turn a warning into an error
+        # At the end, because filters may turn a warning into an error.
+        warn_of_trouble(plan, self._collector, self._sink.how_to_resume)
         return self._sink.tree(self._snapshot())
 
     def _snapshot(self) -> Snapshot:
@@ -146,7 +145,7 @@ class _RunDriver:
                 self._collect(show)
                 plan.stopped_by = "interrupt"
         except WorkersLostError as error:
-            self._return_draws(error)
+            self._attach_draws(error)
             raise
         finally:
             run.close()
@@ -185,7 +184,7 @@ class _RunDriver:
         self._run.extend(plan.updates)
         return False
 
-    def _return_draws(self, error: WorkersLostError) -> None:
+    def _attach_draws(self, error: WorkersLostError) -> None:
         """Attach the draws to the exception, if there is no store."""
         draws = self._collector.draws
         if draws and not self._sink.how_to_resume:

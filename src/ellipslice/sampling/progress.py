@@ -111,9 +111,8 @@ class _ProgressText:
         if clock < self._next_diagnostics and not (last and self._next_diagnostics < math.inf):
             return
         found = self._traces.measure(now.draws)
-        took = (
-            time.perf_counter() - clock if self._diagnostics_text else 0.0
-        )  # the first may have waited for the import, so it is not counted
+        # The time of the first is not counted, because it may have waited for the import.
+        took = time.perf_counter() - clock if self._diagnostics_text else 0.0
         self._next_diagnostics = (
             math.inf if last else clock + max(MIN_DIAGNOSTICS_SECONDS, took / MAX_DIAGNOSTICS_FRACTION)
         )

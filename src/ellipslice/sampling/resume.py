@@ -73,7 +73,7 @@ def resume(
     executor : concurrent.futures.Executor or callable, optional
         Workers, as in `sample`. They need not be those of the run so far, and do not change the draws.
     timeout : float, optional
-        Seconds without an answer from any worker after which the run raises TimeoutError. Default: no limit.
+        Seconds without an answer from any worker after which the run raises TimeoutError. Above 0. Default: no limit.
     progress : bool
         Show a progress bar in a terminal or notebook. Default: True.
 

@@ -80,8 +80,8 @@ def sample(
     log_likelihood : callable or None
         Function f -> float: the log-likelihood *without* the prior. It is compiled if it is written with `jax.numpy`;
         any other Python function works, too. With a `Stack` prior it is called with the latents as keyword arguments.
-        Return -inf where the likelihood is zero. NaN is rejected and counted. None (only with a `TruncatedGaussian`)
-        draws from the prior.
+        Return -inf where the likelihood is zero. Proposals with NaN are rejected and counted. None (only with a
+        `TruncatedGaussian`) draws from the prior.
     prior : Prior or TruncatedGaussian
         Gaussian prior of the latent vector f:
 
@@ -122,10 +122,10 @@ def sample(
         `total_log_likelihood`. Default: store all latents.
     engine : {"compiled", "host", "batched", "fused"}, optional
         Code that runs the chains. "compiled": compiled loops on the CPU's cores, chain by chain. "host": any Python
-        function. "batched": all chains in one compiled loop, for GPUs. "fused": all chains in one GPU kernel, for a
-        log-likelihood that factorises over the elements of f. "batched" and "fused" draw random numbers on the device,
-        so a seed gives different draws there. Default: chosen automatically; the attributes `engine` and
-        `engine_reason` of the result record the choice.
+        function. "batched": all chains in one compiled loop, for GPUs. "fused": all chains in one kernel, for NVIDIA
+        GPUs (Hopper or later) and a log-likelihood that factorises over the elements of f. "batched" and "fused" draw
+        random numbers on the device, so a seed gives different draws there. Default: chosen automatically; the
+        attributes `engine` and `engine_reason` of the result record the choice.
     executor : concurrent.futures.Executor or callable, optional
         Workers that run the chains: for example a process pool, `client.get_executor()` of `dask.distributed`, or an
         MPI pool. A worker advances a chain for about a second at a time. For a few chains with slow evaluations,
@@ -133,7 +133,7 @@ def sample(
         those without workers. A function that returns an executor, such as `lambda: ProcessPoolExecutor(8)`, is called
         again if workers die. The documentation has a page on parallel runs. Default: no workers.
     timeout : float, optional
-        Seconds without an answer from any worker after which the run raises TimeoutError. Default: no limit.
+        Seconds without an answer from any worker after which the run raises TimeoutError. Above 0. Default: no limit.
     precision : {"double", "single"}
         Floating-point precision. Single precision is several times faster on a GPU and requires the engine "batched" or
         "fused". Default: "double".

@@ -174,11 +174,10 @@ class MemorySink:
                 columns[name][:, :reserved] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        """Write draws of consecutive chains, from number `first` on: arrays of shape (chains, draws, ...)."""
         for columns, new in ((self.latents, latents), (self.statistics, statistics)):
             for name, values in new.items():
-                if not np.can_cast(
-                    values.dtype, columns[name].dtype
-                ):  # `keep` may return integers first and floats later
+                if not np.can_cast(values.dtype, columns[name].dtype):  # `keep` may return integers first, then floats
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
                 columns[name][chains, first : first + values.shape[1]] = values
 

@@ -34,15 +34,15 @@ class Until:
     rhat : float, optional
         Goal: at most this R-hat (rank-normalised). Above 1. Requires at least two chains.
     max_seconds : float, optional
-        Budget: seconds since the call of `sample`, or of `resume`. Above 0. The run makes at least one draw. Default:
-        no limit.
+        Budget: seconds since the call of `sample` or `resume`. Above 0. The run makes at least one draw per chain.
+        Default: no limit.
     max_draws : int, optional
         Budget: number of draws of each chain. At least 1. Default: 100,000.
 
     Raises
     ------
     TypeError, ValueError
-        If no goal and no budget is given, or if a value is out of range.
+        If neither a goal nor a budget is given, or if a value is out of range.
 
     Notes
     -----

@@ -25,9 +25,8 @@ def approximately_equal(one: Any, other: Any) -> bool:
         return isinstance(other, np.generic | np.ndarray | jax.Array | float) and _close(one, other)
     if type(one) is not type(other):
         return False
-    if isinstance(
-        one, Dense
-    ):  # rounding decides between equally good pivots, so equal covariances have several factors
+    if isinstance(one, Dense):
+        # Rounding decides between equally good pivots, so equal covariances can have different factors.
         return (
             one.shape == other.shape and _close(one.mean, other.mean) and _close(_covariance(one), _covariance(other))
         )

@@ -47,11 +47,8 @@ class GrowingArray:
 
     def __init__(self, folder: Path, metadata: dict[str, Any]):
         chunk = metadata["chunk_grid"]["configuration"]["chunk_shape"]
-        self.folder, self._chains, (self._chunk_chains, self._chunk_draws, *self._draw_shape) = (
-            folder,
-            metadata["shape"][0],
-            chunk,
-        )
+        self.folder, self._chains = folder, metadata["shape"][0]
+        self._chunk_chains, self._chunk_draws, *self._draw_shape = chunk
         self._dtype = np.dtype(metadata["data_type"]).newbyteorder("<")
         self._row_bytes = self._dtype.itemsize * math.prod(self._draw_shape)
         self.checksums = [0] * self._chains

@@ -27,25 +27,25 @@ ABSOLUTE_TOLERANCE = 1e-13
 
 def fingerprint(**items: Any) -> str:
     """Return the fingerprints of the named objects as one string, for an attribute of the result."""
-    return json.dumps({name: _of(item) for name, item in items.items()})
+    return json.dumps({name: _fingerprint_of(item) for name, item in items.items()})
 
 
 def first_difference(one: str, other: str) -> str | None:
     """Return the name of the first object that differs between two results of `fingerprint`, or None."""
     try:
         mine, others = json.loads(one), json.loads(other)
-        return next((name for name in mine if name in others and not _same(mine[name], others[name])), None)
+        return next((name for name in mine if name in others and not _equal(mine[name], others[name])), None)
     except (ValueError, TypeError, LookupError, AttributeError):
         raise ValueError(f"{one!r} or {other!r} is not a fingerprint that ellipslice wrote.") from None
 
 
-def _of(item: Any) -> list[Any]:
+def _fingerprint_of(item: Any) -> list[Any]:
     found = _Fingerprint()
     found.walk(item)
     return [found.digest.hexdigest()[:16], found.numbers]
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
+def _equal(one: list[Any], other: list[Any]) -> bool:
     if one[0] != other[0] or len(one[1]) != len(other[1]):
         return False
     pairs = zip(one[1], other[1], strict=True)
@@ -74,7 +74,7 @@ class _Fingerprint:
             self.walk([form.format, *form.shape, form.data, form.indices, form.indptr])
         elif type(item) is Dense:  # rounding may choose another factor, so the covariance is compared
             self.walk([repr(item), item.shape, item.mean])
-            self.numbers.append(_of_covariance(item.rows))
+            self.numbers.append(_project_covariance(item.rows))
         elif is_known(item):
             self._hash(stored_name(type(item)))
             for name, value in sorted(fields_of(item).items()):
@@ -96,10 +96,10 @@ class _Fingerprint:
             if not finite.all():  # bounds may be infinite
                 self._hash(zlib.crc32(np.where(finite, 0.0, array).tobytes()))
                 array = np.where(finite, array, 0.0)
-            self.numbers.append(_projected(array))
+            self.numbers.append(_project(array))
 
 
-def _projected(array: np.ndarray) -> list[float]:
+def _project(array: np.ndarray) -> list[float]:
     """Return the scale of an array's projection, and its real and imaginary part.
 
     The array is reshaped to a square, so that the number of phases is only the square root of its size.
@@ -116,7 +116,7 @@ def _projected(array: np.ndarray) -> list[float]:
     return [math.sqrt(array.size) * float(max(flat.max(), -flat.min())), value.real, value.imag]
 
 
-def _of_covariance(rows: np.ndarray) -> list[float]:
+def _project_covariance(rows: np.ndarray) -> list[float]:
     """Return the trace of the covariance rows^T rows, and its quadratic forms in the two phase vectors."""
     across = rows @ _phases(rows.shape[1], math.sqrt(2))
     (a, b), (_, c) = (across.T @ across).tolist()

@@ -69,7 +69,7 @@ def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Store
     """Return the run of a store. Raise if `prior`, `move`, `seed` or `keep` are given and are not those of the run."""
     entries = store.setup
     with raise_if_edited(store.path):
-        plain, kept = _plain(entries), entries["keep"]
+        plain, kept = _read_fields(entries), entries["keep"]
         keep_argument = _KEEP[kept]
     if seed is not None and seed != plain["seed"]:
         raise ValueError(
@@ -77,8 +77,8 @@ def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Store
         )
     with raise_if_edited(store.path):
         arrays = load_arrays(store)
-    prior = _same(store, "prior", prior, arrays, (Prior, TruncatedGaussian))
-    move = _same(store, "move", move, arrays, (Move,))
+    prior = _read_part(store, "prior", prior, arrays, (Prior, TruncatedGaussian))
+    move = _read_part(store, "move", move, arrays, (Move,))
     if keep is None and kept == "a function":
         raise ValueError(
             f"{store.path} was created with a function as keep, which is not stored. Give it again: "
@@ -92,7 +92,7 @@ def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Store
     return StoredRun(prior, spec, keep=keep, **{name: plain[name] for name in RUN_FIELDS})
 
 
-def _plain(entries: dict[str, Any]) -> dict[str, Any]:
+def _read_fields(entries: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that JSON contains unchanged. Raise TypeError if one has the wrong type."""
     plain: dict[str, Any] = {name: entries[name] for name in (*SPEC_FIELDS, *RUN_FIELDS)}
     plain["chains"] = tuple(entries["chains"])
@@ -114,7 +114,7 @@ def stored_parts(path: Path, name: str) -> list[Any]:
         raise ValueError(f"the {name} in {path} cannot be read: {error}.") from None
 
 
-def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:
+def _read_part(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:
     """Return the prior or move of a store: the stored one, or the given one if it is equal. Raise if it differs."""
     with raise_if_edited(store.path):
         entry = store.setup[name]
