@@ -134,7 +134,7 @@ def test_looks_come_where_the_goal_should_be():
 
 
 def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
-    monkeypatch.setattr(until, "LENGTH", 50)
+    monkeypatch.setattr(until, "MAX_TRACE_DRAWS", 50)
     rng = np.random.default_rng(0)
     values, log_l = rng.standard_normal((2, 230, 40)), rng.standard_normal((2, 230))
     found = []
@@ -149,7 +149,7 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
                 )
         judge.check(230)
         found.append(judge.diagnostics)
-        assert judge.traces._every == 8
+        assert judge.traces._thinning == 8
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 0], log_l[:, ::8])
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 1], values[:, ::8, 0])
         np.testing.assert_array_equal(judge.traces._traces[:, :29, -1], values[:, ::8, -1])
