@@ -87,7 +87,9 @@ def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> Store
     if keep is None and kept == "nothing":
         keep = False
     if describe_keep(keep) != kept:
-        raise ValueError(f"{store.path} was created with {keep_argument}, but keep={keep!r} was given. Leave keep out.")
+        raise ValueError(
+            f"{store.path} was created with {keep_argument}, but keep={keep!r} was given. Give the same keep."
+        )
     spec = RunSpec(move, **{name: plain[name] for name in SPEC_FIELDS})
     return StoredRun(prior, spec, keep=keep, **{name: plain[name] for name in RUN_FIELDS})
 

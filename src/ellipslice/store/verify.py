@@ -134,18 +134,21 @@ def _read_journal(store: Store) -> None:
 
 
 def _check_draws(store: Store) -> None:
+    """Raise if draws or statistics do not match their checksums."""
     for group, own in store.arrays.items():
         for array in own.values():
             array.check(store.complete, store.journal["checksums"][f"{group}/{array.folder.name}"])
 
 
 def _check_labels(store: Store) -> None:
+    """Raise if labels of chains and dimensions do not match their checksums."""
     for name, expected in store.setup.get("labels", {}).items():
         if is_inside(name) and checksums(store.path / name) != expected:
             raise ValueError(f"{store.path / name} is damaged: its labels are not those that were written.")
 
 
 def _check_metadata(store: Store) -> None:
+    """Raise if attributes or metadata differ from those of the new store."""
     root = read_json(store.path / "zarr.json")
     attributes = _mapping(root, "attributes")
     for name, value in store.attributes.items():

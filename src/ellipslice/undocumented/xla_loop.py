@@ -50,7 +50,7 @@ def probe() -> str | None:
     first, beyond = SMALL_CALL_SUPPORTED
     if not first <= jax.__version_info__[:2] < beyond:
         known = f"{'.'.join(map(str, first))} or later, before {'.'.join(map(str, beyond))}"
-        return f"JAX is {jax.__version__}, and the marks are used with {known}"
+        return f"JAX is {jax.__version__}, and is tested only with {known}"
     marks = _set_marks()
     return f"jax.experimental.xla_metadata has changed ({marks})" if isinstance(marks, str) else None
 
