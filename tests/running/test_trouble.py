@@ -170,7 +170,7 @@ def test_a_spike_holds_the_chain_and_does_not_hang_it(engine):
 
 
 def test_step_gives_up_too():
-    with pytest.warns(UserWarning, match="found no acceptable point and kept"):
+    with pytest.warns(UserWarning, match="found no acceptable point and stayed"):
         f, value, info = es.step(
             np.zeros(2), np.ones(2), lambda f: 0.0 if not f.any() else math.nan, rng=np.random.default_rng(0)
         )
