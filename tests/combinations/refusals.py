@@ -65,7 +65,7 @@ REFUSALS = [
     Refusal("runs all chains together", lambda precision, executor: precision == "single" and executor != "none"),
     # Moves and priors.
     Refusal(
-        "does not know of the constraints",
+        "ignores the constraints",
         lambda move, prior: prior == "TruncatedGaussian" and move not in ("default", "ConstrainedSlice"),
     ),
     Refusal("a block given the rest", lambda move, prior: move in BLOCKS and prior in DRAWS_ONLY),
@@ -97,12 +97,15 @@ REFUSALS = [
     Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
     Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN and engine == "host"),
     # References.
-    Refusal("a move of its own", lambda reference, move: reference != "none" and move != "default"),
+    Refusal("uses its own move", lambda reference, move: reference != "none" and move != "default"),
     Refusal("without constraints", lambda reference, prior: reference != "none" and prior == "TruncatedGaussian"),
     Refusal("known only through its draws", lambda reference, prior: reference != "none" and prior == "FromDraws"),
     Refusal('"compiled" and "host"', lambda reference, engine: reference != "none" and engine in TOGETHER),
     Refusal('"compiled" and "host"', lambda reference, precision: reference != "none" and precision == "single"),
-    Refusal("comes with a move", lambda reference, look_ahead: reference != "none" and look_ahead == "4"),
+    Refusal(
+        "look_ahead=4 was given with reference=",
+        lambda reference, look_ahead: reference != "none" and look_ahead == "4",
+    ),
     Refusal(
         "cannot be traced",
         lambda reference, engine, likelihood: reference in ("laplace", "ep") and on_host(engine, likelihood),
@@ -137,9 +140,9 @@ REFUSALS = [
         "not concave", lambda log_concave, likelihood: log_concave == "yes" and not LIKELIHOODS[likelihood].concave
     ),
     # What is kept, and how much.
-    Refusal("compares chains, but there is one", lambda until, chains: until == "R-hat" and chains == "one"),
+    Refusal("compares chains, but chains=1", lambda until, chains: until == "R-hat" and chains == "one"),
     Refusal(
-        "nothing to measure it on",
+        "nothing to measure them on",
         lambda until, keep, likelihood: (
             until in ("effective sample size", "R-hat") and keep == "none" and likelihood == "none"
         ),

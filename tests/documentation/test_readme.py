@@ -41,7 +41,7 @@ def test_links_of_the_readme_lead_to_files():
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:the budget is gone")
+@pytest.mark.filterwarnings("ignore:.*because the budget is spent")
 def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

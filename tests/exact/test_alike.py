@@ -9,7 +9,7 @@ import scipy.sparse
 import ellipslice as es
 from catalogue import PRIORS
 from ellipslice.store import serial
-from ellipslice.store.approximately_equal import alike
+from ellipslice.store.approximately_equal import approximately_equal
 
 X = np.linspace(0.0, 1.0, 6)
 K = np.exp(-np.abs(X[:, None] - X))
@@ -26,16 +26,16 @@ def shaken(prior, by):
 @pytest.mark.parametrize("name", [name for name in PRIORS if "FromDraws" not in name and "routine" not in name])
 def test_every_prior_is_like_itself_shaken_by_rounding_and_not_by_more(name):
     prior = PRIORS[name]()
-    assert serial.write(prior).whole
-    assert alike(prior, shaken(prior, 1e-13))
-    assert not alike(prior, shaken(prior, 1e-3))
+    assert serial.write(prior).complete
+    assert approximately_equal(prior, shaken(prior, 1e-13))
+    assert not approximately_equal(prior, shaken(prior, 1e-3))
 
 
 def test_a_factor_of_the_same_covariance_is_alike():
     other = es.Dense(factor=np.linalg.cholesky(K[::-1, ::-1])[::-1])
     assert not np.allclose(es.Dense(K).rows, other.rows)
-    assert alike(es.Dense(K), other)
-    assert alike(es.Stack({"a": es.Dense(K)}), es.Stack({"a": other}))
+    assert approximately_equal(es.Dense(K), other)
+    assert approximately_equal(es.Stack({"a": es.Dense(K)}), es.Stack({"a": other}))
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_a_factor_of_the_same_covariance_is_alike():
     ],
 )
 def test_others_are_not(other):
-    assert not alike(es.Dense(K), other)
-    assert not alike(other, es.Dense(K))
+    assert not approximately_equal(es.Dense(K), other)
+    assert not approximately_equal(other, es.Dense(K))

@@ -29,9 +29,9 @@ def test_a_prior_draws_the_same_bits(name):
     prior = PRIORS[name]()
     written = write(prior)
     if "FromDraws" in name or "routine" in name:
-        assert not written.whole
+        assert not written.complete
         return
-    assert written.whole
+    assert written.complete
     again = there_and_back(written)
     assert type(again) is type(prior)
     assert repr(again) == repr(prior)
@@ -45,7 +45,7 @@ def test_a_prior_draws_the_same_bits(name):
 def test_a_move_is_the_same(name):
     move = MOVES[name]()
     written = write(move)
-    if not written.whole:
+    if not written.complete:
         assert "ControlVariables" in name  # by a kernel, which is a function
         return
     again = there_and_back(written)

@@ -30,7 +30,7 @@ import ellipslice as es
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.folder import open_folder
 from ellipslice.gp import LatentGP
-from ellipslice.store.journal import sealed
+from ellipslice.store.journal import with_checksum
 from ellipslice.store.read import open_tree
 from stores import contents
 
@@ -507,7 +507,7 @@ def test_a_setup_that_was_edited_and_sealed_again(store, data):
         where = path / ".ellipslice/setup"
         entries = json.loads(where.read_bytes())["entries"]
         spot = data.draw(st.sampled_from(list(places(entries))[1:]))
-        where.write_bytes(sealed(changed(entries, spot, data.draw(ANYTHING))))
+        where.write_bytes(with_checksum(changed(entries, spot, data.draw(ANYTHING))))
         check_answer(lambda: es.resume(path, log_likelihood, progress=False), spot)
 
 

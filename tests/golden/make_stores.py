@@ -33,9 +33,9 @@ def kill(name: str, path: str) -> None:
     """Begin a run with a store, and end this process in the middle of it."""
     from ellipslice.engines.compiled import block, chain
     from ellipslice.engines.host import engine as host
-    from ellipslice.store import columns, store
+    from ellipslice.store import arrays, store
 
-    store.MIN_COMMIT_SECONDS, store.MAX_COMMIT_FRACTION, columns.BYTES = 0.0, 1e9, 400
+    store.MIN_COMMIT_SECONDS, store.MAX_COMMIT_FRACTION, arrays.MAX_CHUNK_BYTES = 0.0, 1e9, 400
     host.TURN_SECONDS = chain.TURN_SECONDS = 1e-9  # few updates at a time, and a commit after each time
     block.MAX_CALL_SECONDS = 0.0
     commit = store.Store.commit

@@ -15,8 +15,8 @@ from golden.unfinished import RUNS, resume
 
 pytest.importorskip("zarr")
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:the store was made with"),  # other versions, which is the point
-    pytest.mark.filterwarnings("ignore:.*that of the store but for rounding"),
+    pytest.mark.filterwarnings("ignore:the store was created with"),  # other versions, which is the point
+    pytest.mark.filterwarnings("ignore:.*that of the store up to rounding error"),
 ]
 
 STORES = Path(__file__).parent / "stores"

@@ -74,7 +74,7 @@ REFUSED = {
     "initial": (traced, DENSE, {"initial": np.zeros(5)}, ValueError, "initial"),
     "engine": (on_the_host, DENSE, {"engine": "compiled"}, ValueError, 'engine="compiled" was asked for'),
     "batched": (traced, DENSE, {"engine": "batched", "move": LineSlice()}, ValueError, "not a single search"),
-    "constraints": (traced, BOX, {"move": LineSlice()}, TypeError, "does not know of the constraints"),
+    "constraints": (traced, BOX, {"move": LineSlice()}, TypeError, "ignores the constraints"),
     "precision": (
         narrow,
         DENSE,
@@ -102,7 +102,7 @@ def test_a_store_that_is_there_is_not_touched(tmp_path):
     before = contents(path)
     with pytest.raises(FileExistsError, match="holds a run already"):
         es.sample(on_the_host, DENSE, store=path, move=Hamiltonian(0.2), **OPTIONS)
-    with pytest.raises(ValueError, match="was made with"):
+    with pytest.raises(ValueError, match="was created with"):
         es.resume(path, on_the_host, move=Local.contiguous(3), progress=False)
     assert contents(path) == before
     assert [file.name for file in tmp_path.iterdir()] == ["run.zarr"]

@@ -311,7 +311,7 @@ OTHERS = {
     "cumsum": lambda f: jnp.sum(jnp.cumsum(f)),
     "integer_pow on a sum": lambda f: jnp.sum(f) ** 2,
     "slice": lambda f: -jnp.sum((f[1:] - f[:-1]) ** 2),
-    "together with single values": lambda f: jnp.sum((f - f.mean()) ** 2),
+    "a sum over f with single elements": lambda f: jnp.sum((f - f.mean()) ** 2),
     "dot_general": lambda f: -jnp.sum((np.ones((3, SIZE)) @ f) ** 2),
     "does not end in a sum": lambda f: jnp.float32(1.0),
     "erfc": lambda f: jnp.sum(jax.scipy.special.erfc(f)),

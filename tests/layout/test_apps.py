@@ -37,7 +37,7 @@ INTERNAL = {
     "ellipslice.posterior.Posterior",
     "ellipslice.approximations.fit_reference",
     "ellipslice.store.journal.replace",
-    "ellipslice.sampling.start.prior_starts",
+    "ellipslice.sampling.initial_states.prior_starts",
     "ellipslice.store.store.check_free",
     "ellipslice.sampling.until.Until",
     "ellipslice.jax_settings.jax_settings",

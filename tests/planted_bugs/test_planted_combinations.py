@@ -103,7 +103,7 @@ def test_refused_by_accident(tmp_path, monkeypatch):
 
 def test_refused_after_the_chains_have_set_out(tmp_path, monkeypatch):
     def late(*arguments):
-        raise TypeError("EllipticalSlice does not know of the constraints")
+        raise TypeError("EllipticalSlice ignores the constraints")
 
     replace_drive(monkeypatch, late)
     monkeypatch.setattr(EllipticalSlice, "constrained", True, raising=False)

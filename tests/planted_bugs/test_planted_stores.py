@@ -9,7 +9,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.sampling import sinks
-from ellipslice.store import columns, store, verify
+from ellipslice.store import arrays, store, verify
 from ellipslice.store.read import open_tree
 from seams import replace_starts
 from stores import assert_same_stores
@@ -54,7 +54,7 @@ def begins_at_another_state(monkeypatch):
 
 
 def leaves_what_was_not_committed(monkeypatch):
-    monkeypatch.setattr(columns.Column, "trim", lambda self, complete: None)
+    monkeypatch.setattr(arrays.GrowingArray, "truncate", lambda self, complete: None)
 
 
 def counts_an_update_twice(monkeypatch):
@@ -75,13 +75,13 @@ def writes_draws_again(monkeypatch):
 
 
 def forgets_the_checksums(monkeypatch):
-    before = columns.Column.check
+    before = arrays.GrowingArray.check
 
     def check(self, complete, checksums):
         before(self, complete, checksums)
         self.checksums = [0] * len(self.checksums)
 
-    monkeypatch.setattr(columns.Column, "check", check)
+    monkeypatch.setattr(arrays.GrowingArray, "check", check)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_a_loop_is_compiled_once(move):
     """What a loop takes at first is of the same type as what it returns."""
 
     def compiled():
-        return sum(way._cache_size() for way in xla_loop._ways.values())
+        return sum(way._cache_size() for way in xla_loop._COMPILED.values())
 
     before = compiled()
     es.sample(lambda f: -jnp.sum(f**4), es.Diagonal(np.ones(7)), move=move, draws=3000, chains=2, seed=1)

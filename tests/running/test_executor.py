@@ -137,7 +137,7 @@ def test_a_broken_pool_says_what_to_do_and_keeps_the_draws(monkeypatch):
         threading.Timer(6.0, worker.kill).start()  # late enough for some draws on a busy machine
         with pytest.raises(es.WorkersLostError, match=r"executor=lambda: ProcessPool") as caught:
             es.sample(slow_bowl, PRIOR, executor=pool, **{**OPTIONS, "draws": 10**5})
-    assert "they are this exception's `tree`" in caught.value.__notes__[0]
+    assert "in the attribute `tree` of this exception" in caught.value.__notes__[0]
     tree = caught.value.tree
     made = tree.posterior.sizes["draw"]
     assert made > 10
@@ -158,7 +158,8 @@ def test_a_broken_pool_leaves_a_store_to_go_on_with(tmp_path, monkeypatch):
     with pytest.raises(es.WorkersLostError) as caught:
         es.sample(bowl, PRIOR, executor=Pickled(breaks_down), store=path, **OPTIONS)
     assert (
-        "draws of each chain are safe. The store keeps what is there: ellipslice.resume(" in caught.value.__notes__[0]
+        "draws of each chain are in the store. To continue the run, call ellipslice.resume("
+        in caught.value.__notes__[0]
     )
     made = es.resume(path, bowl, executor=Pickled(), progress=False)
     np.testing.assert_array_equal(made.posterior.f, es.sample(bowl, PRIOR, **OPTIONS).posterior.f)

@@ -76,7 +76,7 @@ def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every
     monkeypatch.setattr(chain, "available_cores", lambda: 2)
     monkeypatch.setattr(traced, "available_cores", lambda: 2)
     for way in (xla_loop.WIDE, xla_loop.MARKED):
-        monkeypatch.setitem(xla_loop._ways, way, too_much)
+        monkeypatch.setitem(xla_loop._COMPILED, way, too_much)
     tree = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)
     monkeypatch.undo()
     again = es.sample(Gaussian(np.zeros(9), 1.0), Diagonal(np.ones(9)), draws=5, warmup=5, chains=2, seed=1)

@@ -17,7 +17,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.sampling import progress
-from ellipslice.sampling.traces import Found, Traces
+from ellipslice.sampling.traces import Diagnostics, Traces
 
 PROGRAM = """
     import fcntl, sys, termios, time
@@ -100,7 +100,7 @@ def test_the_bar_says_all_that_is_promised(columns):
     assert re.search(r"[\d,]+ draws/s", text)
     assert re.search(r"\d+\.\d evaluations(?: per |/)update", text)
     assert re.search(r"\d\d:\d\d left", text)
-    assert re.search(r"[\d,]+ effective, [\d,]+ effective draws/s, R-hat \d\.\d{3}", text)
+    assert re.search(r"effective sample size [\d,]+, [\d,]+ effective samples/s, R-hat \d\.\d{3}", text)
     assert "warm-up" in text
     assert "NaN" not in text
     assert "returned (2, 600, 3)" in text
@@ -188,7 +188,7 @@ def test_a_notebook_shows_it_too(noisy, draws, monkeypatch):
     (shown,) = [output["data"]["text/plain"] for output in outputs if output["output_type"] == "display_data"]
     assert f"{2 * draws:,}/{2 * draws:,}" in shown  # one line that changed, and ends whole
     assert re.search(r"[\d,]+ draws/s, \d+\.\d evaluations/update", shown)
-    assert re.search(r"[\d,]+ effective.*, R-hat \d\.\d{3}", shown)
+    assert re.search(r"effective sample size [\d,]+.*, R-hat \d\.\d{3}", shown)
     assert "00:00 left" in shown
     assert len(seen) > (1 if noisy else 4)  # it was live
     printed = "".join(output["text"] for output in outputs if output["output_type"] == "stream")
@@ -207,7 +207,7 @@ class SlowTraces:
     def measure(self, draws):
         self.looks.append(self.clock.now)
         self.clock.now += 0.2
-        return Found(100.0, 1.01)
+        return Diagnostics(100.0, 1.01)
 
 
 class Clock:
@@ -224,17 +224,17 @@ def test_health_takes_a_twentieth_of_the_time_at_most(monkeypatch):
     words = progress._ProgressText(False, progress.RunSize(2, 100_000, 0, 1), traces)
     for step in range(1, 401):  # a turn takes a tenth of a second
         clock.now += 0.1
-        assert "draws/s" in words.said(progress.RunProgress(2 * step, step, 2 * step, 6 * step, 0))
+        assert "draws/s" in words.text(progress.RunProgress(2 * step, step, 2 * step, 6 * step, 0))
     assert len(traces.looks) > 5
     assert 0.2 * len(traces.looks) < 0.06 * clock.now
-    assert np.diff(traces.looks).min() >= progress.HEALTH_EVERY
+    assert np.diff(traces.looks).min() >= progress.MIN_DIAGNOSTICS_SECONDS
 
 
 def test_no_health_before_there_are_draws():
     traces = SlowTraces(Clock())
     words = progress._ProgressText(True, progress.RunSize(2, 100, 50, 1), traces)
     assert words.stage(None) == "compiling"
-    assert "\n" not in words.said(progress.RunProgress(0, 0, 20, 60, 0))
+    assert "\n" not in words.text(progress.RunProgress(0, 0, 20, 60, 0))
     assert traces.looks == []
 
 
@@ -247,7 +247,7 @@ def test_traces_of_a_run_that_goes_on_begin_where_it_did():
         rows = slice(a, a + 7)
         later.write(slice(0, 2), a, {"f": f[:, rows]}, {"total_log_likelihood": log_l[:, rows]})
     assert later.measure(100) == whole.measure(60)
-    assert later.measure(43) == Found()
+    assert later.measure(43) == Diagnostics()
 
 
 def test_it_runs_without_rich(monkeypatch):

@@ -137,7 +137,7 @@ def dies_during_a_run() -> Callable[[Any], float]:
 
 def test_a_search_without_end_is_given_up():
     tree, text = warned(dies_during_a_run(), engine="host", draws=14, chains=1)
-    assert "updates found no acceptable point and stayed" in text
+    assert "updates found no acceptable point and kept" in text
     assert "gave NaN" in text
     stuck = tree.sample_stats["search_failed"].to_numpy()[0]
     first = int(np.argmax(stuck))
@@ -834,7 +834,7 @@ def test_ctrl_c_after_the_last_draw():
 
     sampled(counted, engine="host")
     try:
-        with pytest.warns(UserWarning, match="a last look at the log-likelihood.*KeyboardInterrupt"):
+        with pytest.warns(UserWarning, match="the check of the log-likelihood at the end.*KeyboardInterrupt"):
             tree = sampled(interrupted(bowl, calls), engine="host")
     except KeyboardInterrupt as error:
         raise AssertionError("Ctrl-C lost the draws") from error

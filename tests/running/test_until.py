@@ -52,7 +52,7 @@ def assert_judged_as_arviz_does(tree):
 
 def test_the_budget_of_draws():
     with pytest.warns(
-        UserWarning, match="the budget is gone after 150 draws per chain.*effective sample size .* of 100,000"
+        UserWarning, match=r"after 150 draws per chain, because the budget is spent.*size .* \(goal: 100,000\)"
     ):
         tree = run(Until(effective_sample_size=100_000, max_draws=150), chains=2)
     assert tree.attrs["stopped_by"] == "draws"
@@ -81,7 +81,7 @@ def test_a_run_that_outgrows_memory_keeps_what_it_has(monkeypatch):
         before(shape, columns)
 
     monkeypatch.setattr(sinks, "check_memory", little)
-    with pytest.warns(UserWarning, match="there is no memory for more after 200 draws"):
+    with pytest.warns(UserWarning, match="after 200 draws per chain, because there is no memory for more draws"):
         tree = run(Until(effective_sample_size=100_000), chains=2)
     assert tree.attrs["stopped_by"] == "memory"
     assert tree.posterior.sizes["draw"] == 200
@@ -119,13 +119,13 @@ def test_resumed_as_if_never_stopped(tmp_path):
 def test_looks_come_where_the_goal_should_be():
     judge = StoppingRule(Until(effective_sample_size=1000), {"f": np.zeros((1, 3))}, 4)
     assert judge.first_check() == 100
-    judge.found = until.Found(effective_sample_size=800.0)
+    judge.diagnostics = until.Diagnostics(effective_sample_size=800.0)
     assert judge.next_check(100) == 125
-    judge.found = until.Found(effective_sample_size=990.0)
+    judge.diagnostics = until.Diagnostics(effective_sample_size=990.0)
     assert judge.next_check(100) == 120
-    judge.found = until.Found(effective_sample_size=10.0)
+    judge.diagnostics = until.Diagnostics(effective_sample_size=10.0)
     assert judge.next_check(100) == 200
-    judge.found = until.Found()
+    judge.diagnostics = until.Diagnostics()
     assert judge.next_check(100) == 200
     assert (
         StoppingRule(Until(effective_sample_size=1000, max_draws=110), {"f": np.zeros((1, 3))}, 4).next_check(100)
@@ -134,7 +134,7 @@ def test_looks_come_where_the_goal_should_be():
 
 
 def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
-    monkeypatch.setattr(until, "LENGTH", 50)
+    monkeypatch.setattr(until, "MAX_TRACE_DRAWS", 50)
     rng = np.random.default_rng(0)
     values, log_l = rng.standard_normal((2, 230, 40)), rng.standard_normal((2, 230))
     found = []
@@ -148,8 +148,8 @@ def test_long_traces_are_thinned_alike_whatever_the_pieces(monkeypatch):
                     slice(chain, chain + 1), a, latents, {"total_log_likelihood": log_l[chain : chain + 1, rows]}
                 )
         judge.check(230)
-        found.append(judge.found)
-        assert judge.traces._every == 8
+        found.append(judge.diagnostics)
+        assert judge.traces._thinning == 8
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 0], log_l[:, ::8])
         np.testing.assert_array_equal(judge.traces._traces[:, :29, 1], values[:, ::8, 0])
         np.testing.assert_array_equal(judge.traces._traces[:, :29, -1], values[:, ::8, -1])
@@ -185,12 +185,12 @@ def test_bad_goals(options, error, message):
 
 
 def test_goals_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"the goal rhat=1\.01 compares chains, but there is one"):
+    with pytest.raises(ValueError, match=r"the goal rhat=1\.01 compares chains, but chains=1"):
         run(Until(rhat=1.01), chains=1)
-    with pytest.raises(ValueError, match=r"draws=10 was given beside until=.*Until\(\.\.\., max_draws=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"draws=10 was given with until=.*Until\(\.\.\., max_draws=\.\.\.\)"):
         run(Until(rhat=1.01), draws=10)
     with pytest.raises(
-        TypeError, match=r"until must be goals, such as Until\(effective_sample_size=400\), but it is 400"
+        TypeError, match=r"until must be an Until, such as Until\(effective_sample_size=400\), but it is 400"
     ):
         run(400)
 
@@ -203,7 +203,9 @@ def test_goals_that_say_nothing_of_what_is_kept_are_said(gone):
     def keep(f):
         return {"p": gone if f[0] < 0.5 else f[0], "q": f[1]}
 
-    with pytest.warns(UserWarning, match=r"reached by the other values only\. Not judged.* missing or infinite: p\."):
+    with pytest.warns(
+        UserWarning, match=r"only the other variables reach the goals\. Not judged.* missing or infinite: p\."
+    ):
         tree = run(Until(effective_sample_size=20, max_draws=1000), keep=keep, chains=2)
     assert tree.attrs["stopped_by"] == "goals"
 
@@ -223,5 +225,5 @@ def test_a_missing_value_before_a_pause_is_said_too(tmp_path):
 @pytest.mark.parametrize("until", [es.Until(rhat=1.1), es.Until(effective_sample_size=10)])
 def test_goals_without_anything_to_measure_are_refused(until):
     prior = es.TruncatedGaussian.box(es.Diagonal(np.ones(2)), lower=0.0)
-    with pytest.raises(ValueError, match="nothing to measure it on"):
+    with pytest.raises(ValueError, match="nothing to measure them on"):
         es.sample(None, prior, until=until, keep=False, progress=False)

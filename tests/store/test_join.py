@@ -10,7 +10,7 @@ import scipy.sparse
 import xarray
 
 import ellipslice as es
-from ellipslice.store.fingerprint import differing, fingerprint
+from ellipslice.store.fingerprint import fingerprint, first_difference
 
 X = np.linspace(0, 1, 5)
 K = np.exp(-abs(X[:, None] - X) / 0.4)
@@ -33,10 +33,10 @@ OTHERS = {
     "dims": (
         LABELLED,
         {"coords": None, "dims": {"f": ["p"]}},
-        r"part 1 .* \(chain, draw, p: 5\), and the first .* q: 5",
+        r"part 1 .* \(chain, draw, p: 5\), but the first .* q: 5",
     ),
     "no dims": (LABELLED, {"dims": None, "coords": None}, "part 1 .* has posterior/f as float64 with .*f_dim_0: 5"),
-    "coords": (LABELLED, {"coords": {"q": list("ABCDE")}}, "the labels A, B, C, ... for q, and the first has a, b, c"),
+    "coords": (LABELLED, {"coords": {"q": list("ABCDE")}}, "the labels A, B, C, ... for q, but the first has a, b, c"),
     "numbers for words": (LABELLED, {"coords": {"q": list(range(5))}}, "posterior/q as int64"),
     "fewer words": (LABELLED, {"coords": {"q": list("abcdE")}}, "labels .* for q"),
     "keep": ({}, {"keep": lambda f: {"a": f}}, "another keep"),
@@ -44,7 +44,7 @@ OTHERS = {
     "fewer values": ({"keep": lambda f: f[:3]}, {"keep": lambda f: f[:2]}, "f_dim_0: 2"),
     "types": ({"keep": lambda f: f}, {"keep": lambda f: f.astype("f4")}, "float32 .* the first has .* float64"),
     "nothing": ({"keep": False}, {"keep": None}, "another keep"),
-    "thin": ({"thin": 1}, {"thin": 2}, "thin = 2, and the first with 1"),
+    "thin": ({"thin": 1}, {"thin": 2}, "thin = 2, but the first with 1"),
     "covariance": ({}, {"prior": es.Dense(5 * K)}, r"another prior .*Dense\(5 values, rank 5\)"),
     "one number": ({}, {"prior": es.Dense(K + np.diag([0, 0, 1e-4, 0, 0]))}, "another prior"),
     "mean": ({}, {"prior": es.Dense(K, mean=1.0)}, "another prior"),
@@ -112,18 +112,21 @@ PAIRS = {
 @pytest.mark.parametrize("name", PAIRS)
 def test_fingerprints_tell_numbers_apart(name):
     one, other = (fingerprint(it=item) for item in PAIRS[name])
-    assert differing(one, one) is None
-    assert differing(one, other) == differing(other, one) == "it"
+    assert first_difference(one, one) is None
+    assert first_difference(one, other) == first_difference(other, one) == "it"
 
 
 def test_fingerprints_forgive_the_rounding_of_another_machine():
     rng = np.random.default_rng(0)
     smooth = np.exp(-0.5 * (np.linspace(0, 1, 40)[:, None] - np.linspace(0, 1, 40)) ** 2) + 1e-6 * np.eye(40)
     noise = 1 + 1e-14 * rng.standard_normal((40, 40))
-    assert differing(fingerprint(p=es.Dense(smooth)), fingerprint(p=es.Dense(smooth * (noise + noise.T) / 2))) is None
+    assert (
+        first_difference(fingerprint(p=es.Dense(smooth)), fingerprint(p=es.Dense(smooth * (noise + noise.T) / 2)))
+        is None
+    )
     values = rng.random(1000)
-    assert differing(fingerprint(p=values), fingerprint(p=values * (1 + 1e-14))) is None
-    assert differing(fingerprint(p=values), fingerprint(p=values * (1 + 1e-6))) == "p"
+    assert first_difference(fingerprint(p=values), fingerprint(p=values * (1 + 1e-14))) is None
+    assert first_difference(fingerprint(p=values), fingerprint(p=values * (1 + 1e-6))) == "p"
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------

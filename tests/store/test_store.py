@@ -19,8 +19,8 @@ import pytest
 import xarray
 
 import ellipslice as es
-from ellipslice.store import columns, store
-from ellipslice.store.journal import Lock, sealed, unseal
+from ellipslice.store import arrays, store
+from ellipslice.store.journal import Lock, read_checked, with_checksum
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -132,11 +132,11 @@ def test_arrays_open_by_themselves_as_well(tmp_path):
 
 
 def test_chains_in_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(columns, "BYTES", 200)  # two chains to a file of f, four draws
+    monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 200)  # two chains to a file of f, four draws
     in_memory = es.sample(on_the_host, PRIOR, **{**OPTIONS, "chains": 5})
     assert_same_trees(in_memory, make(tmp_path / "run.zarr", chains=5))
     assert len(list((tmp_path / "run.zarr/posterior/f/c").iterdir())) == 1
-    monkeypatch.setattr(columns, "BYTES", 50)
+    monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 50)
     assert_same_trees(in_memory, make(tmp_path / "more.zarr", chains=5))
     assert len(list((tmp_path / "more.zarr/posterior/f/c").iterdir())) == 3
     assert len(list((tmp_path / "more.zarr/posterior/f/c/0").iterdir())) == 60
@@ -213,7 +213,7 @@ def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkey
         "ellipslice.engines.host.engine.TURN_SECONDS", 1e-9
     )  # an update of each chain, and a look at the clock
     monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
-    monkeypatch.setattr(columns, "BYTES", 300)
+    monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 300)
     monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
     monkeypatch.setattr(store, "MAX_COMMIT_FRACTION", 1e9)
     log_likelihood, prior, options = RUNS[name]
@@ -278,7 +278,7 @@ def test_interrupted_and_gone_on_with(tmp_path, monkeypatch):
         return on_the_host(f)
 
     path = tmp_path / "run.zarr"
-    with pytest.warns(UserWarning, match=r"stopped by Ctrl-C.*resume\(.*run\.zarr', log_likelihood\) goes on"):
+    with pytest.warns(UserWarning, match=r"stopped by Ctrl-C.*resume\(.*run\.zarr', log_likelihood\)"):
         tree = make(path, interrupting, draws=200)
     assert tree.attrs["stopped_by"] == "interrupt"
     assert 0 < tree.posterior.sizes["draw"] < 200
@@ -301,7 +301,7 @@ def test_interrupted_during_warm_up(tmp_path):
             signal.raise_signal(signal.SIGINT)
         return on_the_host(f)
 
-    with pytest.raises(KeyboardInterrupt, match="goes on"):
+    with pytest.raises(KeyboardInterrupt, match="To continue the run"):
         make(tmp_path / "run.zarr", interrupting, warmup=1000)
     assert resume(tmp_path / "run.zarr").posterior.sizes["draw"] == 60
 
@@ -320,14 +320,14 @@ def test_an_error_of_the_likelihood_loses_nothing(tmp_path):
     path = tmp_path / "run.zarr"
     with pytest.raises(RuntimeError, match="broke down") as caught:
         make(path, failing, draws=500)
-    assert any("draws of each chain are safe" in note for note in caught.value.__notes__)
+    assert any("draws of each chain are in the store" in note for note in caught.value.__notes__)
     tree = resume(path)
     assert_same_trees(xarray.open_datatree(tmp_path / "whole.zarr", engine="zarr"), named_alike(tree))
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
     make(tmp_path / "whole.zarr", draws=100)
-    path, before, calls = tmp_path / "run.zarr", columns.Column.write, 0
+    path, before, calls = tmp_path / "run.zarr", arrays.GrowingArray.write, 0
 
     def full(self, *args):
         nonlocal calls
@@ -337,11 +337,11 @@ def test_a_full_disk(tmp_path, monkeypatch):
         before(self, *args)
 
     monkeypatch.setattr("ellipslice.engines.host.engine.TURN_SECONDS", 1e-9)
-    monkeypatch.setattr(columns.Column, "write", full)
+    monkeypatch.setattr(arrays.GrowingArray, "write", full)
     with pytest.raises(OSError, match="No space left") as caught:
         make(path, draws=100)
-    assert any("goes on" in note for note in caught.value.__notes__)
-    monkeypatch.setattr(columns.Column, "write", before)
+    assert any("To continue the run" in note for note in caught.value.__notes__)
+    monkeypatch.setattr(arrays.GrowingArray, "write", before)
     resume(path)
     assert_same_stores(tmp_path / "whole.zarr", path)
 
@@ -467,10 +467,13 @@ def edit(path, before, after):
 DAMAGE = {
     "a truncated chunk": (lambda p: truncate(p / "posterior/f/c/0/0/0"), "f/c/0/0/0 has .* bytes, and should have"),
     "a missing chunk": (lambda p: (p / "sample_stats/angle/c/0/0").unlink(), "angle/c/0/0 is missing"),
-    "a changed draw": (lambda p: flip(p / "posterior/f/c/0/0/0"), "posterior.f is damaged: the draws of chain 0"),
+    "a changed draw": (
+        lambda p: flip(p / "posterior/f/c/0/0/0"),
+        "f is damaged: the checksum of the draws of chain 0",
+    ),
     "a changed statistic": (
         lambda p: flip(p / "sample_stats/nan_evaluations/c/0/0", -8192 * 8 + 3),
-        "nan_evaluations is damaged: the draws of chain 1",
+        "nan_evaluations is damaged: the checksum of the draws of chain 1",
     ),
     "a changed coordinate": (lambda p: flip(p / "posterior/draw/c/0"), "draw.c.0 is missing or damaged"),
     "a truncated journal": (lambda p: truncate(p / ".ellipslice/journal"), "journal is damaged, or was edited"),
@@ -490,12 +493,15 @@ DAMAGE = {
         "has format version 1, but this version of ellipslice resumes format version 2",
     ),
     "numbers of the prior": (lambda p: flip(p / ".ellipslice/0.npy", -1), "0.npy is missing or damaged"),
-    "an attribute": (lambda p: edit(p / "zarr.json", b'"seed": 5', b'"seed": 6'), "the attribute seed is 6, and was 5"),
+    "an attribute": (lambda p: edit(p / "zarr.json", b'"seed": 5', b'"seed": 6'), "the attribute seed is 6, but was 5"),
     "metadata": (
         lambda p: edit(p / "posterior/f/zarr.json", b"float64", b"float32"),
-        "zarr.json is damaged, or was edited: posterior/f",
+        "zarr.json is damaged, or was edited: the metadata of posterior/f",
     ),
-    "metadata shown": (lambda p: edit(p / "zarr.json", b'"bool"', b'"int8"'), "was edited: sample_stats/search_failed"),
+    "metadata shown": (
+        lambda p: edit(p / "zarr.json", b'"bool"', b'"int8"'),
+        "metadata of sample_stats/search_failed",
+    ),
     "no metadata": (lambda p: (p / "sample_stats/zarr.json").unlink(), "sample_stats.zarr.json is missing"),
     "no JSON": (lambda p: (p / "zarr.json").write_text("{"), "zarr.json is damaged: it is not JSON"),
 }
@@ -514,10 +520,10 @@ def test_a_damaged_store_is_refused(name, made):
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no store at"):
         resume(tmp_path / "nothing.zarr")
-    with pytest.raises(ValueError, match="is not a store that ellipslice wrote, but not a store"):
+    with pytest.raises(ValueError, match=r"is not a store that ellipslice wrote.*It is not a Zarr group"):
         resume(tmp_path)
     xarray.Dataset({"a": ("x", [1.0])}).to_zarr(tmp_path / "foreign.zarr", zarr_format=3, consolidated=False)
-    with pytest.raises(ValueError, match="but a Zarr group of something else"):
+    with pytest.raises(ValueError, match=r"is not a store that ellipslice wrote.*It is another Zarr group"):
         resume(tmp_path / "foreign.zarr")
     for bad in (3, b"bytes", ""):
         with pytest.raises(TypeError, match="store must be the path of a folder"):
@@ -541,23 +547,23 @@ def test_a_failed_start_leaves_nothing(tmp_path):
 
 def test_another_run_is_refused_by_name(made):
     refused = {
-        "was made with seed=5, but seed=6": {"seed": 6},
-        r"made with the prior Diagonal\(shape \(3,\)\), but Diagonal\(shape \(2,\)\) was given": {
+        "was created with seed=5, but seed=6": {"seed": 6},
+        r"created with the prior Diagonal\(shape \(3,\)\), but Diagonal\(shape \(2,\)\) was given": {
             "prior": es.Diagonal(np.ones(2))
         },
         "but one with other numbers in it was given": {"prior": es.Diagonal(np.ones(3))},
-        "made with the move EllipticalSlice.*but AuxiliaryEllipse": {"move": es.moves.AuxiliaryEllipse()},
-        "keeps everything of each draw, but keep=False": {"keep": False},
-        "has 60 draws of each chain already, but 50": {"draws": 50},
+        "created with the move EllipticalSlice.*but AuxiliaryEllipse": {"move": es.moves.AuxiliaryEllipse()},
+        "was created with keep=None, but keep=False": {"keep": False},
+        "has 60 draws of each chain already, but draws=50": {"draws": 50},
     }
     for message, options in refused.items():
         with pytest.raises(ValueError, match=message):
             resume(made, **options)
-    with pytest.raises(TypeError, match="prior must be one of ellipslice's"):
+    with pytest.raises(TypeError, match="prior must be a prior of ellipslice"):
         resume(made, prior=np.eye(3))
-    with pytest.raises(ValueError, match=r"this log-likelihood is not the one .* where chain 0"):
+    with pytest.raises(ValueError, match=r"this log-likelihood is not the one .* at the state of chain 0"):
         resume(made, lambda f: on_the_host(f) + 0.1, draws=70)
-    with pytest.raises(ValueError, match="draws=70 was given beside until"):
+    with pytest.raises(ValueError, match="draws=70 was given with until"):
         resume(made, draws=70, until=es.Until(max_draws=80))
     tree = resume(made, draws=70, prior=PRIOR, move=es.moves.EllipticalSlice(), seed=5)
     assert tree.posterior.sizes["draw"] == 70
@@ -567,10 +573,10 @@ def test_another_keep_is_refused(tmp_path):
     make(tmp_path / "run.zarr", keep=lambda f: f[:2])
     for message, keep in {
         "Give it again": None,
-        "keeps a function of each draw, but keep=False": False,
-        "keeps f as float64 of shape .2,., but this keep returns f as float64 of shape .3,.": lambda f: f,
-        "keeps no g, but|keeps f as .* but this keep returns no f": lambda f: {"g": f},
-        "keeps another f than this keep returns": lambda f: f[1:],
+        "was created with a function as keep, but keep=False": False,
+        "contains f as float64 of shape .2,., but this keep returns f as float64 of shape .3,.": lambda f: f,
+        "contains no g, but|contains f as .* but this keep returns no f": lambda f: {"g": f},
+        "contains another f than this keep returns": lambda f: f[1:],
     }.items():
         with pytest.raises(ValueError, match=message):
             resume(tmp_path / "run.zarr", draws=70, keep=keep)
@@ -585,7 +591,7 @@ def test_a_keep_of_another_type(tmp_path):
         calls += 1
         return int(calls) if calls < 30 else float(f[0])
 
-    with pytest.raises(ValueError, match="keep returned float64 for f, and int64 for the first draw"):
+    with pytest.raises(ValueError, match="keep returned float64 for f, but int64 for the first draw"):
         make(tmp_path / "run.zarr", keep=changing)
 
 
@@ -596,9 +602,9 @@ def test_a_routine_must_be_handed_over_again(tmp_path):
     prior = es.FromDraws(routine, 3)
     make(tmp_path / "whole.zarr", prior=prior)
     make(tmp_path / "run.zarr", prior=prior, draws=20)
-    with pytest.raises(ValueError, match=r"does not hold the prior, FromDraws.*code is never stored.*prior=\.\.\."):
+    with pytest.raises(ValueError, match=r"does not contain the prior FromDraws.*code is never stored.*prior=\.\.\."):
         resume(tmp_path / "run.zarr", draws=60)
-    with pytest.raises(ValueError, match="was made with the prior"):
+    with pytest.raises(ValueError, match="was created with the prior"):
         resume(tmp_path / "run.zarr", draws=60, prior=es.FromDraws(routine, 3, mean=1.0))
     resume(tmp_path / "run.zarr", draws=60, prior=prior)
     assert_same_stores(tmp_path / "whole.zarr", tmp_path / "run.zarr")
@@ -606,11 +612,13 @@ def test_a_routine_must_be_handed_over_again(tmp_path):
 
 def test_other_versions_are_named(made):
     where = made / ".ellipslice/setup"
-    entries, _ = unseal(where)
+    entries, _ = read_checked(where)
     entries["attributes"]["numpy_version"] = "1.0"
-    where.write_bytes(sealed(entries))
+    where.write_bytes(with_checksum(entries))
     edit(made / "zarr.json", f'"numpy_version": "{np.__version__}"'.encode(), b'"numpy_version": "1.0"')
-    with pytest.warns(UserWarning, match=r"made with numpy 1\.0 \(now .*may not be those of an uninterrupted run"):
+    with pytest.warns(
+        UserWarning, match=r"created with numpy 1\.0 \(now .*may not be bit-identical to those of an uninterrupted run"
+    ):
         resume(made, draws=70)
 
 
@@ -627,11 +635,11 @@ def test_nothing_in_a_store_is_run(made, monkeypatch, tmp_path):
     for file in made.rglob("*.npy"):
         assert np.load(file, allow_pickle=False).dtype.kind in "fiub"
     path = made / ".ellipslice/setup"
-    entries, _ = unseal(path)
+    entries, _ = read_checked(path)
 
     bomb = made / ".ellipslice/0.npy"
     np.save(bomb, np.array([Bomb()], dtype=object), allow_pickle=True)
-    path.write_bytes(sealed({**entries, "arrays": [zlib.crc32(bomb.read_bytes()), *entries["arrays"][1:]]}))
+    path.write_bytes(with_checksum({**entries, "arrays": [zlib.crc32(bomb.read_bytes()), *entries["arrays"][1:]]}))
     with pytest.raises(ValueError, match="allow_pickle"):
         resume(made, draws=70)
 
@@ -645,12 +653,12 @@ def test_nothing_in_a_store_is_run(made, monkeypatch, tmp_path):
         [1, 2],
         {"class": "EllipticalSlice", "fields": {"bracket_width": 1, "shrinking": "cut"}},  # a move is no prior
     ):
-        path.write_bytes(sealed({**entries, "arrays": [], "prior": {**entries["prior"], "tree": tree}}))
+        path.write_bytes(with_checksum({**entries, "arrays": [], "prior": {**entries["prior"], "tree": tree}}))
         with pytest.raises(ValueError, match=r"the prior in .* cannot be read"):
             resume(made, draws=70)
     for name in ("../outside", "posterior/../../outside", "/tmp", "posterior/..", "other/f", "posterior/a/b"):
-        path.write_bytes(sealed({**entries, "metadata": {**entries["metadata"], name: {"node_type": "group"}}}))
-        with pytest.raises(ValueError, match="which is nothing that ellipslice writes"):
+        path.write_bytes(with_checksum({**entries, "metadata": {**entries["metadata"], name: {"node_type": "group"}}}))
+        with pytest.raises(ValueError, match="which ellipslice does not write"):
             resume(made, draws=70)
     assert not (tmp_path / "exploded").exists()
     assert not (tmp_path / "outside").exists()

@@ -43,7 +43,7 @@ def test_a_usual_run_says_nothing(usual):
 
 
 def test_versions_that_are_not_known_are_said_and_only_by_runs_that_would_gain(monkeypatch, usual, tmp_path):
-    monkeypatch.setattr(xla_loop, "KNOWN", ((0, 1), (0, 2)))
+    monkeypatch.setattr(xla_loop, "SMALL_CALL_SUPPORTED", ((0, 1), (0, 2)))
     tree = run(store=tmp_path / "run.zarr")
     assert tree.attrs["degraded"].startswith("loops as one function: JAX is ")
     np.testing.assert_allclose(tree.posterior.f, usual.posterior.f, rtol=1e-6)
@@ -56,9 +56,13 @@ def test_versions_that_are_not_known_are_said_and_only_by_runs_that_would_gain(m
 
 BROKEN = {
     "reading a sum": (site_sums._Reader, "read", "reading programs: a log-likelihood could not be read as a sum"),
-    "running a sum": (Elementwise, "parts", "sums in lanes: a log-likelihood could not be read"),
+    "running a sum": (Elementwise, "parts", "vectorised sums: a log-likelihood could not be read"),
     "names": (jaxprs, "called_name", "reading programs: a log-likelihood could not be read as a sum"),
-    "taking apart": (jaxprs, "has_hidden_data", "reading programs: a log-likelihood could not be taken apart"),
+    "taking apart": (
+        jaxprs,
+        "has_hidden_data",
+        "reading programs: the data of a log-likelihood could not be separated",
+    ),
 }
 
 

@@ -52,7 +52,7 @@ def test_a_loop_is_compiled_into_one_function_with_wide_vectors():
         arguments = (np.ones(8), np.zeros(8)), {"step": np.float64(2.0)}
         found, way = xla_loop.run_loop(xla_loop.WIDE, loop, (3,), *arguments)
         plain, _ = xla_loop.run_loop(xla_loop.PLAIN, loop, (3,), *arguments)
-        text = xla_loop._ways[xla_loop.WIDE].lower(loop, (3,), *arguments).compile().as_text()
+        text = xla_loop._COMPILED[xla_loop.WIDE].lower(loop, (3,), *arguments).compile().as_text()
     assert way == xla_loop.WIDE
     assert registry.taken() == []
     assert re.search(r'xla_cpu_small_call="?true', text)
@@ -75,8 +75,8 @@ def test_first_the_option_is_left_out_and_then_the_marks(monkeypatch, broken, le
         raise jax.errors.JaxRuntimeError("INTERNAL: over it; all of it")
 
     for way in broken:
-        monkeypatch.setitem(xla_loop._ways, way, breaks_down)
-    monkeypatch.setitem(xla_loop._ways, left, lambda loop, static, *arguments: ("made", None))
+        monkeypatch.setitem(xla_loop._COMPILED, way, breaks_down)
+    monkeypatch.setitem(xla_loop._COMPILED, left, lambda loop, static, *arguments: ("made", None))
     assert xla_loop.run_loop(xla_loop.WIDE, loop, ()) == ("made", left)
     assert [text.split(":")[0] for text in registry.taken()] == noted
     assert all("INTERNAL: over it, all of it" in text for text in registry.taken())
@@ -86,8 +86,8 @@ def test_an_error_of_the_loop_itself_is_raised_and_blamed_on_nothing(monkeypatch
     def breaks_down(*arguments):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
 
-    for way in xla_loop._ways:
-        monkeypatch.setitem(xla_loop._ways, way, breaks_down)
+    for way in xla_loop._COMPILED:
+        monkeypatch.setitem(xla_loop._COMPILED, way, breaks_down)
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
         xla_loop.run_loop(xla_loop.WIDE, loop, ())
     assert registry.taken() == []

@@ -18,7 +18,7 @@ LENGTH = 2 * room.MIN_MMAP_BYTES // 8
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
     gc.collect()  # draws of other tests, or they might be let go during these
-    monkeypatch.setattr(room, "_KEPT", [])
+    monkeypatch.setattr(room, "_free_buffers", [])
 
 
 def keep(monkeypatch, count):
@@ -47,7 +47,7 @@ def test_memory_is_handed_back_unless_asked_for(monkeypatch):
     keep(monkeypatch, 0)
     array = doubles()
     del array
-    assert room._KEPT == []
+    assert room._free_buffers == []
 
 
 @pytest.mark.long
@@ -59,7 +59,7 @@ def test_a_view_holds_its_memory(monkeypatch):
     other = doubles()
     other[:] = -1.0
     assert (view == 7).all()
-    assert not room._KEPT
+    assert not room._free_buffers
 
 
 @pytest.mark.short_cases("1048577-False")
@@ -70,7 +70,7 @@ def test_memory_is_used_for_what_is_about_as_large(monkeypatch, wanted, used):
     del array
     other = doubles(wanted)
     other[:] = 1.0
-    assert (not room._KEPT) == used
+    assert (not room._free_buffers) == used
 
 
 def test_no_more_is_kept_than_was_said(monkeypatch):
@@ -79,7 +79,7 @@ def test_no_more_is_kept_than_was_said(monkeypatch):
     addresses = [array.ctypes.data for array in arrays]
     while arrays:
         del arrays[0]
-    assert len(room._KEPT) == 3
+    assert len(room._free_buffers) == 3
     assert {doubles().ctypes.data for _ in range(3)} <= set(addresses[2:])  # the last ones
 
 
@@ -99,5 +99,5 @@ def test_draws_of_one_run_stay_when_another_is_let_go(monkeypatch):
         run(seed)
         gc.collect()
     np.testing.assert_array_equal(kept, expected)
-    assert room._KEPT  # the others' memory went round
+    assert room._free_buffers  # the others' memory went round
     np.testing.assert_array_equal(run(1).posterior["f"][0, 10:20], expected)

@@ -63,7 +63,7 @@ def _search(likelihood: Any, words: Any, state: State, nu: Any) -> tuple[State, 
     return found.state, found.info
 
 
-_one_function = jax.jit(xla_loop.as_one_function, static_argnums=(0, 1))
+_one_function = jax.jit(xla_loop.as_single_call, static_argnums=(0, 1))
 
 
 @jax.custom_batching.custom_vmap

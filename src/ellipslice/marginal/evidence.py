@@ -29,8 +29,8 @@ from ellipslice.noise import generator, start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_timeout
+from ellipslice.sampling.initial_states import first_draw
 from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic, warn_if_prior_counted_twice
-from ellipslice.sampling.start import first_draw
 
 
 def evidence(

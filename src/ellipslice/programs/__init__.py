@@ -1,7 +1,7 @@
-"""Programs: what a log-likelihood computes.
+"""Programs: the operations of a log-likelihood, as JAX traced them.
 
-- `traced`: a function as a program and its data; its operations; its values at many points
-- `site_sums`: whether a log-likelihood is a sum over the elements of f, and that sum
-- `site_program`: the program of one element, for CPUs and kernels
-- `vector_sums`: such a sum arranged for the vector units of a CPU
+- `traced`: separate a function into program and data; properties of a program; evaluation at many points
+- `site_sums`: find out whether a log-likelihood factorises over the elements of f, and read its terms
+- `site_program`: the program of one element of f, for CPUs and GPU kernels
+- `vector_sums`: sums over the elements of f with the vector instructions of a CPU
 """

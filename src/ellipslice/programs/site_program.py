@@ -1,4 +1,4 @@
-"""The program of one element of f, for a log-likelihood that factorises over the elements; `site_sums.py` reads it."""
+"""The program of one element of f, for a log-likelihood that factorises over the elements. `site_sums.py` makes it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 
 LOG1P_OF_EXP = "log1p of exp(-|x|)"
-"""Name of a step: log(1 + x) where x is the result of exp(-|...|), and so lies in [0, 1]."""
+"""Name of a step: log(1 + x) where x is the result of exp(-|...|) and therefore in [0, 1]."""
 
 IS_NOT_ZERO = "is not 0"
-"""Name of a step: a mask that was stored as numbers."""
+"""Name of a step: a Boolean mask from data that are stored as floats."""
 
 
 class Step(NamedTuple):
@@ -26,19 +26,23 @@ class Step(NamedTuple):
 
 
 class InputIndex(int):
-    """Number of the step whose result is meant, counted from 1; 0 is f."""
+    """Index of the step whose result is the input, counted from 1; 0 is f."""
 
 
 class DataArray(int):
-    """Number of an array in `Elementwise.data`, which has a value for each element."""
+    """Index of an array in `Elementwise.data`, which has a value for each element of f."""
 
 
 class Scalar(int):
-    """Number of a scalar in `Elementwise.scalars`, which is known when the program runs."""
+    """Index of a scalar in `Elementwise.scalars`, which is known when the program runs."""
 
 
 class Elementwise(NamedTuple):
-    """constant + the sum over the elements of f of coefficient times step result, for each of `totals`."""
+    """Program of one element of f.
+
+    The log-likelihood is `constant` plus, for each (coefficient, step) of `totals`, the coefficient times the sum over
+    the elements of f of the step's result.
+    """
 
     data: list[Any]
     """Arrays, shape (size,)."""
@@ -48,10 +52,10 @@ class Elementwise(NamedTuple):
     constant: Any
 
     def parts(self, f: Any, data: Sequence[Any], scalars: Sequence[Any], device: Device) -> tuple[Any, Any]:
-        """Return (a, m) for some elements of f: their part of the sum is that of a - log m.
+        """Return (a, m) for some elements of f, whose terms of the log-likelihood are a - log m.
 
-        m lies in [1, 2] for each logarithm that was summed, and is None if there is none. A sum of logarithms is then
-        the logarithm of a product: an element costs a multiplication instead of a logarithm.
+        m is a product with one factor in [1, 2] for each logarithm of an element, and None if there is none. The sum of
+        logarithms is then the logarithm of a product, so an element costs a multiplication instead of a logarithm.
         """
         results: list[Any] = [f]
 
@@ -80,14 +84,14 @@ class Elementwise(NamedTuple):
         return jnp.zeros_like(f) if a is None else a, m
 
 
-# A small algebra of logarithms. log(1 + exp(-|x|)) stays apart from other values, as a `_LogForm`, as long as the
-# operations on it keep that form: `_LOG_RULES` has all of them. Everything else first computes the value itself.
+# A small algebra of logarithms. log(1 + exp(-|x|)) is represented as a `_LogForm` as long as the operations on it
+# preserve that form; `_LOG_RULES` lists these operations. All other operations first compute the value itself.
 
 
 class _LogForm(NamedTuple):
-    """a - log m for some elements, or log m - a if it is `negative`; m is a product of factors in [1, 2].
+    """Values a - log m of some elements, or log m - a if `negative`. m is a product of factors in [1, 2].
 
-    None stands for a = 0 and for m = 1.
+    None represents a = 0 or m = 1.
     """
 
     a: Any
@@ -100,26 +104,26 @@ class _LogForm(NamedTuple):
 
 
 def _plain(value: Any) -> Any:
-    """Return the value itself of a `_LogForm`, and any other value as it is."""
+    """Return the value of a `_LogForm`, and any other value unchanged."""
     return value.value() if isinstance(value, _LogForm) else value
 
 
 def _join(operation: Callable[[Any, Any], Any], one: Any, two: Any) -> Any:
-    """Return the result of an operation on two values, one of which is the other if that is None."""
+    """Return the result of an operation on two values. If one is None, return the other."""
     if one is None or two is None:
         return two if one is None else one
     return operation(one, two)
 
 
 def _negate(value: Any) -> Any:
-    """Return -value. It has the form a - log m if the value is log m - a."""
+    """Return -value. If the value is log m - a, the result has the form a - log m."""
     if isinstance(value, _LogForm) and value.negative:
         return value._replace(negative=False)
     return -_plain(value)
 
 
 def _add(one: Any, two: Any) -> Any:
-    """Return one + two, of which at least one is a `_LogForm`."""
+    """Return one + two; at least one of them is a `_LogForm`."""
     if isinstance(one, _LogForm) and isinstance(two, _LogForm):
         if one.negative or two.negative:
             return _plain(one) + _plain(two)
@@ -131,16 +135,16 @@ def _add(one: Any, two: Any) -> Any:
 
 
 def _subtract(one: Any, two: Any) -> Any:
-    """Return one - (log m - a) = (one + a) - log m; None if the operands are others."""
+    """Return one - (log m - a) = (one + a) - log m; None for other operands."""
     if isinstance(one, _LogForm) or not two.negative:
         return None
     return _LogForm(_join(jnp.add, one, two.a), two.m)
 
 
 def _select(chosen: Any, *cases: Any) -> Any:
-    """Return `select_n` of two cases, of which one is a `_LogForm`; None if the operands are others.
+    """Return `select_n` of two cases, one of which is a `_LogForm`; None for other operands.
 
-    The other case x has the form x - log 1, or log 1 - (-x).
+    The other case x is written as x - log 1, or log 1 - (-x).
     """
     forms = [case for case in cases if isinstance(case, _LogForm)]
     if isinstance(chosen, _LogForm) or len(cases) != 2 or len(forms) != 1:
@@ -164,7 +168,7 @@ _LOG_RULES: dict[str, Callable[..., Any]] = {
     "sub": _subtract,
     "select_n": _select,
 }
-"""Operations of which an operand may be a `_LogForm`. A rule that returns None does not apply to its operands."""
+"""Rules for operations on a `_LogForm`. A rule returns None if it does not apply to its operands."""
 
 
 def _apply(step: Step, inputs: list[Any], device: Device) -> Any:
@@ -193,7 +197,7 @@ def _expm1(x: Any, **_: Any) -> Any:
 
 
 def _pow(x: Any, y: Any, **_: Any) -> Any:
-    """Return x ** y by logarithms. Negative numbers have none: integer powers of |x| replace them, with a sign."""
+    """Return x ** y by logarithms. For negative x and integer y, return the power of |x| with the right sign."""
     whole, odd = y == jnp.round(y), jnp.round(0.5 * y) != 0.5 * y
     size = jnp.where(y == 0.0, 1.0, jnp.exp(y * jnp.log(jnp.abs(x))))
     return jnp.where(x < 0.0, jnp.where(whole, jnp.where(odd, -size, size), jnp.nan), size)
@@ -201,7 +205,7 @@ def _pow(x: Any, y: Any, **_: Any) -> Any:
 
 @jax.custom_jvp
 def _max(x: Any, y: Any) -> Any:
-    """Return the maximum, with a derivative that is fast: that of JAX is a mean where both are equal, by a division."""
+    """Return the maximum, with a faster derivative: that of JAX is a mean where both are equal, by a division."""
     return jax.lax.max(x, y)
 
 
@@ -211,12 +215,12 @@ def _max_slope(values: tuple[Any, Any], slopes: tuple[Any, Any]) -> tuple[Any, A
 
 
 class Device(NamedTuple):
-    """What the program of an element may use on a device."""
+    """Operations that the program of an element can use on a device."""
 
     operations: frozenset[str]
-    """Operations on single values that its compiler has."""
+    """Names of the operations on single elements that its compiler supports."""
     replaced: dict[str, Callable[..., Any]]
-    """Operations that are replaced by functions."""
+    """Functions that replace operations, by name."""
 
 
 _REPLACED: dict[str, Callable[..., Any]] = {

@@ -1,8 +1,8 @@
-"""Whether a traced log-likelihood factorises over the elements of f: constant + sum_i term(f_i, data_i).
+"""Read a log-likelihood that factorises over the elements of f: constant + sum_i term(f_i, data_i).
 
-A kernel that holds a chain's state in registers can evaluate such a sum, and nothing else. So the program that JAX
-traced is read. What does not depend on f is computed beforehand, and becomes data or constants. What does must treat
-each element of f by itself and end in sums. Anything else raises `NotFactorised` with the reason.
+A GPU kernel that keeps the state of a chain in registers can evaluate only such a sum. The program that JAX traced is
+therefore read. Operations that do not depend on f are computed beforehand and become data or constants. All others must
+act on single elements of f and end in sums. Anything else raises `NotFactorised` with the reason.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ellipslice.undocumented import jaxprs
 from ellipslice.undocumented.registry import first_line, note
 
 THREADS_PER_CHAIN = 128
-"""Number of threads of a chain in the kernel: its state is divided into pieces of as many elements."""
+"""Number of threads per chain in the kernel. The state is divided into pieces of this number of elements."""
 
 LARGEST = 4096
-"""Number of elements of the largest state: more do not fit into a GPU's registers."""
+"""Largest number of elements of a state: more do not fit into the registers of a GPU."""
 
 
 def padded_size(size: int) -> int:
-    """Return the size of a state in the kernel's memory: a whole number of pieces."""
+    """Return the size of a state in the kernel, rounded up to complete pieces."""
     return -(-size // THREADS_PER_CHAIN) * THREADS_PER_CHAIN
 
 
-class NotFactorised(Exception):  # noqa: N818  it is an answer, not an error
-    """Why a log-likelihood does not factorise over the elements of f."""
+class NotFactorised(Exception):  # noqa: N818  it is a result, not an error
+    """Reason why a log-likelihood does not factorise over the elements of f."""
 
 
 _INLINE = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
@@ -58,31 +58,31 @@ def _log_sum(x: Any, y: Any) -> Any:
 
 
 def _rewrite(name: str, inputs: list[Any]) -> Callable[..., Any] | None:
-    """Return another form of a function with this name, which `_LogForm` handles; None to take it as it is."""
-    if name.startswith(jaxprs.SOFTPLUS):  # that of the built-in likelihoods, written for a loop by itself
+    """Return an equal form of a function with this name that `_LogForm` can use; None to keep the function."""
+    if name.startswith(jaxprs.SOFTPLUS):  # the softplus of built-in likelihoods is written for another loop
         return _softplus
     numbers = [value.number if isinstance(value, _Constant) else value for value in inputs]
     known = [value for value in numbers if isinstance(value, float | int | np.ndarray | np.generic)]
     if name == "logaddexp" and known and all(np.ndim(value) == 0 and np.isfinite(value) for value in known):
-        return _log_sum  # without the check whether both are infinite
+        return _log_sum  # JAX's also handles two infinite arguments, which cannot occur here
     return None
 
 
 class _Site(NamedTuple):
-    """A value for each element of f, in any shape of `size` values in C order."""
+    """Value that differs between the elements of f, in any shape with `size` elements in C order."""
 
     index: InputIndex
 
 
 class _Total(NamedTuple):
-    """A sum over the elements, with coefficients, and a constant."""
+    """Sum over the elements of f, with coefficients, plus a constant."""
 
     terms: tuple[tuple[Any, InputIndex], ...]
     constant: Any
 
 
 class _Constant(NamedTuple):
-    """One known number for every element."""
+    """Known number that is equal for all elements of f."""
 
     number: Any
 
@@ -92,8 +92,8 @@ def elementwise(
 ) -> Elementwise:
     """Return the program of one element of a log-likelihood of `size` elements. Raise `NotFactorised` if there is none.
 
-    It may be called while JAX traces: the likelihood's data are then tracers, and what is computed from them beforehand
-    becomes part of the trace. If `batched`, the likelihood takes a batch of one vector: its sums have an axis of
+    It may be called while JAX traces. The data of the likelihood are then tracers, and what is computed from them
+    becomes part of the trace. If `batched`, the likelihood takes a batch of one vector, and its sums have an axis of
     length 1.
     """
     # A new function each time: JAX caches traces by function, and might return constants in another precision.
@@ -105,18 +105,18 @@ def elementwise(
         (result,) = reader.read(traced.jaxpr, traced.consts, [_Site(InputIndex(0))])
     except NotFactorised:
         raise
-    except Exception as error:  # JAX has traced it, so this is no fault of the user's
-        note(jaxprs.ITEM, f"a log-likelihood could not be read as a sum over values ({first_line(error)})")
+    except Exception as error:  # JAX has traced it, so this is not an error of the user
+        note(jaxprs.ITEM, f"a log-likelihood could not be read as a sum over the elements of f ({first_line(error)})")
         raise NotFactorised(f"its program could not be read ({first_line(error)})") from error
     if isinstance(result, _Site) and size == 1:
         result = _Total(((1.0, result.index),), 0.0)
     if not isinstance(result, _Total):
-        raise NotFactorised("it does not end in a sum over the values of f")
+        raise NotFactorised("it does not end in a sum over the elements of f")
     return Elementwise(reader.data, reader.scalars, reader.steps, list(result.terms), result.constant)
 
 
 class _Reader:
-    """Reads a program, and sorts its values into known numbers, values of each element, and sums over the elements."""
+    """Reader of a program: it classifies values as known numbers, values of each element, and sums over elements."""
 
     def __init__(self, size: int, device: Device, batched: bool = False):
         self._size, self._device, self._batched = size, device, batched
@@ -125,6 +125,7 @@ class _Reader:
         self.steps: list[Step] = []
 
     def read(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+        """Return the results of a program, classified. Steps, data and scalars are appended to the lists."""
         values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
         def value(variable: Any) -> Any:
@@ -154,11 +155,12 @@ class _Reader:
         if name == "reduce_sum" and (shape == () or (self._batched and math.prod(shape) == 1)):
             return [_Total(((1.0, inputs[0].index),), 0.0)]
         if name not in self._device.operations:
-            where = "the fused kernel" if self._device is KERNEL else "a sum over single values"
-            raise NotFactorised(f"it has the operation {name}, which {where} does not know on single values")
+            where = "in the fused kernel" if self._device is KERNEL else "on single elements of f"
+            raise NotFactorised(f"it has the operation {name}, which is not supported {where}")
         return [self._step(equation, inputs)]
 
     def _known(self, equation: Any, inputs: list[Any]) -> list[Any]:
+        """Return the results of an operation that does not depend on f."""
         shape = equation.outvars[0].aval.shape
         if equation.primitive.name == "broadcast_in_dim" and np.shape(inputs[0]) == () and self._is_site(shape):
             return [_Constant(inputs[0])]
@@ -174,8 +176,9 @@ class _Reader:
         return jnp.broadcast_to(value.number, equation.invars[position].aval.shape)
 
     def _of_totals(self, name: str, inputs: list[Any]) -> _Total:
+        """Return the result of an operation on sums over f, which must be linear."""
         if any(isinstance(value, _Site | _Constant) or np.ndim(value) for value in inputs if not _is_total(value)):
-            raise NotFactorised("it uses a sum over f together with single values of f")
+            raise NotFactorised("it combines a sum over f with single elements of f")
         one: Any = inputs[0]
         two: Any = inputs[-1]
         if name in ("convert_element_type", "copy", *_RESHAPES) and _is_total(one):
@@ -204,11 +207,11 @@ class _Reader:
         return self._number(coefficient * factor)
 
     def _number(self, value: Any) -> Any:
-        """Return a number for the program: itself if it is known now, else the index of a scalar."""
+        """Return a number for the program: the number if it is known now, else the index of a scalar."""
         if not isinstance(value, jax.Array):
             return float(value)
         if not jnp.issubdtype(value.dtype, jnp.floating):
-            raise NotFactorised(f"it joins f with a number of type {value.dtype}")
+            raise NotFactorised(f"it combines f with a number of type {value.dtype}")
         self.scalars.append(value)
         return Scalar(len(self.scalars) - 1)
 
@@ -227,8 +230,8 @@ class _Reader:
         if np.ndim(value) == 0:
             return self._number(value)
         if np.size(value) != self._size:
-            raise NotFactorised(f"it joins f with data of shape {np.shape(value)}")
-        if value.dtype == bool:  # kept as numbers, like all data
+            raise NotFactorised(f"it combines f with data of shape {np.shape(value)}")
+        if value.dtype == bool:  # all data are stored as floats
             mask = self._reference(jnp.where(value, 1.0, 0.0))
             self.steps.append(Step(IS_NOT_ZERO, None, {}, (mask,)))
             return InputIndex(len(self.steps))
@@ -236,7 +239,7 @@ class _Reader:
         return DataArray(len(self.data) - 1)
 
     def _made_by(self, reference: Any, *names: str) -> bool:
-        """Return whether a value is the result of these operations, the last one first."""
+        """Return whether a value is the result of these operations. The last operation comes first."""
         for name in names:
             if not isinstance(reference, InputIndex) or reference == 0 or self.steps[reference - 1].name != name:
                 return False

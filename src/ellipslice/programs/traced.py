@@ -1,6 +1,7 @@
-"""A user's function as a program and its data, so that compiled code is made once and the data never go stale.
+"""Separate a user's function into a program and its data, and inspect the program.
 
-And what can be known of any log-likelihood from its program: whether XLA's threads can run it beside itself.
+Compiled code is then reused for new data, and never contains old data. The operations of a program show whether several
+threads can run it in parallel.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from ellipslice.machine import available_cores
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented import jaxprs, matrices
-from ellipslice.undocumented.operations import COMPILED, ONE_FUNCTION, SMALL
+from ellipslice.undocumented.operations import COMPILED, MAX_SMALL_ARRAY, SINGLE_CALL_OPERATIONS
 from ellipslice.undocumented.precision import as_array, clear_stale, in_precision, is_stale
 from ellipslice.undocumented.registry import first_line, note
 
 
 class Program:
-    """What a function does, without its data. Equal programs share compiled code."""
+    """Operations of a function, without its data. Equal programs share compiled code."""
 
     def __init__(self, jaxpr: Any, identity: Any):
         self.jaxpr = jaxpr
         self.one_by_one = computes_on_cpu() and not jaxprs.operations(jaxpr) <= COMPILED
-        """Whether many points are evaluated one after the other: see `undocumented/operations.py`."""
+        """True if many points must be evaluated one after the other: see `undocumented/operations.py`."""
         self._identity = identity, self.one_by_one
 
     def __eq__(self, other: object) -> bool:
@@ -44,7 +45,7 @@ class Program:
 
 @pytree
 class TracedLikelihood:
-    """A log-likelihood of a centred flat vector, taken apart: its data are leaves, so compiled code takes new ones."""
+    """Log-likelihood of a centred flat vector whose data are pytree leaves, so that compiled code accepts new data."""
 
     data: Any
     program: Program = static()
@@ -53,14 +54,14 @@ class TracedLikelihood:
         set_fields(self, data=data, program=program)
 
     def __call__(self, f: Any) -> Any:
-        """Value at one centred flat vector."""
+        """Return the log-likelihood of one centred flat vector."""
         (value,) = jaxprs.run(self.program.jaxpr, self.data, f)
         return value
 
 
 @pytree
 class UnreadLikelihood:
-    """A log-likelihood of a centred flat vector that could not be taken apart: it is compiled anew, with its data."""
+    """Log-likelihood of a centred flat vector whose data could not be separated. New data are compiled again."""
 
     function: Callable[[Any], Any] = static()
 
@@ -68,16 +69,15 @@ class UnreadLikelihood:
         set_fields(self, function=function)
 
     def __call__(self, f: Any) -> Any:
-        """Value at one centred flat vector."""
+        """Return the log-likelihood of one centred flat vector."""
         return self.function(f)
 
 
 def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -> Any:
-    """The likelihood as an argument of compiled code: a pytree, and a function of a centred flat vector.
+    """Return the likelihood as an argument of compiled code: a pytree that is a function of a centred flat vector.
 
-    Our own likelihoods are that already, unless they give LAPACK several matrices at once. Any other function is
-    traced, every time, for the data it refers to may have changed; but only a program that has not been met before is
-    compiled.
+    Built-in likelihoods are returned unchanged, unless they use LAPACK on a batch of matrices. Any other function is
+    traced every time, because its data may have changed. Only a new program is compiled.
     """
     point = jax.ShapeDtypeStruct((size,), dtype)
     if isinstance(centred.callable, Likelihood):
@@ -96,17 +96,18 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
         if not jaxprs.can_read():
             break
         try:
-            return _taken_apart(traced, point)
-        except Exception as error:  # noqa: BLE001  JAX has traced it, so this is no fault of the user's
+            return _separate_data(traced, point)
+        except Exception as error:  # noqa: BLE001  JAX has traced it, so this is not an error of the user
             if is_last or not is_stale(error):
-                note(jaxprs.ITEM, f"a log-likelihood could not be taken apart ({first_line(error)})")
+                note(jaxprs.ITEM, f"the data of a log-likelihood could not be separated ({first_line(error)})")
                 break
         del traced
         clear_stale()
     return UnreadLikelihood(value)
 
 
-def _taken_apart(traced: Any, point: Any) -> TracedLikelihood:
+def _separate_data(traced: Any, point: Any) -> TracedLikelihood:
+    """Return a traced log-likelihood with its data as leaves. `point` is the shape and type of its argument."""
     traced = in_precision(traced)
     if computes_on_cpu():
         traced = matrices.by_single_matrices(traced)
@@ -121,7 +122,7 @@ def _taken_apart(traced: Any, point: Any) -> TracedLikelihood:
 
 
 def identity(likelihood: Any) -> Hashable:
-    """The program, and what its data are; None if we have not traced it."""
+    """Return a key that is equal for equal programs with equal data; None if the likelihood was not traced."""
     if not isinstance(likelihood, TracedLikelihood):
         return None
     parts = [np.asarray(part) for part in jax.tree.leaves(likelihood.data)]
@@ -129,7 +130,7 @@ def identity(likelihood: Any) -> Hashable:
 
 
 def program_of(function: Callable[[Any], Any], point: Any) -> Any:
-    """The program of a function of a point, given as its shape and type; None if it cannot be read."""
+    """Return the program of a function; None if it cannot be read. `point` is the shape and type of its argument."""
     if isinstance(function, TracedLikelihood):
         return function.program.jaxpr
     return None if isinstance(function, UnreadLikelihood) else jaxprs.read(function, point)
@@ -139,21 +140,27 @@ class Look(NamedTuple):
     """Properties of a log-likelihood, read from its traced program."""
 
     operations: frozenset[str] | None
-    """The names of its operations; None if they are not known."""
+    """Names of its operations; None if unknown."""
     largest: int
-    """The number of values in the largest array that it works with, as far as is known."""
+    """Number of elements of its largest known array."""
     threads: int
-    """How many threads may run it at a time. One for each core if no operation waits in XLA's threads; one less if that
-    is not known of some, so that there is a thread left to work; and one where nothing is known."""
+    """Number of threads that may run it in parallel.
+
+    One per core if no operation waits in XLA's threads. One less if some may wait, so that a thread is left to work.
+    One if the operations are unknown."""
 
     @property
     def fits_one_function(self) -> bool:
         """True if XLA's CPU backend can compile it and the loop around it into one function."""
-        return self.operations is not None and self.operations <= ONE_FUNCTION and self.largest <= SMALL
+        return (
+            self.operations is not None
+            and self.operations <= SINGLE_CALL_OPERATIONS
+            and self.largest <= MAX_SMALL_ARRAY
+        )
 
 
 def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> Look:
-    """Trace a log-likelihood of `size` values and return the properties of its program."""
+    """Return the properties of the program of a log-likelihood of `size` elements."""
     program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
     largest = max([size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
     if program is None:
@@ -163,18 +170,19 @@ def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -
 
 
 def over_many(likelihood: Callable[[Any], Any], axes: int = 1) -> Callable[[Any], Any]:
-    """The log-likelihoods of points along leading axes."""
+    """Return a function that evaluates a log-likelihood at points along leading axes."""
     known = likelihood.program.one_by_one if isinstance(likelihood, TracedLikelihood) else None
     return over_axes(lambda f: jnp.asarray(likelihood(f), f.dtype), axes, known)
 
 
 def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | None = None) -> Callable[[Any], Any]:
-    """A function of one point that returns arrays, for points along leading axes.
+    """Return a function of one point as a function of points along leading axes.
 
-    On a CPU by `vmap` only if all its operations are known to bear it, else one point after the other.
+    It uses `vmap`. On a CPU it evaluates one point after the other if an operation is not known to be safe in a batch.
+    Default of `one_by_one`: found from the program.
     """
 
-    def at_all(points: Any) -> Any:
+    def at_all_points(points: Any) -> Any:
         point = jax.ShapeDtypeStruct(points.shape[axes:], points.dtype)
         in_turn = computes_on_cpu() and not _in_batches(function, point) if one_by_one is None else one_by_one
         batched: Callable[..., Any] = matrices.one_matrix_at_a_time(function) if in_turn else function
@@ -182,15 +190,16 @@ def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | 
             batched = partial(lax.map, batched) if in_turn else jax.vmap(batched)
         return batched(points)
 
-    return at_all
+    return at_all_points
 
 
 def _in_batches(function: Callable[[Any], Any], point: Any) -> bool:
+    """Return whether all operations of a function are known to be safe in a batch."""
     program = jaxprs.read(function, point)
     return program is not None and jaxprs.operations(program) <= COMPILED
 
 
 def _waits(function: Callable[[Any], Any], point: Any) -> bool:
-    """Whether it is known that some operation may wait in one of XLA's threads."""
+    """Return whether some operation may wait in one of XLA's threads; False if the program cannot be read."""
     program = jaxprs.read(function, point)
     return program is not None and not matrices.never_waits(program)

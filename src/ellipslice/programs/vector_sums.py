@@ -1,8 +1,8 @@
-"""A log-likelihood that factorises over the elements of f, arranged for the vector instructions of a CPU.
+"""Sum a log-likelihood that factorises over the elements of f with the vector instructions of a CPU.
 
-In a loop that is one function (`xla_loop.py`) XLA adds the terms of a sum one by one, exponentials included, because it
-keeps their order. Sixteen sums in parallel it computes with vector instructions. And a sum of log(1 + exp(x)) becomes
-the logarithm of a product, as in the fused kernel. Both change the rounding of a value, and nothing else.
+In a loop that is one function (`xla_loop.py`) XLA preserves the order of a sum, so it computes and adds the terms one
+by one. It computes sixteen sums in parallel with vector instructions. In addition, a sum of log(1 + exp(x)) becomes the
+logarithm of a product, as in the fused kernel. Both change only the rounding error.
 
 The values to be reduced are divided into sections, and a section into rows of equal width (`_sections`). The rows of a
 section are reduced to one row, with vector instructions; then the values of that row (`_reduce`).
@@ -26,10 +26,10 @@ from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.pytree import pytree, set_fields
 from ellipslice.undocumented.registry import first_line, note
 
-ITEM = "sums in lanes"
+ITEM = "vectorised sums"
 
 VECTOR_WIDTH = 16
-"""Number of sums in parallel. Of eight XLA makes eight operations; of sixteen a loop, which it vectorises."""
+"""Number of sums in parallel. XLA compiles eight to separate operations, but sixteen to a loop, which it vectorises."""
 
 REMAINDER_WIDTH = 8
 """Number of sums in parallel for the values that do not fill a row of VECTOR_WIDTH."""
@@ -38,14 +38,14 @@ MAX_ROWS = 64
 """Largest number of rows in a section: more values make wider rows."""
 
 MAX_ELEMENTS = 4096
-"""Elements of the largest vector sum. Above it XLA is as fast by itself, and the program takes long to compile."""
+"""Largest number of elements of a vector sum. For more, XLA alone is as fast, and compilation would take long."""
 
 FACTORS_PER_LOG = {np.dtype(np.float64): 256, np.dtype(np.float32): 32}
-"""Elements whose factors in [1, 2] are multiplied before a logarithm is taken; with room for three factors each."""
+"""Number of elements whose factors in [1, 2] are multiplied per logarithm. Three per element do not overflow."""
 
 
 def vectorise_sum(likelihood: Any, size: int) -> Any:
-    """Return the likelihood as a `VectorSum` if it factorises over the elements of f, else as it is."""
+    """Return the likelihood as a `VectorSum` if it factorises over the elements of f, else unchanged."""
     if not REMAINDER_WIDTH <= size <= MAX_ELEMENTS:
         return likelihood
     try:
@@ -54,7 +54,7 @@ def vectorise_sum(likelihood: Any, size: int) -> Any:
         jax.eval_shape(lambda f: program.parts(f, program.data, program.scalars, CPU), values)
     except NotFactorised:
         return likelihood
-    except Exception as error:  # noqa: BLE001  JAX has traced it before, so this is no fault of the user's
+    except Exception as error:  # noqa: BLE001  JAX has traced it before, so this is not an error of the user
         note(ITEM, f"a log-likelihood could not be read ({first_line(error)})")
         return likelihood
     return VectorSum(likelihood)
@@ -62,7 +62,7 @@ def vectorise_sum(likelihood: Any, size: int) -> Any:
 
 @pytree
 class VectorSum:
-    """A log-likelihood of a centred flat vector, summed with vector instructions."""
+    """Log-likelihood of a centred flat vector, summed with vector instructions."""
 
     likelihood: Any
 
@@ -70,15 +70,15 @@ class VectorSum:
         set_fields(self, likelihood=likelihood)
 
     def __call__(self, f: Any) -> Any:
-        """Value at one vector."""
+        """Return the log-likelihood of one centred flat vector."""
         try:
             return self._vectorised(f)
-        except Exception as error:  # noqa: BLE001  the plain likelihood is as good, and raises what the user should see
-            note(ITEM, f"a log-likelihood could not be arranged so ({first_line(error)})")
+        except Exception as error:  # noqa: BLE001  the plain likelihood is a fallback, and raises errors of the user
+            note(ITEM, f"a log-likelihood could not be vectorised ({first_line(error)})")
             return jnp.asarray(self.likelihood(f), f.dtype)
 
     def _vectorised(self, f: Any) -> Any:
-        # Read again in every trace: here the data are tracers, and the program read first has them as numbers.
+        # The program is read again in every trace, because here the data are tracers instead of numbers.
         program = elementwise(self.likelihood, len(f), f.dtype, CPU)
 
         @jax.custom_jvp
@@ -96,7 +96,7 @@ class VectorSum:
 
 
 def dot(one: Any, two: Any, *more: Any) -> Any:
-    """Return the sum over the elements of the products of vectors; by vector instructions, if it is compiled."""
+    """Return the sum over the elements of the product of vectors. Compiled code uses vector instructions."""
     if isinstance(one, np.ndarray):
         return math.prod(more, start=one) @ two
     if len(one) > MAX_ELEMENTS:
@@ -107,22 +107,22 @@ def dot(one: Any, two: Any, *more: Any) -> Any:
 
 
 def largest(values: Any) -> Any:
-    """Return the largest of the values, by vector instructions."""
+    """Return the largest value, with vector instructions."""
     return values.max() if len(values) > MAX_ELEMENTS else _reduce(jnp.maximum, _sections(values))
 
 
 def _total(a: Any, m: Any) -> Any:
-    """Return the sum over the elements of a - log m; m is None for 1."""
+    """Return the sum over the elements of a - log m. If m is None, it is 1."""
     total = _reduce(operator.add, _sections(rounded(a)))
     return total if m is None else total - _log_product(m)
 
 
 def _log_product(factors: Any) -> Any:
-    """Return the logarithm of the product of factors, from logarithms of products that cannot overflow."""
+    """Return the logarithm of the product of factors, as a sum of logarithms of products that cannot overflow."""
     total, most = 0.0, FACTORS_PER_LOG[factors.dtype]
     for rows in _sections(factors, most):
         row, multiplied = _pairwise(operator.mul, rows), len(rows)
-        while len(row) % 2 == 0 and 2 * multiplied <= most:  # as few logarithms as possible
+        while len(row) % 2 == 0 and 2 * multiplied <= most:  # to take fewer logarithms
             row, multiplied = operator.mul(*jnp.split(row, 2)), 2 * multiplied
         total += _reduce(operator.add, _sections(jnp.log(row)))
     return total
@@ -131,7 +131,7 @@ def _log_product(factors: Any) -> Any:
 def _sections(values: Any, max_rows: int = MAX_ROWS) -> list[list[Any]]:
     """Divide values into at most three sections of rows: wide ones, then rows of REMAINDER_WIDTH, then single values.
 
-    The wide rows have a multiple of VECTOR_WIDTH values, so many that there are at most `max_rows` rows.
+    The width of wide rows is a multiple of VECTOR_WIDTH, large enough for at most `max_rows` rows.
     """
     wide = VECTOR_WIDTH * -(-len(values) // (VECTOR_WIDTH * min(max_rows, MAX_ROWS)))
     sections, rest = [], values

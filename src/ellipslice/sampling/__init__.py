@@ -1,15 +1,16 @@
-"""Running chains: `sample`, `resume` and `join`.
+"""Run chains: `sample`, `resume` and `join`.
 
 - `sample`: run moves on a posterior and return the draws
 - `resume`: continue a run from its store
-- `join`: combine runs that shared the chains
-- `arguments`: checks of what users give
-- `start`: initial states
+- `join`: combine the results of runs that divided the chains among them
+- `arguments`: checks of the arguments of `sample` and `resume`
+- `reference_move`: fit a reference Gaussian, and the move that uses it
+- `initial_states`: initial states of the chains
 - `likelihood_checks`: mistakes that raise no error and give wrong answers
 - `drive`: advance the chains until the run ends
 - `report`: attributes of the result, and warnings at the end
-- `sinks`: what collects the rows of a run, and draws in memory
-- `keep`: what is stored of each state
+- `sinks`: collect the rows of a run, and keep draws in memory
+- `keep`: select what is stored of each state
 - `traces`: traces of a few quantities, and their diagnostics
 - `until`: stopping rules
 - `progress`: the progress display

@@ -1,4 +1,4 @@
-"""What users give to `sample` and `resume`, refused early if it makes no sense."""
+"""Check the arguments of `sample` and `resume` before any long work."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ellipslice.moves import ConstrainedSlice, EllipticalSlice, Move
 from ellipslice.moves.search import Path
 from ellipslice.posterior import Posterior
 from ellipslice.priors import TruncatedGaussian
-from ellipslice.sampling.until import Until
+from ellipslice.sampling.until import Until, draw_limit
 from ellipslice.truncated_posterior import TruncatedPosterior
 
-DRAWS = 1000
-"""Draws of each chain, if nothing else is said."""
+DEFAULT_DRAWS = 1000
+"""Default number of draws of each chain."""
 
 
 def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the chains to run here: those named, or this process's share of so many."""
+    """Return the indices of the chains that this process runs: those given, or its part of a number of chains."""
     if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
-        numbers = tuple(whole_number("a chain's number", chain, 0) for chain in chains)
+        numbers = tuple(whole_number("a chain index", chain, 0) for chain in chains)
         if not numbers or len(set(numbers)) < len(numbers):
-            raise ValueError(f"chains must name each chain once, and at least one, but it is {chains}.")
+            raise ValueError(f"chains must contain at least one index, and each index once, but it is {chains}.")
         return numbers
     return tuple(chains_of_process(whole_number("chains", chains, 1)))
 
 
 def check_draw_limit(draws: Any, until: Any) -> int:
-    """Return the largest number of draws of each chain. Raise if `draws` or `until` cannot be one."""
+    """Return the largest number of draws of each chain. Raise if `draws` or `until` is invalid, or both are given."""
     if until is None:
-        return DRAWS if draws is None else whole_number("draws", draws, 1)
+        return DEFAULT_DRAWS if draws is None else whole_number("draws", draws, 1)
     if not isinstance(until, Until):
-        raise TypeError(f"until must be goals, such as Until(effective_sample_size=400), but it is {until!r}.")
+        raise TypeError(f"until must be an Until, such as Until(effective_sample_size=400), but it is {until!r}.")
     if draws is not None:
         raise ValueError(
-            f"draws={draws!r} was given beside until={until!r}. Say there how many may be drawn: Until(..., "
+            f"draws={draws!r} was given with until={until!r}. Leave draws out, and limit the draws with Until(..., "
             "max_draws=...)."
         )
-    return until.most
+    return draw_limit(until)
 
 
 def check_timeout(timeout: Any, executor: Any) -> None:
@@ -53,8 +53,8 @@ def check_timeout(timeout: Any, executor: Any) -> None:
         raise ValueError(f"timeout must be a positive number of seconds, but it is {timeout!r}.")
     if executor is None:
         raise ValueError(
-            f"timeout={timeout!r} was given, but no executor. A log-likelihood that hangs can be left behind only in "
-            "another process: give executor=ProcessPoolExecutor(1), for one."
+            f"timeout={timeout!r} was given, but no executor. An evaluation that hangs can be abandoned only in "
+            "another process. Give an executor, for example ProcessPoolExecutor(1)."
         )
 
 
@@ -69,12 +69,14 @@ def as_move(move: Any, prior: Any) -> Move:
     if move is None:
         return ConstrainedSlice() if isinstance(prior, TruncatedGaussian) else EllipticalSlice()
     if not isinstance(move, Move):
-        hint = " Make an instance of it." if isinstance(move, type) and issubclass(move, Move) else ""
-        raise TypeError(f"move must be one of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}")
+        hint = " Make an instance of the class." if isinstance(move, type) and issubclass(move, Move) else ""
+        raise TypeError(
+            f"move must be a move of ellipslice.moves, such as EllipticalSlice(), but it is {move!r}.{hint}"
+        )
     if move.path is not None and type(move.path).log_factor is not Path.log_factor:
         raise TypeError(
-            f"{move!r} changes the prior along its curve, which engines that table angles do not know. Run it by "
-            "`target.search` inside a move of your own, as moves/line.py does."
+            f"{move!r} overrides log_factor of its path, which engines ignore for a move that is a single search. Call "
+            "target.search in the step of your own Move instead, like moves.LineSlice."
         )
     statistics_of(move)
     return move
@@ -83,12 +85,13 @@ def as_move(move: Any, prior: Any) -> Move:
 def make_posterior(
     prior: Any, log_likelihood: Any, move: Move, *, vectorized: bool | None, log_concave: bool | None
 ) -> Posterior:
-    """Return prior times likelihood. Raise if the prior is truncated and the move would leave its constraints."""
+    """Return prior times likelihood. Raise if the prior is truncated and the move ignores constraints."""
     if not isinstance(prior, TruncatedGaussian):
         return Posterior(prior, log_likelihood, vectorized=vectorized, log_concave=log_concave)
     if not move.constrained:
         raise TypeError(
-            f"{move!r} does not know of the constraints of a TruncatedGaussian. Leave move out for ConstrainedSlice(). "
-            "(Or give the Gaussian, and a log-likelihood that is -inf where they do not hold: right, but slower.)"
+            f"{move!r} ignores the constraints of a TruncatedGaussian. Leave move out to use ConstrainedSlice(). "
+            "(Or give the Gaussian as prior, and a log-likelihood that is -inf outside the constraints. This is "
+            "correct but slower.)"
         )
     return TruncatedPosterior(prior, log_likelihood, vectorized=vectorized, log_concave=log_concave)

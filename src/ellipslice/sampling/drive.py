@@ -1,4 +1,4 @@
-"""Advance the chains of a run until it ends: what `sample` and `resume` share."""
+"""Advance the chains of a run until it ends, for `sample` and `resume`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Plan:
-    """What is run, for how long, and by what it ended."""
+    """Plan of a run: engine, specification, number of draws or stopping rule; and the reason why the run ended."""
 
     engine: Engine
     spec: RunSpec
@@ -34,14 +34,15 @@ class Plan:
     """Largest number of draws of each chain."""
     rule: StoppingRule | None
     next_check: int | None
-    """Number of draws of each chain at which the stopping rule is checked next."""
+    """Number of draws of each chain at the next check of the stopping rule; None without a rule."""
     attributes: dict[str, Any]
     """Attributes of the result that are known before the run."""
     began: float
-    """When the user's call began, by `time.perf_counter`."""
+    """Time at which the user's call began, by `time.perf_counter`."""
     earlier: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes that the run had when an earlier process ended."""
+    """Attributes of the run at the end of an earlier process; empty for a new run."""
     stopped_by: str = field(default="running", init=False)
+    """Reason why the run ended: "draws", "goals", "seconds", "memory" or "interrupt"."""
 
     @property
     def updates(self) -> int:
@@ -50,13 +51,13 @@ class Plan:
 
     @property
     def resume_state(self) -> dict[str, Any]:
-        """What a store keeps of the plan."""
+        """Part of the plan that a store contains."""
         until = None if self.rule is None else asdict(self.rule.until)
-        return {"draws": self.draws, "until": until, "look": self.next_check}
+        return {"draws": self.draws, "until": until, "look": self.next_check}  # "look" is the key of format 2
 
 
 def snapshot(plan: Plan, collector: Collector) -> Snapshot:
-    """Return where a run is."""
+    """Return the current state of a run."""
     attributes = progress_attributes(plan, collector)
     return Snapshot(collector.draws_done, collector.resume_points, attributes, plan.resume_state)
 
@@ -68,24 +69,26 @@ def drive(plan: Plan, collector: Collector, sink: RunSink, run: Run, progress: b
     ----------
     plan : Plan
     collector : Collector
-        Without sinks yet.
+        Its sinks are set here.
     sink : RunSink
+        Memory or store.
     run : Run
-        Before its first update.
+        Run before its first update.
     progress : bool
-        Whether to show a progress bar.
+        Show a progress bar.
     """
-    return _Drive(plan, collector, sink, run).go(progress)
+    return _RunDriver(plan, collector, sink, run).run(progress)
 
 
-class _Drive:
-    """A run in progress: its plan, its chains, and the sink of its draws."""
+class _RunDriver:
+    """Run in progress: its plan, its chains, and the sink of its draws."""
 
     def __init__(self, plan: Plan, collector: Collector, sink: RunSink, run: Run):
         self._plan, self._collector, self._sink, self._run = plan, collector, sink, run
         collector.sinks = [sink] if plan.rule is None else [sink, plan.rule]
 
-    def go(self, progress: bool) -> xarray.DataTree:
+    def run(self, progress: bool) -> xarray.DataTree:
+        """Advance the run to its end. Return the result."""
         plan, spec = self._plan, self._plan.spec
         with self._checkpoint_on_error():
             size = RunSize(len(spec.chains), plan.draws, spec.warmup, spec.thin)
@@ -97,12 +100,13 @@ class _Drive:
             if plan.stopped_by == "interrupt" and not self._collector.draws:
                 updates, hint = self._collector.counts.updates, self._sink.how_to_resume
                 raise KeyboardInterrupt(
-                    f"stopped during warm-up, after {updates:,} updates: no draw to return. {hint}".rstrip()
+                    f"interrupted during warm-up, after {updates:,} updates: no draw to return. {hint}".rstrip()
                 )
             with defer_interrupt():
                 self._commit()
                 self._sink.close()
-        warn_of_trouble(plan, self._collector, self._sink.how_to_resume)  # last: a warning may be made an error
+        # At the end, because filters may turn a warning into an error.
+        warn_of_trouble(plan, self._collector, self._sink.how_to_resume)
         return self._sink.tree(self._snapshot())
 
     def _snapshot(self) -> Snapshot:
@@ -112,7 +116,7 @@ class _Drive:
         self._sink.commit(self._snapshot())
 
     def _traces(self) -> Traces:
-        """Return the traces whose diagnostics the progress bar shows: those of the stopping rule, if it has any."""
+        """Return the traces whose diagnostics the progress bar shows: those of the stopping rule, if it has goals."""
         rule, collector = self._plan.rule, self._collector
         if rule is not None and rule.until.has_goals:
             return rule.traces
@@ -121,11 +125,11 @@ class _Drive:
         return traces
 
     def _advance(self, show: Show, check: Callable[[], None]) -> None:
-        """Advance the run until something ends it; `check` raises a Ctrl-C that was lost."""
+        """Advance the run until something ends it. `check` raises KeyboardInterrupt if a Ctrl-C was lost."""
         plan, run = self._plan, self._run
         limit = np.inf if plan.rule is None or plan.rule.until.max_seconds is None else plan.rule.until.max_seconds
         try:
-            while not (run.finished and self._is_enough()):
+            while not (run.finished and self._is_finished()):
                 if time.perf_counter() - plan.began > limit and self._collector.draws:
                     plan.stopped_by = "seconds"
                     break
@@ -141,12 +145,13 @@ class _Drive:
                 self._collect(show)
                 plan.stopped_by = "interrupt"
         except WorkersLostError as error:
-            self._return_draws(error)
+            self._attach_draws(error)
             raise
         finally:
             run.close()
 
     def _collect(self, show: Show) -> None:
+        """Hand the new rows to the sinks, and update the progress bar."""
         collector = self._collector
         for rows in self._run.take():
             collector.add(rows)
@@ -157,8 +162,8 @@ class _Drive:
             )
         )
 
-    def _is_enough(self) -> bool:
-        """Return whether the run ends, now that all chains have made their updates. Else extend it."""
+    def _is_finished(self) -> bool:
+        """Return True if the run ends now that all chains have made their updates. Otherwise extend it."""
         plan = self._plan
         if plan.rule is None or plan.next_check is None:
             plan.stopped_by = "draws"
@@ -179,19 +184,19 @@ class _Drive:
         self._run.extend(plan.updates)
         return False
 
-    def _return_draws(self, error: WorkersLostError) -> None:
-        """Let the exception carry the draws, if they would be lost with it."""
+    def _attach_draws(self, error: WorkersLostError) -> None:
+        """Attach the draws to the exception, if there is no store."""
         draws = self._collector.draws
         if draws and not self._sink.how_to_resume:
             error.tree = self._sink.tree(self._snapshot())
             error.add_note(
-                f"{draws:,} draws of each chain were made before: they are this exception's `tree`. With store= a run "
-                "can go on from there."
+                f"{draws:,} draws of each chain were made before. They are in the attribute `tree` of this exception. "
+                "With store= a run can be resumed."
             )
 
     @contextlib.contextmanager
     def _checkpoint_on_error(self) -> Iterator[None]:
-        """Commit what was drawn if an exception ends the run, and let the exception tell how to resume."""
+        """Write a checkpoint if an exception ends the run, and add to the exception how to resume."""
         try:
             yield
         except BaseException as error:
@@ -202,5 +207,5 @@ class _Drive:
                 self._sink.close(tidy=False)
             hint = self._sink.how_to_resume
             if hint and not isinstance(error, KeyboardInterrupt):
-                error.add_note(f"{self._sink.draws_safe:,} draws of each chain are safe. {hint}")
+                error.add_note(f"{self._sink.draws_committed:,} draws of each chain are in the store. {hint}")
             raise

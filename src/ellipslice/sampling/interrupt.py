@@ -1,4 +1,4 @@
-"""Ctrl-C at the right moment."""
+"""Handle Ctrl-C (SIGINT): none is lost, and none interrupts the recording of a draw."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
-class _Raise:
-    """What Python does at Ctrl-C, and remember it."""
+class _InterruptHandler:
+    """Signal handler that raises KeyboardInterrupt, like Python's, and records that it did."""
 
     def __init__(self) -> None:
         self._pressed = False
@@ -20,25 +20,25 @@ class _Raise:
         raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raise it again."""
+        """Raise KeyboardInterrupt if Ctrl-C was pressed."""
         if self._pressed:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def recheck_interrupt() -> Iterator[Callable[[], None]]:
-    """A function to be called now and then, which raises a Ctrl-C that was lost.
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C was pressed. Call it regularly.
 
-    Python drops what is raised while it collects garbage, where JAX has work to do, too.
+    Python drops exceptions that are raised during garbage collection, in which JAX runs code, too.
     """
-    handler = _Raise()
+    handler = _InterruptHandler()
     with _handled_by(handler):
         yield handler.check
 
 
 @contextlib.contextmanager
 def defer_interrupt() -> Iterator[None]:
-    """Let what is inside finish before a Ctrl-C takes effect, so that no draw is recorded by half."""
+    """Delay Ctrl-C until the end of the block, so that no draw is recorded incompletely."""
     pressed = False
 
     def remember(*_: object) -> None:
@@ -54,9 +54,9 @@ def defer_interrupt() -> Iterator[None]:
 @contextlib.contextmanager
 def _handled_by(handler: Callable[..., Any]) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
-    in_main = threading.current_thread() is threading.main_thread()  # Python delivers Ctrl-C to no other
-    if not in_main or not (before is signal.default_int_handler or isinstance(before, _Raise)):
-        yield  # the user has plans of his own for it
+    in_main = threading.current_thread() is threading.main_thread()  # Python runs signal handlers only there
+    if not in_main or not (before is signal.default_int_handler or isinstance(before, _InterruptHandler)):
+        yield  # the caller has installed a SIGINT handler, or this is not the main thread: change nothing
         return
     signal.signal(signal.SIGINT, handler)
     try:

@@ -1,4 +1,4 @@
-"""What is stored of each state: the latents, or what the user's `keep` makes of them."""
+"""Select what is stored of each state: the latents, or the result of the user's `keep`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ellipslice.posterior import CentredLikelihood
 from ellipslice.programs.traced import over_axes
 
 Kept = dict[str, np.ndarray]
+"""Stored arrays by name."""
 
 
 class StateSelector:
-    """Maps centred flat states to the named arrays that are stored.
+    """Map from centred flat states to the named arrays that are stored.
 
-    Names and shapes are those of the first state. A function that returns others later on raises then.
+    Names and shapes are those of the first state. If `keep` later returns different ones, a ValueError is raised.
 
     Attributes
     ----------
@@ -31,7 +32,7 @@ class StateSelector:
     ):
         if function is not None and function is not False and not callable(function):
             raise TypeError(
-                "keep must be a function of the latent, such as lambda f: f[:10], or False to keep none, but it is "
+                "keep must be a function of f, such as lambda f: f[:10], or False to store only statistics, but it is "
                 f"{function!r}."
             )
         self._centred = centred
@@ -44,12 +45,12 @@ class StateSelector:
         empty = [name for name, shape in self._shapes.items() if 0 in shape]
         if empty:
             raise ValueError(
-                f"keep returned {empty[0]} of shape {self._shapes[empty[0]]}, which holds no value. Return at least "
-                "one, or leave it out; keep=False keeps the statistics only."
+                f"keep returned {empty[0]} of shape {self._shapes[empty[0]]}, which has no elements. Return at least "
+                "one element, or leave the variable out. keep=False stores only statistics."
             )
 
     def __call__(self, f: np.ndarray | DeviceStates) -> Kept:
-        """Return what is kept of states, by name: shape (..., *own) for states of shape (..., size)."""
+        """Return what is stored of states of shape (..., size), by name. Leading axes are preserved."""
         if self._function is False:
             return {}
         if isinstance(f, DeviceStates):
@@ -64,7 +65,7 @@ class StateSelector:
         }
 
     def _on_device(self, states: DeviceStates) -> Kept:
-        """Return what is kept of states on a device; the function runs there, if it can be compiled."""
+        """Return what is stored of states on a device. The function runs there if it can be compiled."""
         buffer, rows = states.buffer, slice(states.first, states.stop)
         if self._function is not None and not self._tried_to_trace:
             self._traced, self._tried_to_trace = self._try_to_trace(buffer), True
@@ -75,7 +76,7 @@ class StateSelector:
         return {name: np.moveaxis(values, 1, 0) for name, values in kept.items()}
 
     def _try_to_trace(self, f: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-        """The user's function as compiled code, if JAX can trace it and what it traced does the same."""
+        """Return the user's function compiled; None if JAX cannot trace it, or if the results differ."""
 
         def one(state: Any) -> Mapping[str, Any]:
             return self._named(self._centred.apply(self._function, state))  # type: ignore[arg-type]
@@ -85,11 +86,12 @@ class StateSelector:
             there = traced(f[:1, :1])
             here = self(np.asarray(f[0, :1]))
             same = all(np.allclose(np.asarray(there[name])[0], here[name], rtol=1e-3, atol=1e-3) for name in here)
-        except Exception:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
+        except Exception:  # noqa: BLE001  a user's function may raise anything for a tracer
             return None
         return traced if same else None
 
     def _row(self, function: Callable[..., Any], state: np.ndarray) -> Kept:
+        """Return the checked result of the user's function for one state."""
         try:
             result = self._centred.apply(function, state)
         except Exception as error:
@@ -101,6 +103,7 @@ class StateSelector:
         return row
 
     def _named(self, result: Any) -> Mapping[str, Any]:
+        """Return the result of the user's function as a mapping. Raise if a name is invalid."""
         if not isinstance(result, Mapping):
             return {"f": result}
         if not result:
@@ -108,30 +111,34 @@ class StateSelector:
         for name in result:
             if not isinstance(name, str) or name in ("chain", "draw"):
                 raise ValueError(
-                    f"keep names {name!r}, but a variable needs a string for its name, and chain and draw are "
-                    "dimensions of the result. Choose another name."
+                    f"keep returned a variable with the name {name!r}, but a name must be a string other than chain "
+                    "and draw, the dimensions of the result. Choose another name."
                 )
         return result
 
     def _check_same(self, row: Kept, shapes: dict[str, tuple[int, ...]]) -> None:
+        """Raise if names or shapes differ from those of the first state."""
         if row.keys() != shapes.keys():
             raise ValueError(
-                f"keep returned {', '.join(row)} for this draw and {', '.join(shapes)} for the first. It must return "
-                "the same names every time."
+                f"keep returned {', '.join(row)} for this draw, but {', '.join(shapes)} for the first. Return the same "
+                "names for every draw."
             )
         for name, value in row.items():
             if value.shape != shapes[name]:
                 raise ValueError(
-                    f"keep returned {name} of shape {value.shape} for this draw and {shapes[name]} for the first. It "
-                    "must return the same shape every time; mark what is missing with NaN."
+                    f"keep returned {name} of shape {value.shape} for this draw, but {shapes[name]} for the first. "
+                    "Return the same shape for every draw; use NaN for missing values."
                 )
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
+    """Return a variable as an array of numbers. Raise if it is none."""
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ValueError(f"keep must return arrays, but {name} is not rectangular: {value!r}.") from None
+        raise ValueError(
+            f"keep must return rectangular arrays, but {name} has rows of different lengths: {value!r}."
+        ) from None
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"keep must return numbers, or a dict of them, but {name} is a {type(value).__name__}.")
+        raise TypeError(f"keep must return numbers or a dict of numbers, but {name} is a {type(value).__name__}.")
     return array

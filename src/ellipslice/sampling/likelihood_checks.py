@@ -1,21 +1,21 @@
 """Checks for mistakes in a log-likelihood that raise no error and give wrong draws.
 
 **The prior counted twice.** Users sometimes pass the log-posterior where the log-likelihood is expected. The check
-evaluates the function along unit directions d of the standard normals z of a prior draw f = color(z). Along d the
-log-prior is the parabola -z^2 / 2, whatever the width |color(d)| of the prior: its second difference for steps of 1 is
-exactly -1, and its slope at z is -d.z. What the data add to the second difference is (width of the direction)^2 times
-the curvature of the log-likelihood in f. So it differs between directions of different width, and it vanishes where
-the log-likelihood is flat. Three observations therefore show that the prior is inside:
+evaluates the function along unit directions d of the standard normals z of a prior draw f = unwhiten(z). Along d the
+log-prior is the parabola -z^2 / 2, for any width |unwhiten(d)| of the prior: its second difference for steps of 1 is
+exactly -1, and its slope at z is -d.z. The data add (width of the direction)^2 times the curvature of the
+log-likelihood in f. This contribution differs between directions of different width, and it vanishes where the
+log-likelihood is flat. Three observations therefore show that the function contains the prior:
 
-- *exact*: in at least 3 directions the second difference is -1 to 1e-3, and the slope is that of the prior to 0.02.
-  These are directions that the data say nothing about.
+- *exact*: in at least 3 directions the second difference is -1 within 1e-3, and the slope is the prior's within 0.02.
+  The data contain no information about these directions.
 - *similar*: in at least 3 directions, and a third of all, the second difference is between -1.1 and -0.98, and the
   widths of these directions differ by a factor of 2. Curvature from data would differ by a factor of 4 there.
 - *far*: a thousand prior standard deviations from the mean, where counts and rates are flat, the second difference is
-  -1 to 1e-3 in at least 3 directions in which it is below -1.01 at the mean.
+  -1 within 1e-3 in at least 3 directions in which it is below -1.01 at the mean.
 
-The check cannot see the prior if the data are very informative in every direction, nor the prior of one latent among
-several. Data that are exactly as informative as the prior in every direction look like the prior. Only compiled
+The check cannot detect the prior if the data are very informative in every direction, nor the prior of one latent of a
+`Stack`. Data that are exactly as informative as the prior in every direction look like the prior. Only compiled
 functions are evaluated far from the mean: a simulator might not return from there.
 """
 
@@ -39,22 +39,22 @@ from ellipslice.priors import Prior
 Evaluate = Callable[[np.ndarray], float]
 
 CURVATURE_TOLERANCE = 1e-3
-"""Largest difference from -1 of a second difference that is taken to be the prior's own."""
+"""Largest difference from -1 of a second difference that is attributed to the prior."""
 
 SLOPE_TOLERANCE = 0.02
 """Largest difference of a slope from that of the prior."""
 
 SIMILAR_CURVATURE = (-1.1, -0.98)
-"""Range of second differences that are similar to the prior's -1, with a little from data added."""
+"""Range of second differences that are similar to the prior's -1, with a small contribution from the data."""
 
 MIN_WIDTH_RATIO = 2.0
 """Smallest ratio of the widths of directions with similar curvature: data would make it differ by the square of it."""
 
 FAR_EXCESS = 0.01
-"""By how much the data must add to the curvature at the mean for a direction that is compared far from it."""
+"""Smallest contribution of the data to the curvature at the mean, for directions that are compared far from it."""
 
 MIN_DIRECTIONS = 3
-"""Number of directions that must agree, because one or two may by chance; all of them if there are fewer."""
+"""Number of directions that must agree, because one or two may agree by chance. With fewer directions, all must."""
 
 DIRECTIONS_PER_SIMILAR = 3
 """At least one in this many directions must have similar curvature."""
@@ -69,16 +69,16 @@ RELATIVE_ROUNDING = 1e-12
 """Assumed relative rounding error of a log-likelihood value: a sum of thousands of terms in double precision."""
 
 MAX_ROUNDING = 0.01
-"""Largest rounding error of a second difference from which anything is concluded."""
+"""Largest rounding error of a second difference that is used."""
 
 MAX_DIRECTIONS = 24
-"""Number of directions that are examined: 50 evaluations around each point."""
+"""Largest number of directions that are examined. Each costs two evaluations around a point."""
 
 MAX_DECOMPOSED = 512
-"""Largest number of normals whose directions are principal ones, by a singular value decomposition."""
+"""Largest number of normals whose directions are found by a singular value decomposition."""
 
 _checked: WeakKeyDictionary[Prior, set[Hashable]] = WeakKeyDictionary()
-"""Log-likelihoods that do not contain the prior, so that later runs with the same prior skip the check."""
+"""Log-likelihoods that passed the check, by prior, so that later runs skip it."""
 
 
 def warn_if_not_deterministic(before: float, after: float, when: str, rounding: float = 1e-7) -> bool:
@@ -87,13 +87,13 @@ def warn_if_not_deterministic(before: float, after: float, when: str, rounding: 
     if random:
         warn(
             f"the log-likelihood is not a function of f alone: at the same f it gave {before:.8g} and {when} "
-            f"{after:.8g}. The draws will be wrong. Look for random numbers, mini-batches or data that change."
+            f"{after:.8g}. The draws will be wrong. Check for random numbers, mini-batches or data that change."
         )
     return random
 
 
 def check_concave(engine: Engine, pairs: int = 24) -> None:
-    """Raise if a log-likelihood was declared concave, but runs on the host or is not concave between prior draws."""
+    """Raise if `log_concave=True` is wrong: no compiled engine, or not concave between prior draws."""
     if not engine.traced:
         raise ValueError(
             "log_concave=True was given, but the log-likelihood runs on the host engine, which has no gradients. "
@@ -106,18 +106,18 @@ def check_concave(engine: Engine, pairs: int = 24) -> None:
         ends, middle = (evaluate(a) + evaluate(b)) / 2, evaluate((a + b) / 2)
         if middle < ends - 1e-8 * (1 + abs(ends)):
             raise ValueError(
-                "log_concave=True was given, but the log-likelihood is not concave: halfway between two points where "
-                f"it averages {ends:.8g} it is {middle:.8g}. Leave log_concave out."
+                "log_concave=True was given, but the log-likelihood is not concave: its mean at two points is "
+                f"{ends:.8g}, but halfway between them it is {middle:.8g}. Leave log_concave out."
             )
 
 
 def warn_if_prior_counted_twice(engine: Engine, seconds: float = 1.0) -> None:
-    """Warn if the log-likelihood seems to contain the log-prior as well, which would then count twice."""
+    """Warn if the log-likelihood seems to contain the log-prior, which would then count twice."""
     posterior = engine.posterior
     if isinstance(posterior.log_likelihood.callable, Likelihood):
-        return  # built-in likelihoods never contain the prior
+        return  # built-in likelihoods never contain the prior, so skip the check
     if not posterior.prior.linear:
-        return  # the directions of the prior are not known
+        return  # a prior that is known only by its draws has no directions to examine
     checked = _checked.setdefault(posterior.prior, set())
     if (identity := engine.identity) in checked:
         return
@@ -126,9 +126,9 @@ def warn_if_prior_counted_twice(engine: Engine, seconds: float = 1.0) -> None:
             checked.add(identity)
     else:
         warn(
-            "the log-likelihood seems to contain the log-density of the prior as well: in several directions it "
-            "has the curvature of the prior. The prior would count twice. Pass the likelihood alone. If you did, "
-            "ignore this warning: your data happen to be exactly as informative as the prior."
+            "the log-likelihood seems to contain the log-density of the prior: in several directions it has the "
+            "curvature of the prior. The prior would count twice. Give the likelihood alone. If you did, ignore this "
+            "warning: your data happen to be exactly as informative as the prior."
         )
 
 
@@ -142,13 +142,13 @@ class _Curvature(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether the second difference is the prior's -1. Values so large that they round say nothing: False."""
+        """True if the second difference is the prior's -1. False if the rounding error is too large to decide."""
         difference = abs(self.second_difference + 1)
         return self.rounding < MAX_ROUNDING and difference < CURVATURE_TOLERANCE + self.rounding
 
     @property
     def is_similar(self) -> bool:
-        """Whether the second difference is near the prior's -1."""
+        """True if the second difference is near the prior's -1."""
         low, high = SIMILAR_CURVATURE
         return low < self.second_difference < high
 
@@ -157,7 +157,7 @@ def _curvature_matches_prior(engine: Engine, size: int, seconds: float) -> bool:
     """Return whether the log-likelihood has the curvature of the log-prior, by the three criteria of this module."""
     directions, steps = _directions(engine.posterior, size)
     widths = np.linalg.norm(steps, axis=1)
-    order = np.argsort(widths)  # the narrowest first: the data say least about them
+    order = np.argsort(widths)  # the narrowest first, because the data are least informative about them
     directions, steps, widths = directions[order], steps[order], widths[order]
     probe = _CurvatureProbe(engine, steps, seconds)
     rng = np.random.default_rng(0)
@@ -171,14 +171,14 @@ def _curvature_matches_prior(engine: Engine, size: int, seconds: float) -> bool:
     if not engine.traced:
         return False
     for scale in FAR_SCALES:
-        found = probe(scale * np.abs(rng.standard_normal(size)))  # all one way: counts and rates become flat together
+        found = probe(scale * np.abs(rng.standard_normal(size)))  # one sign, so that all counts and rates become flat
         if _is_exact_only_far(found, at_mean):
             return True
     return False
 
 
 def _is_exact(found: list[_Curvature], prior_slopes: np.ndarray) -> bool:
-    pairs = zip(found, prior_slopes, strict=False)  # there may have been no time for all directions
+    pairs = zip(found, prior_slopes, strict=False)  # there may not have been time for all directions
     agree = [one.is_exact and abs(one.slope - slope) < SLOPE_TOLERANCE for one, slope in pairs]
     return _enough(agree, len(found))
 
@@ -201,18 +201,18 @@ def _enough(agree: list[bool], examined: int) -> bool:
 
 
 class _CurvatureProbe:
-    """Examines the directions around a point, as many as there is time for."""
+    """Examine the directions around a point until the time is spent."""
 
     def __init__(self, engine: Engine, steps: np.ndarray, seconds: float):
         self._posterior, self._evaluate, self._steps = engine.posterior, _nan_on_error(engine.evaluate), steps
         self._seconds, self._began = seconds, time.perf_counter()
 
     def __call__(self, z: np.ndarray) -> list[_Curvature]:
-        """Return the curvature along the first directions; none if the log-likelihood is too slow."""
+        """Return the curvature along the first directions; an empty list if the log-likelihood is too slow."""
         found: list[_Curvature] = []
         if self._is_late(1):
             return found
-        base = _color(self._posterior, z[None])[0]
+        base = _unwhiten(self._posterior, z[None])[0]
         middle = self._evaluate(base)
         if self._is_late(2):
             return found
@@ -229,7 +229,7 @@ class _CurvatureProbe:
 
 
 def _nan_on_error(evaluate: Evaluate) -> Evaluate:
-    """Return the function with NaN where it raises, and without warnings: no chain may ever go to these points."""
+    """Return the function with NaN instead of exceptions, and without warnings: chains may never reach these points."""
 
     def evaluate_or_nan(f: np.ndarray) -> float:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -243,16 +243,16 @@ def _nan_on_error(evaluate: Evaluate) -> Evaluate:
 
 
 def _directions(posterior: Posterior, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return unit directions d of the normals, evenly from the narrowest to the widest, and color(d) of each."""
+    """Return unit directions d of the normals, from the narrowest to the widest, and unwhiten(d) of each."""
     if size <= MAX_DECOMPOSED:
-        left, _, _ = np.linalg.svd(_color(posterior, np.eye(size)), full_matrices=False)
+        left, _, _ = np.linalg.svd(_unwhiten(posterior, np.eye(size)), full_matrices=False)
         directions = left.T[np.unique(np.linspace(0, len(left.T) - 1, MAX_DIRECTIONS).astype(int))]
     else:
         axes = np.unique(np.linspace(0, size - 1, MAX_DIRECTIONS).astype(int))
         directions = np.zeros((len(axes), size))
         directions[np.arange(len(axes)), axes] = 1.0
-    return directions, _color(posterior, directions)
+    return directions, _unwhiten(posterior, directions)
 
 
-def _color(posterior: Posterior, z: np.ndarray) -> np.ndarray:
+def _unwhiten(posterior: Posterior, z: np.ndarray) -> np.ndarray:
     return np.asarray(posterior.prior.unwhiten(z))

@@ -1,4 +1,4 @@
-"""How a run goes, while it goes: two live lines in a terminal or a notebook; nothing anywhere else."""
+"""Progress display of a run: two live lines in a terminal or notebook, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ellipslice.sampling.traces import Found, Traces
+from ellipslice.sampling.traces import Diagnostics, Traces
 
-HEALTH_EVERY = 1.0
-"""Seconds between two looks at effective sample size and R-hat, at least."""
+MIN_DIAGNOSTICS_SECONDS = 1.0
+"""Shortest time between two computations of effective sample size and R-hat."""
 
-HEALTH_SHARE = 0.05
-"""Of the time that these looks may take."""
+MAX_DIAGNOSTICS_FRACTION = 0.05
+"""Largest fraction of the running time that these computations take, approximately."""
 
-NOTEBOOK_EVERY = 0.25
-"""Seconds between two changes of what a notebook shows."""
+NOTEBOOK_REFRESH_SECONDS = 0.25
+"""Time between two updates of the display in a notebook."""
 
 
 class RunProgress(NamedTuple):
-    """Where a run is."""
+    """Current progress of a run."""
 
     total: int
-    """Draws of all chains together."""
+    """Number of draws of all chains."""
     draws: int
-    """Draws that every chain has."""
+    """Number of draws that every chain has."""
     updates: int
     evaluations: int
     nan_evaluations: int
 
 
 class RunSize(NamedTuple):
-    """What a run will be."""
+    """Size of a run."""
 
     chains: int
     draws: int
+    """Number of draws of each chain."""
     warmup: int
     thin: int
 
     @property
     def updates(self) -> int:
-        """Of all chains."""
+        """Number of updates of all chains."""
         return self.chains * (self.warmup + self.draws * self.thin)
 
 
@@ -53,80 +54,85 @@ Show = Callable[[RunProgress], None]
 
 @contextlib.contextmanager
 def progress_bar(enabled: bool, compiled: bool, size: RunSize, watch: Callable[[], Traces]) -> Iterator[Show]:
-    """Yield a function to call with the progress of a run.
+    """Yield a function that displays the progress of a run. It does nothing without a terminal or notebook.
 
-    `compiled` is whether code is compiled first. `watch` is called if something is shown, and returns the traces whose
-    diagnostics are shown.
+    `compiled` is True if code is compiled first. `watch` is called if something is displayed, and returns the traces
+    whose diagnostics are displayed.
     """
     console = _console() if enabled else None
     if console is None:
         yield lambda now: None
         return
-    # What judges the draws takes most of a second to import: beside the compiler, and not in the middle of the run.
+    # arviz_stats takes most of a second to import, so a thread imports it while code is compiled.
     threading.Thread(target=importlib.import_module, args=("arviz_stats",), daemon=True).start()
-    words = _ProgressText(compiled, size, watch())
-    with _notebook(words) if console.is_jupyter else _terminal(console, words) as show:
+    text = _ProgressText(compiled, size, watch())
+    with _notebook(text) if console.is_jupyter else _terminal(console, text) as show:
         yield show
 
 
 class _ProgressText:
-    """What is said of a run.
+    """Text of the progress display.
 
-    Effective sample size and R-hat are looked at once a second at most, and never in the loop: between two turns of it.
+    Effective sample size and R-hat are computed at most once a second, between two advances of the chains.
     """
 
     def __init__(self, compiled: bool, size: RunSize, traces: Traces):
         self.size, self._traces = size, traces
         self._waiting = "compiling" if compiled else "warm-up"
         self._began: tuple[float, int] | None = None
-        self._drawing: float | None = None
-        self._due, self._health = 0.0, ""
+        self._first_draw_at: float | None = None
+        self._next_diagnostics, self._diagnostics_text = 0.0, ""
 
     def stage(self, now: RunProgress | None) -> str:
-        """In a word."""
+        """Return the stage of the run: "compiling", "warm-up" or "draws"."""
         return self._waiting if now is None else "draws" if now.total else "warm-up"
 
-    def said(self, now: RunProgress) -> str:
-        """One line, and once there are draws to judge a second one."""
+    def text(self, now: RunProgress) -> str:
+        """Return a line with draws, speed and evaluations, and a second one with diagnostics once there are draws."""
         clock = time.perf_counter()
         if self._began is None and now.updates:
-            self._began = clock, now.updates  # from the first updates on, for before them comes the compiler
+            self._began = clock, now.updates  # measure the speed from the first updates on, without compilation
         since, before = self._began or (clock, now.updates)
         rate = (now.updates - before) / max(clock - since, 1e-9) / self.size.thin
         cost = now.evaluations / max(now.updates, 1)
-        whole = self.size.chains * self.size.draws
-        line = f"{now.total:,}/{whole:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
+        total_draws = self.size.chains * self.size.draws
+        line = f"{now.total:,}/{total_draws:,}, {rate:,.0f} draws/s, {cost:.1f} evaluations/update"
         if now.nan_evaluations:
             line += f", {now.nan_evaluations:,} NaN"
-        self._look(now, clock)
-        return f"{line}\n{self._health}" if self._health else line
+        self._update_diagnostics(now, clock)
+        return f"{line}\n{self._diagnostics_text}" if self._diagnostics_text else line
 
-    def _look(self, now: RunProgress, clock: float) -> None:
+    def _update_diagnostics(self, now: RunProgress, clock: float) -> None:
+        """Compute the diagnostics, if it is time to."""
         if not now.draws:
             return
-        self._drawing = clock if self._drawing is None else self._drawing
+        self._first_draw_at = clock if self._first_draw_at is None else self._first_draw_at
         last = now.total >= self.size.chains * self.size.draws
-        if clock < self._due and not (last and self._due < math.inf):
+        if clock < self._next_diagnostics and not (last and self._next_diagnostics < math.inf):
             return
         found = self._traces.measure(now.draws)
-        took = time.perf_counter() - clock if self._health else 0.0  # the first may have waited for the import
-        self._due = math.inf if last else clock + max(HEALTH_EVERY, took / HEALTH_SHARE)
-        self._health = self._judged(found, clock - self._drawing) or self._health
+        # The time of the first is not counted, because it may have waited for the import.
+        took = time.perf_counter() - clock if self._diagnostics_text else 0.0
+        self._next_diagnostics = (
+            math.inf if last else clock + max(MIN_DIAGNOSTICS_SECONDS, took / MAX_DIAGNOSTICS_FRACTION)
+        )
+        self._diagnostics_text = self._describe(found, clock - self._first_draw_at) or self._diagnostics_text
 
-    def _judged(self, found: Found, seconds: float) -> str:
+    def _describe(self, found: Diagnostics, seconds: float) -> str:
+        """Return the diagnostics after `seconds` of drawing, in words."""
         if not math.isfinite(found.effective_sample_size):
             return ""
         least = "at least " if self._traces.thinned else ""
-        parts = [f"{least}{found.effective_sample_size:,.0f} effective"]
+        parts = [f"effective sample size {least}{found.effective_sample_size:,.0f}"]
         if seconds > 0.5:
-            parts.append(f"{found.effective_sample_size / seconds:,.0f} effective draws/s")
+            parts.append(f"{found.effective_sample_size / seconds:,.0f} effective samples/s")
         if math.isfinite(found.rhat):
             parts.append(f"R-hat {found.rhat:.3f}")
         return ", ".join(parts)
 
 
 @contextlib.contextmanager
-def _terminal(console: Any, words: _ProgressText) -> Iterator[Show]:
+def _terminal(console: Any, text: _ProgressText) -> Iterator[Show]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -137,36 +143,36 @@ def _terminal(console: Any, words: _ProgressText) -> Iterator[Show]:
         TextColumn("left"),
     )
     with Progress(*columns, console=console, expand=True) as bar:
-        task = bar.add_task(words.stage(None), total=words.size.updates, what="")
+        task = bar.add_task(text.stage(None), total=text.size.updates, what="")
 
         def show(now: RunProgress) -> None:
-            bar.update(task, completed=now.updates, what=words.said(now), description=words.stage(now))
+            bar.update(task, completed=now.updates, what=text.text(now), description=text.stage(now))
 
         yield show
 
 
 @contextlib.contextmanager
-def _notebook(words: _ProgressText) -> Iterator[Show]:
-    """By IPython's own display: rich's needs ipywidgets, and takes what the likelihood prints into its box."""
+def _notebook(text: _ProgressText) -> Iterator[Show]:
+    """Display progress by IPython, because rich needs ipywidgets and captures what the likelihood prints."""
     from IPython.display import display  # pyright: ignore[reportMissingImports]
 
     began, due, latest = time.perf_counter(), 0.0, None
-    handle: Any = display({"text/plain": words.stage(None)}, raw=True, display_id=True)
+    handle: Any = display({"text/plain": text.stage(None)}, raw=True, display_id=True)
 
     def write(now: RunProgress) -> None:
-        done = now.updates / words.size.updates
+        done = now.updates / text.size.updates
         bar = ("━" * round(24 * done)).ljust(24, "·")
         left = (time.perf_counter() - began) * (1 - done) / max(done, 1e-9)
         minutes, seconds = divmod(round(min(left, 359_999)), 60)
-        head = f"{words.stage(now)} {bar} {minutes:02}:{seconds:02} left, "
-        handle.update({"text/plain": head + words.said(now)}, raw=True)
+        head = f"{text.stage(now)} {bar} {minutes:02}:{seconds:02} left, "
+        handle.update({"text/plain": head + text.text(now)}, raw=True)
 
     def show(now: RunProgress) -> None:
         nonlocal due, latest
         latest = now
         if time.perf_counter() >= due:
             write(now)
-            due = time.perf_counter() + NOTEBOOK_EVERY
+            due = time.perf_counter() + NOTEBOOK_REFRESH_SECONDS
 
     try:
         yield show
@@ -176,6 +182,7 @@ def _notebook(words: _ProgressText) -> Iterator[Show]:
 
 
 def _console() -> Any:
+    """Return the console for the display; None if there is no terminal or notebook, or rich is not installed."""
     try:
         from rich.console import Console
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a result tells about its run: attributes, and warnings at the end."""
+"""Attributes of the result, and warnings at the end of a run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
-    """Return the attributes that are known before the run; `why` is the reason for its engine."""
+    """Return the attributes that are known before the run. `why` is the reason for the choice of the engine."""
     spec = stored.spec
     return {
         "ellipslice_version": version("ellipslice"),
         "jax_version": jax.__version__,
         "numpy_version": np.__version__,
-        "seed": spec.seed if spec.seed < 2**63 else str(spec.seed),  # a file holds 64-bit integers
+        "seed": spec.seed if spec.seed < 2**63 else str(spec.seed),  # attributes of a file are 64-bit integers
         "prior": repr(stored.prior),
         "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
         "move": repr(spec.move),
@@ -48,21 +48,20 @@ def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference
 
 
 def _fingerprint(stored: StoredRun, log_likelihood: Any, reference: str | None) -> str:
-    """Return numbers by which `join` tells runs apart that have the same names.
+    """Return the fingerprint by which `join` recognises different objects of the same name.
 
-    A move that was fitted to the posterior is left out, because pilot runs on two kinds of machine do not end in the
-    same place.
+    A move with a fitted reference is left out, because pilot runs on different machines give different fits.
     """
     items = {"prior": stored.prior, "keep": stored.keep}
     if isinstance(log_likelihood, Likelihood):
         items["likelihood"] = log_likelihood
-    if reference is None and write(stored.spec.move).whole:
+    if reference is None and write(stored.spec.move).complete:
         items["move"] = stored.spec.move
     return fingerprint(**items)
 
 
 def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
-    """Return the attributes that change during a run, as they are now."""
+    """Return the current values of the attributes that change during a run."""
     counts = collector.counts
     attributes = {
         "draws": collector.draws,
@@ -82,43 +81,44 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
         attributes["first_proposal_acceptance_rate"] = counts.first_accepted / max(1, counts.updates)
     if plan.rule is not None:
         attributes["stopping_rule"] = repr(plan.rule.until)
-        attributes |= {name: value for name, value in plan.rule.found._asdict().items() if np.isfinite(value)}
+        attributes |= {name: value for name, value in plan.rule.diagnostics._asdict().items() if np.isfinite(value)}
     return attributes
 
 
 def warn_of_trouble(plan: Plan, collector: Collector, how_to_resume: str) -> None:
-    """Warn, at the end of a run, of what a user must know before using the draws."""
+    """Warn of an early end, NaN, failed searches, and a log-likelihood that is not deterministic."""
     _warn_of_early_end(plan, collector.draws, how_to_resume)
     counts = collector.counts
     if counts.nan_evaluations:
         warn(
-            f"{counts.nan_evaluations:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. Those points "
-            "were rejected, as if the likelihood were zero there; if it should not be, look for the log of a negative "
-            "number or inf - inf."
+            f"{counts.nan_evaluations:,} of {counts.evaluations:,} log-likelihood evaluations gave NaN. These "
+            "proposals were rejected, as if the likelihood were zero there. If it is not zero there, check for the log "
+            "of a negative number or inf - inf."
         )
     if counts.failed_searches:
         warn(
-            f"{counts.failed_searches:,} of {counts.updates:,} updates found no acceptable point and stayed where they "
-            "were. That is rounding if it is rare; otherwise the log-likelihood is not a function of f alone, or has "
-            "isolated spikes."
+            f"{counts.failed_searches:,} of {counts.updates:,} updates found no acceptable point and kept the old "
+            "state. A few are due to rounding error. If there are many, the log-likelihood is not a function of f "
+            "alone, or it has isolated spikes."
         )
-    _warn_if_it_changed(plan, collector)
+    _warn_if_likelihood_changed(plan, collector)
 
 
 def _warn_of_early_end(plan: Plan, draws: int, how_to_resume: str) -> None:
+    """Warn if the run was interrupted, or ended without reaching its goals."""
     rule, stopped_by = plan.rule, plan.stopped_by
     if stopped_by == "interrupt":
         warn(f"stopped by Ctrl-C: returning {draws:,} of {plan.draws:,} draws per chain. {how_to_resume}".rstrip())
     if rule is not None and rule.until.has_goals and stopped_by in ("draws", "seconds", "memory"):
-        last = f": at the last look, {rule.describe_progress()}" if draws >= 4 else ""
-        gone = "there is no memory for more" if stopped_by == "memory" else "the budget is gone"
-        warn(f"{gone} after {draws:,} draws per chain, and the goals are not reached{last}.")
+        last = f" At the last check: {rule.describe_progress()}." if draws >= 4 else ""
+        reason = "there is no memory for more draws" if stopped_by == "memory" else "the budget is spent"
+        warn(f"the run stopped after {draws:,} draws per chain, because {reason}. Its goals are not reached.{last}")
     if rule is not None and rule.missing and stopped_by == "goals":
-        warn(f"the goals are reached by the other values only. {not_judged(sorted(rule.missing))}")
+        warn(f"only the other variables reach the goals. {not_judged(sorted(rule.missing))}")
 
 
-def _warn_if_it_changed(plan: Plan, collector: Collector) -> None:
-    """Evaluate the log-likelihood again where the chains are, and warn if it gives other values."""
+def _warn_if_likelihood_changed(plan: Plan, collector: Collector) -> None:
+    """Evaluate the log-likelihood again at the last states, and warn if its values differ."""
     try:
         rounding = 1e-7 if plan.engine.dtype == np.float64 else 1e-3
         states = [last.state for last in collector.last]
@@ -126,5 +126,7 @@ def _warn_if_it_changed(plan: Plan, collector: Collector) -> None:
         for state, after in zip(states, again, strict=True):
             if warn_if_not_deterministic(state.log_likelihood, after, "at the end of the run", rounding):
                 break
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws are made, and must not be lost now
-        warn(f"a last look at the log-likelihood, to see whether it is still the same, failed with {error!r}.")
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the draws must not be lost because of this check
+        warn(
+            f"the check of the log-likelihood at the end of the run failed with {error!r}. The draws are not affected."
+        )

@@ -1,4 +1,4 @@
-"""The result: an xarray DataTree as ArviZ lays it out, with no class of ours to learn."""
+"""Build the result: an xarray DataTree with the groups of ArviZ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
-    """Refuse dims and coords that do not fit what is kept of a draw, before the run rather than after it."""
+    """Raise if dims or coords do not match what is stored of a draw."""
     dims, coords = dims or {}, coords or {}
     for name, given in (("dims", dims), ("coords", coords)):
         if not isinstance(given, Mapping):
@@ -22,45 +22,49 @@ def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Ma
     lengths: dict[str, tuple[str, int]] = {}
     for name, labels in dims.items():
         if name not in kept:
-            what = f"what is kept is {', '.join(kept)}" if kept else "keep=False keeps no variable. Leave dims out"
-            raise ValueError(f"dims names {name!r}, but {what}.")
+            stored = f"the stored variables are {', '.join(kept)}" if kept else "keep=False stores none. Leave dims out"
+            raise ValueError(f"dims names {name!r}, but {stored}.")
         shape = kept[name].shape[1:]
         if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or len(labels) != len(shape):
             raise ValueError(
-                f"dims[{name!r}] is {labels!r}; {name} has shape {shape}, so give a list of {len(shape)} names."
+                f"dims[{name!r}] is {labels!r}, but {name} has shape {shape}. Give a list of {len(shape)} names."
             )
         for label, length in zip(labels, shape, strict=True):
             _check_dimension(name, label, kept)
             owner, known = lengths.setdefault(label, (name, length))
             if length != known:
                 raise ValueError(
-                    f"dims gives {label!r} to {owner}, which has {known} values along it, and to {name}, which has "
-                    f"{length}. A dimension has one length: choose another name for one of them."
+                    f"dims uses {label!r} for {owner}, where its length is {known}, and for {name}, where it is "
+                    f"{length}. Choose another name for one of them."
                 )
     for label, values in coords.items():
         _check_coordinate(label, values, lengths)
 
 
 def _check_dimension(name: str, label: Any, kept: Kept) -> None:
+    """Raise if a label of dims cannot be the name of a dimension."""
     if not isinstance(label, str):
-        raise TypeError(f"dims[{name!r}] holds {label!r}, but a dimension's name is a string.")
+        raise TypeError(f"dims[{name!r}] contains {label!r}, but the name of a dimension must be a string.")
     if label in ("chain", "draw"):
-        raise ValueError(f"dims[{name!r}] uses {label!r}, which every variable has already. Choose another name.")
+        raise ValueError(f"dims[{name!r}] uses {label!r}, which is a dimension of every variable. Choose another name.")
     if label in kept:
         raise ValueError(f"dims[{name!r}] uses {label!r}, which is the name of a variable. Choose another name.")
 
 
 def _check_coordinate(label: str, values: Any, lengths: dict[str, tuple[str, int]]) -> None:
+    """Raise if the labels of a coordinate do not match its dimension."""
     if label == "chain":
-        raise ValueError("coords names 'chain'; chains are labelled by their numbers. Choose those with chains=[...].")
+        raise ValueError("coords names 'chain', but chains are labelled by their indices. Set these with chains=[...].")
     if label not in lengths:
         raise ValueError(f"coords names {label!r}, which is not in dims. Give dims such as {{'f': [{label!r}]}}.")
     name, length = lengths[label]
     shape = np.shape(values)
     if len(shape) != 1:
-        raise ValueError(f"coords[{label!r}] has shape {shape}; expected a list with a value for each of {length}.")
+        raise ValueError(f"coords[{label!r}] has shape {shape}; expected a list of {length} labels.")
     if shape[0] != length:
-        raise ValueError(f"coords[{label!r}] has {shape[0]} values; {name} has {length} along it.")
+        raise ValueError(
+            f"coords[{label!r}] has {shape[0]} values, but this dimension of {name} has length {length}. Give {length}."
+        )
 
 
 def build_tree(
@@ -72,7 +76,10 @@ def build_tree(
     coords: Mapping[str, Any] | None,
     attrs: Mapping[str, Any],
 ) -> xarray.DataTree:
-    """Groups `posterior` and `sample_stats`, with the first `draws` of arrays (chains, draws, ...); `attrs` on top."""
+    """Return the result: groups `posterior` and `sample_stats` with the first `draws` draws, and attributes.
+
+    `latents` and `statistics` are arrays of shape (chains, draws, ...).
+    """
     import xarray
 
     labels = {"chain": np.asarray(chains), "draw": np.arange(draws)}
@@ -102,7 +109,7 @@ def empty_tree(
     coords: Mapping[str, Any] | None,
     attrs: Mapping[str, Any],
 ) -> xarray.DataTree:
-    """Return a result with one draw of zeros, from which a store is laid out; `statistics` are names and types."""
+    """Return a result with one draw of zeros, which defines the arrays of a store. `statistics` are names and types."""
     shape = (len(chains), 1)
     latents = {name: np.zeros((*shape, *value.shape[1:]), value.dtype) for name, value in kept.items()}
     zeros = {name: np.zeros(shape, dtype) for name, dtype in statistics.items()}

@@ -24,10 +24,10 @@ from ellipslice.sampling.arguments import check_draw_limit, check_timeout, make_
 from ellipslice.sampling.drive import Plan, drive
 from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.sinks import Collector
-from ellipslice.sampling.until import StoppingRule, Until, check_goals
+from ellipslice.sampling.until import StoppingRule, Until, check_goals, draw_limit
 from ellipslice.store.store import Store
 from ellipslice.store.stored_run import StoredRun, read_run
-from ellipslice.store.verify import open_store, refused_if_edited
+from ellipslice.store.verify import open_store, raise_if_edited
 
 if TYPE_CHECKING:
     import xarray
@@ -47,37 +47,51 @@ def resume(
     timeout: float | None = None,
     progress: bool = True,
 ) -> xarray.DataTree:
-    """Go on with a run that `sample(..., store=...)` began: after a kill, a power cut, a full disk; or for more draws.
+    """Continue a run from its store: after a crash, a power cut, a full disk or Ctrl-C, or to get more draws.
 
-    The finished store is bit for bit the one that an uninterrupted run gives, however often it was killed: all draws
-    and statistics, and all metadata but the times. (On the same machine with the same versions of NumPy and JAX: others
-    may round otherwise.) The store is checked first: everything in it against its checksums, the log-likelihood against
-    the values it gave before.
+    The finished store is bit-identical to that of an uninterrupted run: all draws, statistics and metadata except the
+    times. This holds on the same machine with the same versions of NumPy and JAX; others may round differently. The
+    store is checked first: its content against the checksums, and the log-likelihood against its earlier values.
 
     Parameters
     ----------
     store : path
-        As it was given to `sample`.
-    log_likelihood : callable
-        The same function, with the same data. Code is never stored.
+        Folder that was given to `sample(..., store=...)`.
+    log_likelihood : callable or None
+        The log-likelihood of the run, with the same data. It must be given because code is never stored.
     draws : int, optional
-        Draws of each chain, those that are there included: to have more than were asked for at first.
+        Total number of draws of each chain, including those in the store. Default: the target of the run so far.
     until : Until, optional
-        Other goals than those of the run so far.
-    prior, move, seed : optional
-        Only if the store could not hold them, and says so: a `FromDraws`, a class of your own. Otherwise they are
-        known; given all the same they are checked, and others than the store's refused.
+        New stopping rule, instead of `draws`. Default: the stopping rule of the run so far, if it has one.
+    prior, move : optional
+        Prior and move of the run. Give them if the store cannot contain them, for example a `FromDraws` or a class of
+        your own. Otherwise they are read from the store, and it is an error to give different ones.
+    seed : int, optional
+        Seed of the run. It is read from the store, and it is an error to give a different one.
     keep : callable, optional
-        Again, if `sample` was given a function.
-    executor, timeout : optional
-        Workers, as for `sample`. Another executor than before, or none, gives the same draws.
+        Function `keep` of the run, if `sample` was given one.
+    executor : concurrent.futures.Executor or callable, optional
+        Workers, as in `sample`. They need not be those of the run so far, and do not change the draws.
+    timeout : float, optional
+        Seconds without an answer from any worker after which the run raises TimeoutError. Above 0. Default: no limit.
     progress : bool
-        Show a progress bar when there is a terminal or notebook to show it in.
+        Show a progress bar in a terminal or notebook. Default: True.
 
     Returns
     -------
     xarray.DataTree
-        What `sample` returns, read from the store when it is asked for.
+        The result, as `sample` returns it. Values are read from the store when they are used.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no store.
+    BlockingIOError
+        If another process writes to the store.
+    ValueError
+        If the store is damaged, or if an argument differs from that of the run.
+    TypeError
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -117,9 +131,9 @@ def resume(
 def _continue(
     store: Store, stored: StoredRun, log_likelihood: Any, workers: Workers | None
 ) -> tuple[Engine, Collector]:
-    """Return the engine of the run, and its collector as it was left. Raise if the run would not be the same."""
+    """Return the engine and the collector of a stored run. Raise if the run would not be the same."""
     spec, checkpoints = stored.spec, store.checkpoints
-    with refused_if_edited(store.path):
+    with raise_if_edited(store.path):
         _warn_of_versions(store.setup["attributes"])
     posterior = make_posterior(
         stored.prior, log_likelihood, spec.move, vectorized=stored.vectorized, log_concave=stored.log_concave
@@ -128,8 +142,8 @@ def _continue(
     first = checkpoints[0].state.f.astype(np.float64)
     if first.shape != (posterior.prior.size,):
         raise ValueError(
-            f"{store.path} was made with states of {len(first)} values, but this log-likelihood and the prior have "
-            f"{posterior.prior.size}. Give the log-likelihood that it was made with."
+            f"{store.path} contains states of {len(first)} values, but this log-likelihood and prior have "
+            f"{posterior.prior.size}. Give the log-likelihood of the run."
         )
     chosen, _ = choose_engine(posterior, stored.engine, first, spec.move, spec.precision == "double", workers)
     engine = with_workers(chosen, workers, first, spec)
@@ -148,27 +162,29 @@ def _plan(
     until: Until | None,
     began: float,
 ) -> Plan:
-    """Return the plan of the rest of the run: as it was left, or with other draws or goals."""
-    plans = store.journal["plans"]
-    if until is None and draws is None and plans["until"] is not None:
-        until = Until(**plans["until"])
-    draws = int(plans["draws"]) if draws is None else draws
+    """Return the plan of the rest of the run: the stored one, or with a new number of draws or stopping rule."""
+    resume_state = store.journal["plans"]
+    if until is None and draws is None and resume_state["until"] is not None:
+        until = Until(**resume_state["until"])
+    draws = int(resume_state["draws"]) if draws is None else draws
     if draws < max(store.complete):
         raise ValueError(
-            f"{store.path} has {max(store.complete):,} draws of each chain already, but {draws:,} were asked for. "
-            "(They are counted from the start.)"
+            f"{store.path} has {max(store.complete):,} draws of each chain already, but draws={draws}. Give the total "
+            "number, including those in the store."
         )
     rule, check = None, None
     if until is not None:
         rule = StoppingRule(until, collector.keep.example, len(spec.chains))
-        check = plans["look"] if plans["until"] is not None else None
-        check = min(until.most, max(check or rule.first_check(), store.draws_safe))
+        # "look" is the key of format 2 for the next check of the stopping rule.
+        check = resume_state["look"] if resume_state["until"] is not None else None
+        check = min(draw_limit(until), max(check or rule.first_check(), store.draws_committed))
         if until.has_goals:
             store.replay(rule)
     return Plan(engine, spec, draws, rule, check, store.setup["attributes"], began, store.journal["attributes"])
 
 
 def _warn_of_versions(attributes: dict[str, Any]) -> None:
+    """Warn if the store was created with other versions of the libraries."""
     now = {
         "ellipslice_version": importlib.metadata.version("ellipslice"),
         "jax_version": jax.__version__,
@@ -181,13 +197,13 @@ def _warn_of_versions(attributes: dict[str, Any]) -> None:
     ]
     if others:
         warn(
-            f"the store was made with {', '.join(others)}. The run goes on, and its draws are right; but they may not "
-            "be those of an uninterrupted run to the last bit."
+            f"the store was created with {', '.join(others)}. The run continues and its draws are correct, but they "
+            "may not be bit-identical to those of an uninterrupted run."
         )
 
 
 def _check_likelihood(store: Store, engine: Engine) -> None:
-    """Refuse a log-likelihood that is not the one the store was made with: where chains are it gives other values."""
+    """Raise if the log-likelihood at the current states differs from its stored values."""
     states = [checkpoint.state for checkpoint in store.checkpoints]
     rounding = 1e-7 if engine.dtype == np.float64 else 1e-3
     values = engine.evaluate_all([state.f for state in states])
@@ -195,34 +211,35 @@ def _check_likelihood(store: Store, engine: Engine) -> None:
         before = state.log_likelihood
         if not abs(before - value) <= rounding * (1 + abs(before)):
             raise ValueError(
-                f"this log-likelihood is not the one that {store.path} was made with: where chain {chain} (counted "
-                f"from 0) is, it gives {value:.10g}, and gave {before:.10g}. Give the same function with the same data."
+                f"this log-likelihood is not the one that {store.path} was created with: at the state of chain {chain} "
+                f"(counted from 0) it is {value:.10g}, but was {before:.10g}. Give the same function and data."
             )
 
 
 def _check_kept(store: Store, kept: StateSelector, spec: RunSpec) -> None:
-    """Refuse a `keep` that makes something else of the draws."""
-    columns = store.columns["posterior"]
-    for name in columns.keys() | kept.example.keys():
-        had = columns[name].form if name in columns else None
+    """Raise if `keep` returns something else than the store contains."""
+    arrays = store.arrays["posterior"]
+    for name in arrays.keys() | kept.example.keys():
+        had = arrays[name].form if name in arrays else None
         has = (kept.example[name].dtype, kept.example[name].shape[1:]) if name in kept.example else None
         if had != has:
             raise ValueError(
-                f"{store.path} keeps {_form(name, had)}, but this keep returns {_form(name, has)}. Give the function "
-                "that it was made with."
+                f"{store.path} contains {_form(name, had)}, but this keep returns {_form(name, has)}. Give the keep of "
+                "the run."
             )
     for chain, checkpoint in enumerate(store.checkpoints):
         number, left = divmod(checkpoint.updates - spec.warmup, spec.thin)
         if left or number < 1:
             continue
         for name, values in kept(checkpoint.state.f[None]).items():
-            stored = columns[name].read(chain, number - 1, number)
+            stored = arrays[name].read(chain, number - 1, number)
             if not np.allclose(values, stored, rtol=1e-6, atol=1e-9, equal_nan=True):
                 raise ValueError(
-                    f"{store.path} keeps another {name} than this keep returns for the same state: draw {number - 1} "
-                    f"of chain {chain} (both counted from 0). Give the function that it was made with."
+                    f"{store.path} contains another {name} than this keep returns for the same state: draw "
+                    f"{number - 1} of chain {chain} (both counted from 0). Give the keep of the run."
                 )
 
 
 def _form(name: str, form: tuple[Any, tuple[int, ...]] | None) -> str:
+    """Return name, type and shape of a variable in words; `form` is None if there is none."""
     return f"no {name}" if form is None else f"{name} as {form[0]} of shape {form[1]}"

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ellipslice.approximations import acceptance_rate, fit_reference
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.rows import statistics_of
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves import Cycle, EllipticalSlice, Move
-from ellipslice.moves.reference_slice import ReferenceSlice, RelativeReference
-from ellipslice.noise import start_generator
+from ellipslice.moves import Move
+from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import (
@@ -34,22 +32,19 @@ from ellipslice.sampling.arguments import (
     make_posterior,
 )
 from ellipslice.sampling.drive import Plan, drive, snapshot
+from ellipslice.sampling.initial_states import first_states, given_points, trial_point
 from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
+from ellipslice.sampling.reference_move import check_reference, fit_reference_move
 from ellipslice.sampling.report import first_attributes
 from ellipslice.sampling.result import check_names, empty_tree
 from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
-from ellipslice.sampling.start import first_draw, first_states, given_points, prior_starts, trial_point
 from ellipslice.sampling.until import StoppingRule, Until, check_goals
 from ellipslice.store.store import check_free, create
 from ellipslice.store.stored_run import StoredRun
-from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:
     import xarray
-
-INDEPENDENT = 0.75
-"""Of a reference's draws that a chain must accept, for most updates to try these instead of ellipses."""
 
 
 def sample(
@@ -78,90 +73,128 @@ def sample(
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
 ) -> xarray.DataTree:
-    """Draw from a Gaussian prior times a likelihood.
+    """Draw from a posterior with a Gaussian prior and any likelihood, by elliptical slice sampling or another move.
 
     Parameters
     ----------
-    log_likelihood : callable
-        f -> float, the log-likelihood *without* the prior. Written with `jax.numpy` it is compiled; any other Python
-        runs too. With a `Stack` prior it receives the latents by name. -inf is fine where the likelihood is zero; NaN
-        is never accepted, and counted. None draws from a `TruncatedGaussian` by itself.
+    log_likelihood : callable or None
+        Function f -> float: the log-likelihood *without* the prior. It is compiled if it is written with `jax.numpy`;
+        any other Python function works, too. With a `Stack` prior it is called with the latents as keyword arguments.
+        Return -inf where the likelihood is zero. Proposals with NaN are rejected and counted. None (only with a
+        `TruncatedGaussian`) draws from the prior.
     prior : Prior or TruncatedGaussian
-        `Dense(covariance)`, `Diagonal(variance)`, `LowRank(factor)`, `FromDraws(sampler, size)`, `Stack({...})`; or
-        `TruncatedGaussian(prior, A, b)`, one of these where A f <= b.
+        Gaussian prior of the latent vector f:
+
+        - `Dense(covariance)`: any covariance matrix
+        - `Diagonal(variance)`: independent elements
+        - `Stationary(kernel, shape, spacing)`: a stationary kernel on a regular grid
+        - `Kronecker(*factors)`: a product of covariances, one per axis of a grid
+        - `Markov(kernel, times)`: a time series at any times, with a kernel of `tinygp.kernels.quasisep`
+        - `SparsePrecision(precision)`: a sparse precision matrix (Gaussian Markov random field)
+        - `LowRank(factor)`: f = factor @ z with few standard normals z
+        - `Stack({name: prior, ...})`: several independent latents with names
+        - `Sum(*priors)`: the sum of independent Gaussians
+        - `FromDraws(sampler, size)`: a function that draws from the prior
+        - `TruncatedGaussian(prior, A, b)`: one of these under the constraints A f <= b
     move : Move, optional
-        One from `ellipslice.moves`; `EllipticalSlice()` unless given, and for a `TruncatedGaussian`
-        `ConstrainedSlice()`.
-    draws, warmup : int
-        Draws kept, 1000 unless given, and updates discarded before them, per chain. Nothing is tuned during warm-up.
+        Markov transition, an instance of a class of `ellipslice.moves`. Default: `EllipticalSlice()`, or
+        `ConstrainedSlice()` for a `TruncatedGaussian`.
+    draws : int, optional
+        Number of draws that are kept of each chain. At least 1. Default: 1000.
+    warmup : int
+        Number of updates of each chain that are discarded at the start. Nothing is tuned in them. Default: 500.
     chains : int or sequence of int
-        How many chains, or the numbers of the chains to run: chain 3 has the same bits alone, `chains=[3]`, or among
-        many. Processes under `jax.distributed` share so many, and `join` puts their results together.
+        Number of chains, or a sequence of chain indices. Default: 4. A chain depends only on the seed and its index:
+        `chains=[3]` reproduces chain 3 of a larger run bit for bit (on a GPU, up to rounding error). Under
+        `jax.distributed` the processes divide the chains among them; combine their results with `join`.
     seed : int, optional
-        The same seed gives the same bits. Drawn and recorded in the result's attributes if not given.
+        Seed of all random numbers, at least 0. The same seed gives bit-identical draws. Default: a random seed, which
+        is recorded in the attribute `seed` of the result.
     initial : array or mapping, optional
-        Where to start, one point for all chains or one for each along a leading axis. A prior draw per chain unless
-        given; for a `TruncatedGaussian` a point inside, found by linear programming.
+        Initial state: one for all chains, or one per chain along a leading axis; for a `Stack`, a mapping from names to
+        such arrays. Default: a draw from the prior for each chain, or from the fitted `reference`. For a
+        `TruncatedGaussian`: a point that satisfies the constraints, moved by ten updates without the likelihood.
     thin : int
-        Keep every thin-th update.
+        Thinning: keep every `thin`-th update after warm-up. Default: 1.
     keep : callable or False, optional
-        Maps the latent to what is stored, an array or a dict of arrays, for latents too large to keep whole. It is
-        called for every draw. False keeps the statistics alone, `total_log_likelihood` among them.
+        Function of f (of the named latents, for a `Stack`) that returns what is stored of each draw: an array or a dict
+        of arrays. Use it for latent vectors that are too large to store. False stores only the statistics, such as
+        `total_log_likelihood`. Default: store all latents.
     engine : {"compiled", "host", "batched", "fused"}, optional
-        Found by looking unless given; the result's attributes say which ran and why. "compiled" runs chain by chain on
-        the CPU's cores, "host" any Python. On a GPU chains run together: "fused" in one kernel, for a log-likelihood
-        that is a sum over the values of f, "batched" in one loop, for any other. These two draw their noise on the
-        device, so a seed gives other draws there.
+        Code that runs the chains. "compiled": compiled loops on the CPU's cores, chain by chain. "host": any Python
+        function. "batched": all chains in one compiled loop, for GPUs. "fused": all chains in one kernel, for NVIDIA
+        GPUs (Hopper or later) and a log-likelihood that factorises over the elements of f. "batched" and "fused" draw
+        random numbers on the device, so a seed gives different draws there. Default: chosen automatically; the
+        attributes `engine` and `engine_reason` of the result record the choice.
     executor : concurrent.futures.Executor or callable, optional
-        Workers for chains that one process is too slow for: a process pool, `dask.distributed`'s
-        `client.get_executor()`, MPI's. Chains are advanced by them about a second at a time; a few chains of a slow
-        Python likelihood have the next proposals of each evaluated side by side (see `look_ahead`). The draws are the
-        same to the bit. A function that makes an executor, `lambda: ProcessPoolExecutor(8)`, is called again if
-        workers die. See `docs/cluster.md`.
+        Workers that run the chains: for example a process pool, `client.get_executor()` of `dask.distributed`, or an
+        MPI pool. A worker advances a chain for about a second at a time. For a few chains with slow evaluations,
+        workers evaluate the next proposals of each chain in parallel (see `look_ahead`). The draws are bit-identical to
+        those without workers. A function that returns an executor, such as `lambda: ProcessPoolExecutor(8)`, is called
+        again if workers die. The documentation has a page on parallel runs. Default: no workers.
     timeout : float, optional
-        Seconds without an answer from any worker after which the run ends with an error; no limit unless given.
+        Seconds without an answer from any worker after which the run raises TimeoutError. Above 0. Default: no limit.
     precision : {"double", "single"}
-        Single precision is several times faster on a GPU; it runs on the engines "batched" and "fused".
+        Floating-point precision. Single precision is several times faster on a GPU and requires the engine "batched" or
+        "fused". Default: "double".
     vectorized : bool, optional
-        True says that the log-likelihood takes a batch, ``(batch, *shape) -> (batch,)``. On the host engine this turns
-        on look-ahead and evaluates all chains in one call.
+        True if the log-likelihood accepts a batch, ``(batch, *shape) -> (batch,)``. The host engine then evaluates all
+        chains in one call, with look-ahead. Default: the attribute `vectorized` of the log-likelihood, or False.
     log_concave : bool, optional
-        True says that the log-likelihood is a concave function (known of the ready-made ones that are). In compiled
-        code most proposals are then rejected by tangent planes, without an evaluation. The draws are the same.
+        True if the log-likelihood is a concave function of f and can be compiled. Most proposals are then rejected by
+        tangent planes, without an evaluation. The draws do not change. Default: the attribute `log_concave` of the
+        log-likelihood, or False.
     look_ahead : int, optional
-        How many proposals to evaluate at once (at most 32, a power of two, where chains run together; with an executor
-        each by a worker, and unless given as many as there are workers for each chain). It changes the speed, never the
-        draws.
+        Number of proposals of a chain that are evaluated in parallel. It changes the speed but not the draws. The
+        engines "batched" and "fused" round it down to a power of two, at most 32. Default: chosen by the engine; with
+        slow evaluations by workers, the number of workers divided by the number of chains.
     reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
-        For a likelihood much stronger than the prior: sample around a Gaussian fitted to the posterior, by
-        `moves.ReferenceSlice`. "laplace" and "ep" (expectation propagation, better where the posterior is skew) need a
-        log-likelihood that is a sum over the values of f, written with `jax.numpy`; "pilot" takes any, by a short run;
-        "auto" takes the best that can be. Or a Gaussian of your own, such as `Dense(covariance, mean)`. The draws are
-        from the posterior whatever the reference; the result's attributes say how good it was.
+        Sample around a Gaussian approximation of the posterior, with `moves.ReferenceSlice`. Use it if the likelihood
+        is much more informative than the prior. "laplace" (Laplace approximation) and "ep" (expectation propagation,
+        better for skewed posteriors) require a log-likelihood that factorises over the elements of f and is written
+        with `jax.numpy`. "pilot" fits any likelihood by a pilot run. "auto" uses the best of these that is possible. A
+        `Prior` such as `Dense(covariance, mean)` is used as it is. The draws are from the exact posterior in all cases.
+        The attributes `reference` and `first_proposal_acceptance_rate` describe the fit. Default: None, no reference.
     store : path, optional
-        A folder to make, such as "run.zarr", to which draws are streamed: memory stays bounded however many they are,
-        and a run that is killed can be gone on with, by `resume`. The result is then read from there when it is asked
-        for. Needs `ellipslice[store]`.
+        Folder to create, such as "run.zarr", to which draws and checkpoints are written during the run. Memory use is
+        then bounded, and `resume` continues the run after a crash. Values of the result are read from the disk when
+        they are used. Requires ``pip install 'ellipslice[store]'``. Default: draws are kept in memory.
     until : Until, optional
-        Goals and budgets in place of a number of draws: `Until(effective_sample_size=400, rhat=1.01,
-        max_seconds=3600)`.
+        Stopping rule instead of `draws`: `Until(effective_sample_size=400, rhat=1.01, max_seconds=3600)`.
     progress : bool
-        Show a progress bar when there is a terminal or notebook to show it in.
+        Show a progress bar in a terminal or notebook. Default: True.
     dims, coords : mapping, optional
-        Names and labels of the latent's dimensions, as ArviZ takes them, such as `dims={"f": ["year"]}` and
-        `coords={"year": years}`.
+        Names and labels of the dimensions of the latents, as in ArviZ: `dims={"f": ["year"]}, coords={"year": years}`.
 
     Returns
     -------
     xarray.DataTree
-        Group `posterior` holds `f` (or the named latents, or what `keep` returned); `sample_stats` holds
-        `total_log_likelihood` (over all observations), `proposals` (angles tried, the paper's count), `evaluations` of
-        the likelihood, `angle`, `nan_evaluations` and `search_failed` of the update that made each draw. The attributes
-        say what was run, and by what it ended (`stopped_by`). Ctrl-C stops the run and returns what was drawn so far.
+        The group `posterior` contains `f`, the named latents of a `Stack`, or the result of `keep`, with dimensions
+        (chain, draw, ...). The group `sample_stats` contains statistics of the update that made each draw:
+        `total_log_likelihood` (sum over all observations), `proposals` (number of angles tried), `evaluations`,
+        `nan_evaluations`, `search_failed` and `angle` (radians). The attributes describe the run, for example `seed`,
+        `engine`, `evaluations` and `stopped_by`. After Ctrl-C the draws so far are returned, with a warning.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is invalid, before the run starts; or if the log-likelihood is +inf during the run.
+    FileExistsError
+        If `store` exists.
+    MemoryError
+        If the draws do not fit into memory.
+    WorkersLostError, TimeoutError
+        If the workers of `executor` die or do not answer. Without a store, `WorkersLostError.tree` has the draws.
+    KeyboardInterrupt
+        If the run is interrupted before the first draw.
+
+    References
+    ----------
+    Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
 
     Examples
     --------
-    A straight line observed with noise, in 5 places:
+    A straight line observed with noise at 5 inputs:
 
     >>> import jax.numpy as jnp, numpy as np
     >>> import ellipslice as es
@@ -170,10 +203,6 @@ def sample(
     >>> tree = es.sample(lambda f: -50 * jnp.sum((x - f) ** 2), prior, draws=200, warmup=100, seed=1)
     >>> tree.posterior.f.shape, tree.attrs["engine"]
     ((4, 200, 5), 'compiled')
-
-    References
-    ----------
-    Murray, Adams & MacKay (2010), Elliptical slice sampling, AISTATS.
     """
     began = time.perf_counter()
     draws, path = check_draw_limit(draws, until), None if store is None else as_path(store)
@@ -193,28 +222,30 @@ def sample(
     check_timeout(timeout, executor)
     posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, log_concave=log_concave)
     if reference is not None:
-        _check_reference(spec, posterior, engine, move)
+        check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
-        how, around = None, None
+        method, around = None, None
         if reference is not None:
-            own, how, around = _around(reference, posterior, spec.seed, engine, workers, bool(log_concave))
-            spec = replace(spec, move=own)
+            reference_move, method, around = fit_reference_move(
+                reference, posterior, spec.seed, engine, workers, bool(log_concave)
+            )
+            spec = replace(spec, move=reference_move)
         points = None if initial is None else given_points(posterior, initial, spec.chains)
         trial = trial_point(posterior, spec, points, around)
-        runner, why = _engine(posterior, spec, engine, trial, workers, around, bool(log_concave))
+        runner, why = _choose_engine(posterior, spec, engine, trial, workers, around, bool(log_concave))
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
         stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
-        attributes = first_attributes(stored, log_likelihood, why, how)
+        attributes = first_attributes(stored, log_likelihood, why, method)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
         plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
         collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
-        run, sink = _set_out(plan, collector, path, stored, dims, coords)
+        run, sink = _start_run(plan, collector, path, stored, dims, coords)
         return drive(plan, collector, sink, run, progress)
 
 
-def _engine(
+def _choose_engine(
     posterior: Posterior,
     spec: RunSpec,
     name: str | None,
@@ -223,7 +254,7 @@ def _engine(
     around: RelativeReference | None,
     log_concave: bool,
 ) -> tuple[Engine, str]:
-    """Return the engine of a run, and why this one. What it cannot run raises before workers are sent anything."""
+    """Return the engine of a run and the reason for it. Raise if it cannot make the run, before workers are used."""
     engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
     if around is not None:
         engine.cache_prepared(spec.move, around)
@@ -233,7 +264,7 @@ def _engine(
     return with_workers(engine, workers, f, spec), why
 
 
-def _set_out(
+def _start_run(
     plan: Plan,
     collector: Collector,
     path: Path | None,
@@ -241,10 +272,10 @@ def _set_out(
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Any] | None,
 ) -> tuple[Run, RunSink]:
-    """Return the run before its first update, and the sink of its draws. What cannot be run leaves no store behind."""
+    """Return the run before its first update, and the sink of its draws. If this raises, no store is left behind."""
     form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
     memory = MemorySink(*form, plan.attributes, dims, coords)
-    if path is None:  # before the log-likelihood is examined: too many draws cost no time
+    if path is None:  # first of all, so that too many draws raise before the log-likelihood is examined
         memory.reserve(plan.next_check or plan.draws)
     first = collector.resume_points[0].state
     warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
@@ -258,35 +289,3 @@ def _set_out(
     except BaseException:
         run.close()
         raise
-
-
-def _check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, move: Move | None) -> None:
-    """Raise if a run cannot have a reference, before it is fitted."""
-    if spec.look_ahead is not None and spec.look_ahead > 1:
-        raise ValueError(
-            f"look_ahead={spec.look_ahead} was asked for, but a reference comes with a move that is not a single "
-            "search. Leave one of them out."
-        )
-    if move is not None:
-        raise ValueError(f"reference comes with a move of its own, but move={move!r} was given too. Leave one out.")
-    if isinstance(posterior, TruncatedPosterior):
-        raise ValueError("reference is for priors without constraints; a TruncatedGaussian has a move of its own.")
-    if engine in ("batched", "fused") or spec.precision != "double":
-        raise ValueError('reference runs on the engines "compiled" and "host", in double precision.')
-
-
-def _around(
-    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
-) -> tuple[ReferenceSlice, str, RelativeReference]:
-    """Return the move around a fitted reference, how that was found, and the reference relative to the prior."""
-    own = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])  # the chains' noise is not for fitting
-    trial = first_draw(posterior, start_generator(own, 0))
-    not_for_a_gpu = Cycle(EllipticalSlice())
-    chosen, _ = choose_engine(posterior, engine, trial, not_for_a_gpu, workers=workers)
-    if log_concave:
-        check_concave(chosen)
-    runner = with_workers(chosen, workers, trial)
-    fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own, range(count)), own)
-    relative = fitted.reference.relative_to(posterior.prior)
-    good = acceptance_rate(relative, runner, own) > INDEPENDENT
-    return ReferenceSlice(fitted.reference, independence=good), fitted.method, relative

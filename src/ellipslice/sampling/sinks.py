@@ -1,4 +1,4 @@
-"""Where draws go: what collects the rows of a run, and the sink that keeps draws in memory."""
+"""Collect the rows of a run and hand the draws to sinks; the sink that keeps draws in memory."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
 
 
 class DrawSink(Protocol):
-    """Something that takes draws: memory, a store, or traces of a few elements."""
+    """Receiver of draws: memory, a store, or traces of a few elements."""
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
-        """Take draws of consecutive chains, from number `first` on: arrays of shape (chains, draws, ...)."""
+        """Write draws of consecutive chains, from number `first` on: arrays of shape (chains, draws, ...)."""
         ...
 
 
 class RunSink(DrawSink, Protocol):
-    """The sink that keeps the draws of a run and returns the result: `MemorySink` or `Store`."""
+    """Sink that keeps the draws of a run and returns the result: `MemorySink` or `Store`."""
 
     @property
     def how_to_resume(self) -> str:
-        """A sentence that tells users how to continue the run; empty if it cannot be continued."""
+        """Sentence for messages: how to resume the run; empty if that is impossible."""
         ...
 
     @property
-    def draws_safe(self) -> int:
-        """Number of draws of each chain that survive the end of this process."""
+    def draws_committed(self) -> int:
+        """Number of draws of each chain that are on disk."""
         ...
 
     @property
     def commit_due(self) -> bool:
-        """Whether it is time to commit."""
+        """True if it is time to commit."""
         ...
 
     def reserve(self, draws: int) -> None:
-        """Make room for so many draws of each chain. Raise MemoryError if there is not enough memory."""
+        """Reserve memory for `draws` draws of each chain. Raise MemoryError if there is not enough."""
         ...
 
     def commit(self, snapshot: Snapshot) -> None:
-        """Make everything that was written safe."""
+        """Write a checkpoint of everything that was written."""
         ...
 
     def close(self, *, tidy: bool = True) -> None:
-        """Release what the sink holds; `tidy` is False after an error."""
+        """Release locks and files. `tidy` is False after an error."""
         ...
 
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
@@ -63,22 +63,22 @@ class RunSink(DrawSink, Protocol):
 
 
 class Collector:
-    """Takes the rows of a run, hands what is kept of their draws to the sinks, and remembers where the chains are.
+    """Receiver of the rows of a run: it hands their draws to the sinks, and records the states of the chains.
 
     Parameters
     ----------
     keep : StateSelector
     starts : sequence of Checkpoint
-        Where the chains begin.
+        State from which each chain begins.
     draws_done : sequence of int
-        Number of draws of each chain that the sinks have already. A chain may begin a little earlier and make some of
-        them again: these are dropped.
+        Number of draws of each chain that the sinks have already. A resumed chain may begin earlier and make some of
+        these draws again; they are dropped.
 
     Attributes
     ----------
     sinks : sequence of DrawSink
     resume_points : sequence of Checkpoint
-        Where each chain can continue. Those of chains on a device stay there until they are asked for.
+        State from which each chain can continue. States on a device are copied to the host when they are used.
     """
 
     def __init__(self, keep: StateSelector, starts: Sequence[Checkpoint], draws_done: Sequence[int]):
@@ -100,11 +100,11 @@ class Collector:
 
     @property
     def last(self) -> list[Checkpoint]:
-        """Where the chains are. Of chains that run together the first only."""
+        """Last state of each chain. The batched and fused engines return only that of the first chain."""
         return self._last
 
     def add(self, rows: Rows) -> None:
-        """Take rows."""
+        """Hand the new draws of some rows to the sinks, and update the states of their chains."""
         _check_finite(rows.highest)
         new = rows.since(self.draws_done[rows.chains.start])
         if new.draws:
@@ -112,7 +112,7 @@ class Collector:
             for sink in self.sinks:
                 sink.write(new.chains, new.first, latents, new.statistics)
             self.draws_done[new.chains] = [new.first + new.draws] * len(new.resume)
-        # Only now: whatever was raised above, a checkpoint does not get ahead of its draws.
+        # After the sinks, so that an exception above cannot leave a checkpoint ahead of its draws.
         self._last[rows.chains] = rows.last
         if len(rows.resume) == len(self.resume_points):
             self.resume_points = rows.resume
@@ -121,30 +121,32 @@ class Collector:
 
 
 def _check_finite(highest: float) -> None:
+    """Raise if the largest log-likelihood is +inf."""
     if highest == np.inf:
         raise ValueError(
-            "the log-likelihood is +inf at a point the chain reached: it could never leave. A likelihood must be "
-            "finite wherever it is not zero; look for a division by zero or an overflow."
+            "the log-likelihood is +inf at a state of a chain, which could never leave it. It must be finite or -inf: "
+            "check for a division by zero or an overflow."
         )
 
 
 class MemorySink:
-    """Draws in memory: arrays of shape (chains, room for draws, ...), of which the first ones are filled.
+    """Sink that keeps draws in memory, in arrays of shape (chains, reserved draws, ...).
 
     Parameters
     ----------
     example : dict of arrays
-        What is kept of one state, with a leading axis.
+        What is kept of one state, with a leading axis of length 1.
     statistics : mapping of str to dtype
+        Names and types of the statistics.
     chains : sequence of int
-        Their numbers.
+        Indices of the chains.
     attributes : mapping
-        Of the result, as far as they are known before the run.
+        Attributes of the result that are known before the run.
     dims, coords : mapping, optional
-        Names and labels of the latents' dimensions.
+        Names and labels of the dimensions of the latents.
     """
 
-    how_to_resume, draws_safe, commit_due = "", 0, False
+    how_to_resume, draws_committed, commit_due = "", 0, False
 
     def __init__(
         self,
@@ -161,46 +163,47 @@ class MemorySink:
         self._chains, self._attributes, self._dims, self._coords = chains, attributes, dims, coords
 
     def reserve(self, draws: int) -> None:
-        """Make room for so many draws of each chain. Raise MemoryError if there is not enough memory."""
-        chains, room = self.statistics["total_log_likelihood"].shape
-        if draws <= room:
+        """Reserve memory for `draws` draws of each chain. Raise MemoryError if there is not enough."""
+        chains, reserved = self.statistics["total_log_likelihood"].shape
+        if draws <= reserved:
             return
         check_memory((chains, draws), self.latents)
         for columns in (self.latents, self.statistics):
             for name, values in columns.items():
                 columns[name] = lazy_empty((chains, draws, *values.shape[2:]), values.dtype)
-                columns[name][:, :room] = values
+                columns[name][:, :reserved] = values
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
+        """Write draws of consecutive chains, from number `first` on: arrays of shape (chains, draws, ...)."""
         for columns, new in ((self.latents, latents), (self.statistics, statistics)):
             for name, values in new.items():
-                if not np.can_cast(values.dtype, columns[name].dtype):  # whole numbers first, then others
+                if not np.can_cast(values.dtype, columns[name].dtype):  # `keep` may return integers first, then floats
                     columns[name] = columns[name].astype(np.promote_types(values.dtype, columns[name].dtype))
                 columns[name][chains, first : first + values.shape[1]] = values
 
     def commit(self, snapshot: Snapshot) -> None:
-        """Do nothing: memory is lost with the process."""
+        """Do nothing, because memory does not survive the process."""
 
     def close(self, *, tidy: bool = True) -> None:
-        """Do nothing."""
+        """Do nothing, because there are no files."""
 
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
-        """Return the draws that every chain has, as a tree."""
+        """Return the result, with the draws that every chain has."""
         attributes = {**self._attributes, **snapshot.attributes}
         labels = self._chains, self._dims, self._coords
         return build_tree(self.latents, self.statistics, snapshot.draws, *labels, attributes)
 
 
 def check_memory(shape: tuple[int, int], columns: Kept) -> None:
-    """Raise if draws need more memory than there is."""
+    """Raise MemoryError if the draws need more than 80 % of the memory of this machine."""
     try:
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return  # the system does not tell
+        return  # the system does not report its memory
     needed = sum(int(np.prod((*shape, *value.shape[2:]))) * value.dtype.itemsize for value in columns.values())
     if needed > 0.8 * available:
         raise MemoryError(
-            f"keeping {shape[0]} x {shape[1]} draws takes {needed / 2**30:.1f} GiB, and this machine has "
-            f"{available / 2**30:.1f}. Keep less of each draw with keep=, or fewer draws; or stream them to a disk "
+            f"{shape[0]} chains with {shape[1]} draws require {needed / 2**30:.1f} GiB, but this machine has "
+            f"{available / 2**30:.1f} GiB. Store less of each draw with keep=, make fewer draws, or write them to disk "
             'with store="run.zarr".'
         )

@@ -1,4 +1,4 @@
-"""Traces of a few numbers of a run, in bounded memory, and what they are worth."""
+"""Traces of a few quantities of a run, in bounded memory, and their effective sample size and R-hat."""
 
 from __future__ import annotations
 
@@ -11,87 +11,90 @@ import numpy as np
 
 from ellipslice.sampling.keep import Kept
 
-WATCHED = 16
-"""Latent values whose traces are judged, beside that of the log-likelihood."""
+MONITORED_ELEMENTS = 16
+"""Number of elements whose traces are recorded, in addition to the log-likelihood."""
 
-LENGTH = 4000
-"""Draws of each chain in such a trace, at most; from longer ones every second is left out, again and again."""
+MAX_TRACE_DRAWS = 4000
+"""Largest number of draws of each chain in a trace. When it is full, every second draw is removed."""
 
 
-class Found(NamedTuple):
-    """What a look at the draws found: the worst of the values that are watched."""
+class Diagnostics(NamedTuple):
+    """Diagnostics of the monitored quantities: smallest effective sample size and largest R-hat; NaN if unknown."""
 
     effective_sample_size: float = math.nan
     rhat: float = math.nan
 
 
 class Traces:
-    """The log-likelihood and some of the values that are kept, of every chain.
+    """Traces of the log-likelihood and of some elements of what is kept, for every chain.
 
     Parameters
     ----------
     example : dict of arrays
-        What is kept of one draw, with a leading axis.
+        What is kept of one draw, with a leading axis of length 1.
     chains : int
+        Number of chains.
     length : int
-        Draws of each chain, at most.
+        Largest number of draws of each chain. Default: 4000.
     start : int
-        The first draw that is looked at.
+        Number of the first draw that is recorded. Default: 0.
     """
 
-    def __init__(self, example: Kept, chains: int, length: int = LENGTH, start: int = 0):
+    def __init__(self, example: Kept, chains: int, length: int = MAX_TRACE_DRAWS, start: int = 0):
         self._names, self._start = list(example), start
         sizes = [value[0].size for value in example.values()]
-        among = (
-            np.unique(np.linspace(0, max(0, sum(sizes) - 1), WATCHED).astype(int)) if sum(sizes) else np.array([], int)
+        chosen = (
+            np.unique(np.linspace(0, max(0, sum(sizes) - 1), MONITORED_ELEMENTS).astype(int))
+            if sum(sizes)
+            else np.array([], int)
         )
         bounds = np.cumsum([0, *sizes])
-        self._picks = [among[(among >= a) & (among < b)] - a for a, b in itertools.pairwise(bounds)]
-        self._every, self._length = 1, length
-        self._traces = np.empty((chains, length, 1 + len(among)))
+        self._picks = [chosen[(chosen >= a) & (chosen < b)] - a for a, b in itertools.pairwise(bounds)]
+        self._thinning, self._length = 1, length
+        self._traces = np.empty((chains, length, 1 + len(chosen)))
 
     @property
     def thinned(self) -> bool:
-        """Whether draws were left out, so that there may be more to them than is seen."""
-        return self._every > 1
+        """True if draws were removed, so that the effective sample size is a lower bound."""
+        return self._thinning > 1
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
-        """Take what is watched of some draws."""
+        """Record the monitored elements of draws of consecutive chains, from number `first` on."""
         count = statistics["total_log_likelihood"].shape[1]
         early, first = max(0, self._start - first), max(0, first - self._start)
         count -= early
-        while first + count > self._every * self._length:
+        while first + count > self._thinning * self._length:
             half = self._traces[:, ::2].copy()
             self._traces[:, : half.shape[1]] = half
-            self._every *= 2
-        skip = -first % self._every
+            self._thinning *= 2
+        skip = -first % self._thinning
         if skip >= count:
             return
-        rows = slice(early + skip, None, self._every)
+        rows = slice(early + skip, None, self._thinning)
         columns = [statistics["total_log_likelihood"][:, rows, None]]
         for name, pick in zip(self._names, self._picks, strict=True):
             kept = latents[name][:, rows]
             columns.append(kept.reshape(*kept.shape[:2], -1)[:, :, pick])
-        at = (first + skip) // self._every
+        at = (first + skip) // self._thinning
         self._traces[chains, at : at + columns[0].shape[1]] = np.concatenate(columns, axis=2)
 
-    def measure(self, draws: int) -> Found:
-        """What the first `draws` of every chain are worth, those before the start left out."""
+    def measure(self, draws: int) -> Diagnostics:
+        """Return the diagnostics of the first `draws` draws of every chain, without those before the start."""
         seen = draws - self._start
-        return _measure(self._traces[:, : -(-seen // self._every)]) if seen >= 4 else Found()
+        return _measure(self._traces[:, : -(-seen // self._thinning)]) if seen >= 4 else Diagnostics()
 
 
-def _measure(traces: np.ndarray) -> Found:
-    """The worst of traces (chains, draws, values); those that never change, or are not finite, are not judged."""
+def _measure(traces: np.ndarray) -> Diagnostics:
+    """Return the diagnostics of traces, shape (chains, draws, quantities). Constant and non-finite ones are ignored."""
     import xarray
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
-    judged = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
-    if not judged.any():
-        return Found()
-    values = xarray.DataArray(traces[:, :, judged], dims=("chain", "draw", "value"))
+    usable = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
+    if not usable.any():
+        return Diagnostics()
+    values = xarray.DataArray(traces[:, :, usable], dims=("chain", "draw", "value"))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of chains that have not moved yet
+        warnings.simplefilter("ignore")  # ArviZ warns of chains that have not moved yet
         size = min(float(ess(values, method=method).min(skipna=False)) for method in ("bulk", "tail"))
         worst = float(rhat(values).max(skipna=False)) if len(traces) > 1 else math.nan
-    return Found(size, worst)
+    return Diagnostics(size, worst)

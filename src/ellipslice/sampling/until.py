@@ -1,4 +1,4 @@
-"""Goals: run until the answer is good enough, or the budget is gone."""
+"""Stopping rules: run until goals are reached or a budget is spent."""
 
 from __future__ import annotations
 
@@ -10,40 +10,50 @@ import numpy as np
 
 from ellipslice.checks import number, whole_number
 from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.traces import LENGTH, Found, Traces
+from ellipslice.sampling.traces import MAX_TRACE_DRAWS, Diagnostics, Traces
 
 FIRST_CHECK_DRAWS = 100
 """Number of draws of each chain at the first check of the goals."""
 
 MAX_DRAWS = 100_000
-"""Number of draws of each chain after which a run without another budget ends."""
+"""Default of `Until.max_draws`."""
 
 
 @dataclass(frozen=True)
 class Until:
-    """What a run should reach, and what it may take: `until=Until(effective_sample_size=400, max_seconds=3600)`.
+    """Stopping rule of a run: goals and budgets, for `sample(..., until=Until(effective_sample_size=400))`.
 
-    The run ends when every goal is reached, or the first budget is gone; the result's attribute `stopped_by` says
-    which: "goals", "draws" or "seconds". Goals are looked at when the number of draws has grown by a fifth or more,
-    at numbers that depend on the draws alone: but for `max_seconds`, the same seed gives the same draws, and as many.
+    The run stops when all goals are reached or the first budget is spent. The attribute `stopped_by` of the result
+    records the reason: "goals", "draws", "seconds", or "memory" if there is no memory for more draws.
 
     Parameters
     ----------
     effective_sample_size : float, optional
-        A goal: effective draws of all chains together, the smaller of ArviZ's bulk and tail sizes.
+        Goal: at least this effective sample size (ESS) of all chains, by the smaller of ArviZ's bulk and tail ESS.
+        Above 0.
     rhat : float, optional
-        A goal: the largest R-hat (rank-normalised). Needs two chains or more.
+        Goal: at most this R-hat (rank-normalised). Above 1. Requires at least two chains.
     max_seconds : float, optional
-        A budget: from the call of `sample` on, and counted anew when a store is resumed.
+        Budget: seconds since the call of `sample` or `resume`. Above 0. The run makes at least one draw per chain.
+        Default: no limit.
     max_draws : int, optional
-        A budget: draws of each chain; 100,000 unless given.
+        Budget: number of draws of each chain. At least 1. Default: 100,000.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If neither a goal nor a budget is given, or if a value is out of range.
 
     Notes
     -----
-    Judged are the log-likelihood and 16 of the latent values that are kept, evenly spaced: the worst of them counts. A
-    run that ends at the first look that pleases is slightly too pleased: effective sample sizes are estimates, and it
-    stops where one happens to be high. Ask for a little more than you need; `diagnostics.check_convergence` uses all
-    values.
+    The stopping rule uses the log-likelihood and 16 evenly spaced elements of what is kept of each draw. It uses the
+    smallest ESS and the largest R-hat of these. `diagnostics.check_convergence` uses all elements.
+
+    Goals are checked after 100 draws of each chain, and again whenever this number has grown by 20 to 100 %. The times
+    of the checks depend only on the draws, so a seed gives the same number of draws unless `max_seconds` stops the run.
+
+    ESS is an estimate, and the rule stops when the estimate happens to be high. Set a goal that is somewhat larger than
+    the ESS you need.
 
     Examples
     --------
@@ -63,7 +73,7 @@ class Until:
     def __post_init__(self) -> None:
         if all(value is None for value in asdict(self).values()):
             raise ValueError(
-                "Until was given no goal and no budget. Give one, such as Until(effective_sample_size=400)."
+                "Until was given no goal and no budget. Give at least one, such as Until(effective_sample_size=400)."
             )
         for name, least in (("effective_sample_size", 0), ("rhat", 1), ("max_seconds", 0)):
             value = getattr(self, name)
@@ -73,31 +83,31 @@ class Until:
             object.__setattr__(self, "max_draws", whole_number("max_draws", self.max_draws, 1))
 
     @property
-    def most(self) -> int:
-        """Largest number of draws of each chain."""
-        return MAX_DRAWS if self.max_draws is None else self.max_draws
-
-    @property
     def has_goals(self) -> bool:
-        """Whether there is something to look at."""
+        """True if `effective_sample_size` or `rhat` is given."""
         return self.effective_sample_size is not None or self.rhat is not None
 
 
+def draw_limit(until: Until) -> int:
+    """Return the largest number of draws of each chain."""
+    return MAX_DRAWS if until.max_draws is None else until.max_draws
+
+
 def check_goals(until: Until | None, chains: int, log_likelihood: Any, keep: Any) -> None:
-    """Raise if a goal cannot be reached by a run of these arguments."""
+    """Raise if a run with these arguments cannot reach its goals."""
     if until is None or not until.has_goals:
         return
     if until.rhat is not None and chains < 2:
-        raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but there is one. Run 2 or more.")
+        raise ValueError(f"the goal rhat={until.rhat:g} compares chains, but chains=1. Run at least 2 chains.")
     if log_likelihood is None and keep is False:
         raise ValueError(
-            "until has a goal for the draws, but there is nothing to measure it on: keep=False keeps no draws, and "
-            "without a log-likelihood its values are all 0. Keep something, such as keep=lambda f: f[0]."
+            "until has goals, but there is nothing to measure them on: keep=False stores no draws, and without a "
+            "log-likelihood its values are all 0. Store something, such as keep=lambda f: f[0]."
         )
 
 
-def reached(until: Until, found: Found) -> bool:
-    """Whether every goal is."""
+def goals_met(until: Until, found: Diagnostics) -> bool:
+    """Return whether there are goals and all are reached."""
     enough = until.effective_sample_size is None or found.effective_sample_size >= until.effective_sample_size
     return until.has_goals and enough and (until.rhat is None or found.rhat <= until.rhat)
 
@@ -109,45 +119,49 @@ class StoppingRule:
     ----------
     until : Until
     example : dict of arrays
-        What is kept of one draw, with a leading axis.
+        What is kept of one draw, with a leading axis of length 1.
     chains : int
+        Number of chains.
     """
 
     def __init__(self, until: Until, example: Kept, chains: int):
-        self.until, self.found = until, Found()
+        self.until, self.diagnostics = until, Diagnostics()
         self.missing: set[str] = set()
-        """Names of what is kept that has had a value which is not finite."""
-        self.traces = Traces(example, chains, max(LENGTH, int(4 * (until.effective_sample_size or 0) / chains)))
+        """Names of variables that had missing or infinite values, which the goals ignore."""
+        self.traces = Traces(
+            example, chains, max(MAX_TRACE_DRAWS, int(4 * (until.effective_sample_size or 0) / chains))
+        )
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
-        """Take the monitored elements of some draws."""
+        """Record the monitored elements of some draws."""
         if self.until.has_goals:
             self.traces.write(chains, first, latents, statistics)
             self.missing |= {name for name, values in latents.items() if not np.isfinite(values).all()}
 
     def first_check(self) -> int:
         """Return the number of draws of each chain at the first check."""
-        return min(FIRST_CHECK_DRAWS, self.until.most)
+        return min(FIRST_CHECK_DRAWS, draw_limit(self.until))
 
     def check(self, draws: int) -> bool:
         """Return whether the first `draws` of every chain reach the goals."""
         if self.until.has_goals and draws >= 4:
-            self.found = self.traces.measure(draws)
-        return reached(self.until, self.found)
+            self.diagnostics = self.traces.measure(draws)
+        return goals_met(self.until, self.diagnostics)
 
     def describe_progress(self) -> str:
-        """Return the diagnostics of the last check compared with the goals, in words."""
+        """Return the diagnostics of the last check and the goals, in words."""
         until, parts = self.until, []
         if until.effective_sample_size is not None:
             parts.append(
-                f"effective sample size {self.found.effective_sample_size:,.0f} of {until.effective_sample_size:,.0f}"
+                f"effective sample size {self.diagnostics.effective_sample_size:,.0f} (goal: "
+                f"{until.effective_sample_size:,.0f})"
             )
         if until.rhat is not None:
-            parts.append(f"R-hat {self.found.rhat:.3f}, which should be at most {until.rhat:g}")
+            parts.append(f"R-hat {self.diagnostics.rhat:.3f} (goal: at most {until.rhat:g})")
         return " and ".join(parts)
 
     def next_check(self, draws: int) -> int:
-        """Return the number of draws at the next check after one that failed, extrapolated from the last one."""
-        goal, size = self.until.effective_sample_size, self.found.effective_sample_size
-        hoped = draws * goal / size if goal is not None and size > 0 else math.inf
-        return min(self.until.most, math.ceil(min(max(hoped, 1.2 * draws), 2 * draws)))
+        """Return the number of draws of each chain at the next check, extrapolated from the last one."""
+        goal, size = self.until.effective_sample_size, self.diagnostics.effective_sample_size
+        predicted = draws * goal / size if goal is not None and size > 0 else math.inf
+        return min(draw_limit(self.until), math.ceil(min(max(predicted, 1.2 * draws), 2 * draws)))

@@ -1,4 +1,4 @@
-"""What a commit records, files that are whole or not there, and a lock that a dead process cannot keep."""
+"""The record of a commit, atomic replacement of files with checksums, and the lock of a store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ellipslice.engines.base import Checkpoint
 
 
 class Snapshot(NamedTuple):
-    """Where a run is: what a commit records besides the draws."""
+    """State of a run: what a commit records in addition to the draws."""
 
     draws_done: list[int]
-    """Number of draws of each chain that were written."""
+    """Number of draws written, for each chain."""
     resume_points: Sequence[Checkpoint]
-    """Where each chain can continue."""
+    """State from which each chain can continue."""
     attributes: dict[str, Any]
     """Attributes of the result that change during a run."""
-    plans: dict[str, Any]
-    """What `resume` must know besides: the number of draws, and the stopping rule."""
+    resume_state: dict[str, Any]
+    """The rest that `resume` needs: number of draws, stopping rule and its next check."""
 
     @property
     def draws(self) -> int:
@@ -35,12 +35,12 @@ class Snapshot(NamedTuple):
 
     @property
     def states(self) -> np.ndarray:
-        """The chains' states at the resume points, shape (chains, size)."""
+        """States of the chains at the resume points, shape (chains, size)."""
         return np.stack([point.state.f for point in self.resume_points])
 
     @property
     def entries(self) -> dict[str, Any]:
-        """All but the states, as the journal holds it."""
+        """Entries of the journal: everything except the states."""
         points = self.resume_points
         return {
             "complete": list(self.draws_done),
@@ -48,12 +48,12 @@ class Snapshot(NamedTuple):
             "counts": [list(point.counts) for point in points],
             "log_likelihood": [float(point.state.log_likelihood).hex() for point in points],
             "attributes": self.attributes,
-            "plans": self.plans,
+            "plans": self.resume_state,  # the key of format 2
         }
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment, also after a power cut, the old one or the new one is there."""
+    """Replace a file atomically: even after a power cut, either the old or the new content is there."""
     temporary = path.with_name(path.name + ".new")
     try:
         with temporary.open("wb") as file:
@@ -69,7 +69,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was created or renamed in a folder survive a power cut, where the system can."""
+    """Make new and renamed entries of a folder survive a power cut, on systems that can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -78,15 +78,15 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def sealed(entries: dict[str, Any], numbers: bytes = b"") -> bytes:
-    """A line of JSON with a checksum of everything else, and after it some bytes."""
+def with_checksum(entries: dict[str, Any], numbers: bytes = b"") -> bytes:
+    """Return one line of JSON with the entries and a checksum of entries and `numbers`, followed by `numbers`."""
     body = json.dumps(entries, sort_keys=True)
-    seal = zlib.crc32(numbers, zlib.crc32(body.encode()))
-    return f'{{"checksum": {seal}, "entries": {body}}}\n'.encode() + numbers
+    checksum = zlib.crc32(numbers, zlib.crc32(body.encode()))
+    return f'{{"checksum": {checksum}, "entries": {body}}}\n'.encode() + numbers
 
 
-def unseal(path: Path) -> tuple[dict[str, Any], bytes]:
-    """What `sealed` made, read from a file; refused if anything in it was changed."""
+def read_checked(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Read a file written by `with_checksum`: its entries and bytes. Raise if the checksum does not match."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -94,17 +94,17 @@ def unseal(path: Path) -> tuple[dict[str, Any], bytes]:
     line, _, numbers = content.partition(b"\n")
     try:
         read = json.loads(line)
-        seal, entries = read["checksum"], read["entries"]
+        checksum, entries = read["checksum"], read["entries"]
         body = json.dumps(entries, sort_keys=True)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError(f"{path} is damaged: it does not begin with a line of JSON as ellipslice writes it.") from None
-    if not isinstance(entries, dict) or zlib.crc32(numbers, zlib.crc32(body.encode())) != seal:
-        raise ValueError(f"{path} is damaged, or was edited: its checksum is not that of what it holds.")
+        raise ValueError(f"{path} is damaged: its first line is not JSON as ellipslice writes it.") from None
+    if not isinstance(entries, dict) or zlib.crc32(numbers, zlib.crc32(body.encode())) != checksum:
+        raise ValueError(f"{path} is damaged, or was edited: its checksum does not match its content.")
     return entries, numbers
 
 
 class Lock:
-    """Held by one process at a time, and let go by the system when that process ends, however it does."""
+    """Lock of a store, held by one process at a time. The system releases it when the process ends or is killed."""
 
     def __init__(self, path: Path):
         self._file: IO[str] = path.open("a+")
@@ -115,9 +115,8 @@ class Lock:
             holder = self._file.read().strip() or "another process"
             self._file.close()
             raise BlockingIOError(
-                f"{path.parent.parent} is being written by {holder}. Two processes cannot write one store; wait for "
-                "it, or stop it. (To read the draws meanwhile, open the store with "
-                'xarray.open_datatree(store, engine="zarr").)'
+                f"{path.parent.parent} is being written by {holder}. Only one process can write to a store: wait until "
+                'it ends, or stop it. To read the draws meanwhile, use xarray.open_datatree(store, engine="zarr").'
             ) from None
         self._file.seek(0)
         self._file.truncate()
@@ -125,10 +124,10 @@ class Lock:
         self._file.flush()
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if self._file.closed:
             return
-        with contextlib.suppress(OSError):  # a full disk, for instance
+        with contextlib.suppress(OSError):  # the disk may be full
             self._file.truncate(0)
         self._file.close()
 
@@ -139,7 +138,7 @@ def _lock(file: IO[str]) -> None:
     except ImportError:  # Windows
         import msvcrt
 
-        file.seek(2**30)  # beyond what is in it, or nobody could read who holds it
+        file.seek(2**30)  # beyond its content, so that other processes can read who holds the lock
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
     else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,10 +1,10 @@
-"""Priors and moves as plain data: JSON and arrays, in which there is nothing to run.
+"""Priors and moves as plain data, JSON and arrays, which contain no code.
 
-What is written: numbers, strings, arrays, tuples, and instances of the library's own classes, by name and field. What
-is read: the same, and a class only if it is registered in its folder; it is filled field by field, and its `__init__`
-is not called. A user's function or class cannot be written so. It leaves its name, and must be handed over again; what
-it has of numbers is written beside the name, so that another one is noticed: its leaves, or what its method `stored`
-returns.
+Written are numbers, strings, arrays, tuples, lists, and instances of the library's own classes, by name and field. A
+class is read only if it is registered in its folder. Its instance is filled field by field, without `__init__`.
+
+A user's function or class cannot be written. Its name is written instead, and the user must give the object again. To
+recognise a different object, its numbers are written as well: the result of its method `stored`, or its pytree leaves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import scipy.sparse
 from ellipslice import approximations, moves, priors
 
 NUMBERS = "fiub"
-"""Kinds of arrays that are written."""
+"""NumPy kinds of the arrays that are written: floats, integers and booleans."""
 
 
 @cache
@@ -44,28 +44,28 @@ def stored_name(cls: type) -> str:
 
 
 def is_known(item: Any) -> bool:
-    """Return whether an instance can be written: whether its class, not one that it is derived from, is registered."""
+    """Return whether an instance can be written: its class itself, not only a base class, must be registered."""
     return known_classes().get(stored_name(type(item))) is type(item)
 
 
 @dataclasses.dataclass
-class Written:
+class Serialised:
     """An object as plain data."""
 
     tree: Any
-    """What JSON can hold; arrays by their number."""
+    """JSON values; arrays are replaced by their index."""
     arrays: list[np.ndarray]
     missing: list[str]
-    """What could not be written."""
+    """Names of the parts that could not be written."""
 
     @property
-    def whole(self) -> bool:
-        """Whether the object can be made again from this."""
+    def complete(self) -> bool:
+        """True if the object can be read again from this data."""
         return not self.missing
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same numbers in the same structure, and for nothing else that was ever seen."""
+        """SHA-256 of structure and numbers."""
         digest = hashlib.sha256(json.dumps(self.tree, sort_keys=True).encode())
         for array in self.arrays:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -73,14 +73,14 @@ class Written:
         return digest.hexdigest()
 
 
-def write(item: Any) -> Written:
-    """An object as plain data, as far as it can be."""
-    written = Written(None, [], [])
+def write(item: Any) -> Serialised:
+    """Return an object as plain data. Parts that cannot be written are listed in `missing`."""
+    written = Serialised(None, [], [])
     written.tree = _write(item, written)
     return written
 
 
-def _write(item: Any, into: Written) -> Any:
+def _write(item: Any, into: Serialised) -> Any:
     if item is None or isinstance(item, bool | str):
         return item
     if isinstance(item, int) and not isinstance(item, np.generic):
@@ -106,14 +106,14 @@ def _write(item: Any, into: Written) -> Any:
 
 
 def numbers_of(item: Any) -> list[Any]:
-    """Return the numbers of something that cannot be written itself: what its method `stored` gives, or its leaves."""
+    """Return the numbers of an object that cannot be written: the result of its method `stored`, or its leaves."""
     if callable(getattr(item, "stored", None)):
         return item.stored()
     return [] if jax.tree_util.all_leaves([item]) else jax.tree.leaves(item)
 
 
 def fields_of(item: Any) -> dict[str, Any]:
-    """What an instance is made of, less what it has only worked out."""
+    """Return the fields of an instance, without cached properties."""
     if dataclasses.is_dataclass(item):
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     return {name: value for name, value in vars(item).items() if not _is_cached(item, name)}
@@ -123,7 +123,7 @@ def _is_cached(item: Any, name: str) -> bool:
     return name in dir(type(item)) and hasattr(getattr(type(item), name), "attrname")
 
 
-def _write_array(item: Any, into: Written) -> Any:
+def _write_array(item: Any, into: Serialised) -> Any:
     array = np.asarray(item)
     if array.dtype.kind not in NUMBERS:
         into.missing.append(f"an array of {array.dtype}")
@@ -133,7 +133,7 @@ def _write_array(item: Any, into: Written) -> Any:
     return {kind: len(into.arrays) - 1}
 
 
-def _write_sparse(item: Any, into: Written) -> Any:
+def _write_sparse(item: Any, into: Serialised) -> Any:
     form = item if item.format in ("csr", "csc") else item.tocsr()
     parts = [_write(part, into) for part in (form.data, form.indices, form.indptr)]
     return {
@@ -145,18 +145,18 @@ def _write_sparse(item: Any, into: Written) -> Any:
 
 
 def read(tree: Any, arrays: list[np.ndarray]) -> Any:
-    """The object again. Raises ValueError over anything that `write` did not write."""
+    """Return the object of a tree that `write` returned. Raise ValueError if the tree contains anything else."""
     try:
         return _read(tree, arrays)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError(f"what is written there is not what ellipslice writes ({error!r})") from None
+        raise ValueError(f"its content is not what ellipslice writes ({error!r})") from None
 
 
 def read_leaves(tree: Any, arrays: list[np.ndarray]) -> list[Any]:
-    """What was written beside the name of something that could not be written itself."""
+    """Return the numbers of an object that could not be written itself."""
     leaves = tree.get("leaves") if isinstance(tree, dict) and "missing" in tree else None
     if not isinstance(leaves, list):
-        raise ValueError("what is written there is not what ellipslice writes (no leaves)")
+        raise ValueError("its content is not what ellipslice writes (no leaves)")
     return [read(leaf, arrays) for leaf in leaves]
 
 
@@ -164,7 +164,7 @@ def _read(tree: Any, arrays: list[np.ndarray]) -> Any:
     if tree is None or isinstance(tree, bool | str | int):
         return tree
     if not isinstance(tree, dict):
-        raise ValueError(f"a {type(tree).__name__} is written there, which ellipslice does not write")
+        raise ValueError(f"it contains a {type(tree).__name__}, which ellipslice does not write")
     match tree:
         case {"float": text}:
             return float.fromhex(text)
@@ -184,7 +184,7 @@ def _read(tree: Any, arrays: list[np.ndarray]) -> Any:
             return SparseCholesky(_read(matrix, arrays), package)
         case {"class": name, "fields": fields}:
             return _read_instance(name, fields, arrays)
-    raise ValueError(f"{sorted(map(str, tree))} is written there, which ellipslice does not write")
+    raise ValueError(f"it contains {sorted(map(str, tree))}, which ellipslice does not write")
 
 
 def _read_sparse(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
@@ -197,16 +197,16 @@ def _read_sparse(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     matrix = makers[tree["sparse"], tree["matrix"]](
         tuple(_read(part, arrays) for part in tree["parts"]), shape=tuple(tree["shape"])
     )
-    matrix.check_format(full_check=True)  # indices beyond its shape would be read as they are
+    matrix.check_format(full_check=True)  # SciPy would read memory at indices beyond the shape
     return matrix
 
 
 def _read_instance(name: str, fields: dict[str, Any], arrays: list[np.ndarray]) -> Any:
     cls = known_classes().get(name)
     if cls is None:
-        raise ValueError(f"a {name!r} is written there, which is no class of ellipslice that can be")
+        raise ValueError(f"it contains a {name!r}, which is not a class that ellipslice stores")
     if dataclasses.is_dataclass(cls) and {field.name for field in dataclasses.fields(cls)} != set(fields):
-        raise ValueError(f"a {name} is written there with the fields {sorted(fields)}, which are not its own")
+        raise ValueError(f"it contains a {name} with the fields {sorted(fields)}, which are not those of the class")
     item = object.__new__(cls)
     for field, value in fields.items():
         object.__setattr__(item, field, _read(value, arrays))

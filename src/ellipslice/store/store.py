@@ -1,15 +1,15 @@
-"""A run on disk: a Zarr group that xarray reads, and beside it what is needed to go on with it.
+"""The store of a run: a Zarr group that xarray reads, and a folder with the data that `resume` needs.
 
-    run.zarr/zarr.json              the metadata of all arrays, in one file that is replaced at once
+    run.zarr/zarr.json              metadata of all arrays, in one file that is replaced atomically
     run.zarr/posterior/f/c/0/12/0   a chunk of draws
-    run.zarr/.ellipslice/setup      what was asked for: written once
-    run.zarr/.ellipslice/*.npy      the numbers of prior and move
-    run.zarr/.ellipslice/journal    how far it is, the states of the chains, checksums: replaced at every commit
-    run.zarr/.ellipslice/lock
+    run.zarr/.ellipslice/setup      specification of the run, written once
+    run.zarr/.ellipslice/*.npy      arrays of the prior and the move
+    run.zarr/.ellipslice/journal    number of draws, states of the chains, checksums; replaced at every commit
+    run.zarr/.ellipslice/lock       held by the process that writes
 
-A commit makes the draws safe first, then the journal that counts them, then the metadata that shows them to readers. A
-process can be killed between any two of these: what the journal does not count is made again. There is nothing in a
-store that is run when it is opened, only JSON and numbers.
+A commit writes a checkpoint in three steps: the draws, then the journal that counts them, then the metadata that
+readers see. A process can be killed between any two steps: draws that the journal does not count are drawn again. A
+store contains JSON and numbers only, so opening it runs no code.
 """
 
 from __future__ import annotations
@@ -28,83 +28,84 @@ import numpy as np
 
 from ellipslice.engines.base import Checkpoint, Counts
 from ellipslice.moves import State
-from ellipslice.store.columns import Column, Numbers
-from ellipslice.store.journal import Lock, Snapshot, replace, sealed, sync_folder
-from ellipslice.store.layout import checksums, grows, lay_out, resized, write_json
+from ellipslice.store.arrays import DrawCoordinate, GrowingArray
+from ellipslice.store.journal import Lock, Snapshot, replace, sync_folder, with_checksum
+from ellipslice.store.layout import checksums, create_arrays, has_draw_axis, resized, write_json
 from ellipslice.store.read import is_inside, open_tree
 
 if TYPE_CHECKING:
     import xarray
 
 FORMAT = 2
-"""Of what is beside the Zarr group. To be raised when it changes: stores of another one are refused."""
+"""Format version of the folder `.ellipslice`. Increase it with every change: other versions cannot be resumed."""
 
 MIN_COMMIT_SECONDS = 1.0
 """Shortest time between two commits."""
 
 MAX_COMMIT_FRACTION = 0.05
-"""Largest fraction of the time that commits take, about."""
+"""Largest fraction of the running time that commits take, approximately."""
 
 PRIVATE = ".ellipslice"
+"""Name of the folder with the data that `resume` needs."""
 
 CHANGING = (
     *("draws", "updates", "evaluations", "proposals", "nan_evaluations", "failed_searches"),
     *("interrupted", "stopped_by", "sampling_time", "stopping_rule"),
     *("effective_sample_size", "rhat", "first_proposal_acceptance_rate", "degraded"),
 )
-"""Attributes that a commit may change; the others stay as they are written at the start."""
+"""Attributes that a commit may change. The others are written once, when the store is created."""
 
 
 class Store:
-    """A store that this process writes. It is made by `create`, or opened by `open_store` to resume a run."""
+    """A store that this process writes: created by `create`, or opened by `open_store` to resume a run."""
 
     def __init__(self, path: Path, setup: dict[str, Any]):
         self.path, self.setup = path, setup
         self._lock: Lock | None = None
         self.attributes: dict[str, Any] = setup["attributes"]
-        self.columns: dict[str, dict[str, Column]] = {"posterior": {}, "sample_stats": {}}
-        self.numbers: list[Numbers] = []
+        self.arrays: dict[str, dict[str, GrowingArray]] = {"posterior": {}, "sample_stats": {}}
+        self.draw_coordinates: list[DrawCoordinate] = []
         for name, metadata in setup["metadata"].items():
             if not is_inside(name):
-                raise ValueError(f"{path} names {name!r}, which is nothing that ellipslice writes.")
-            if not grows(metadata):
+                raise ValueError(f"{path} names {name!r}, which ellipslice does not write.")
+            if not has_draw_axis(metadata):
                 continue
             group, own = name.split("/")
             if own == "draw":
-                self.numbers.append(Numbers(path / name, metadata))
+                self.draw_coordinates.append(DrawCoordinate(path / name, metadata))
             else:
-                self.columns[group][own] = Column(path / name, metadata)
+                self.arrays[group][own] = GrowingArray(path / name, metadata)
         self.journal: dict[str, Any] = {}
         self.states = np.empty((0, 0))
         self._written = [0] * len(setup["chains"])
         self._due, self._broken = time.perf_counter() + MIN_COMMIT_SECONDS, False
 
     def restore(self, journal: dict[str, Any], states: np.ndarray) -> None:
-        """Take over what the last commit recorded."""
+        """Restore the state that the last commit recorded."""
         self.journal, self.states, self._written = journal, states, list(journal["complete"])
 
     def lock(self) -> None:
-        """Keep other processes from writing, until `close`."""
+        """Prevent other processes from writing, until `close`."""
         self._lock = Lock(self.path / PRIVATE / "lock")
 
     @property
     def complete(self) -> list[int]:
-        """Number of draws of each chain that are safe."""
+        """Number of draws of each chain in the last checkpoint."""
         return self.journal["complete"]
 
     @property
-    def draws_safe(self) -> int:
-        """Number of draws that are safe of every chain."""
+    def draws_committed(self) -> int:
+        """Number of draws that every chain has in the last checkpoint."""
         return min(self.complete)
 
     @property
     def how_to_resume(self) -> str:
-        """A sentence that tells users how to continue the run."""
-        return f"The store keeps what is there: ellipslice.resume({str(self.path)!r}, log_likelihood) goes on."
+        """Sentence for messages: how to resume the run."""
+        return f"To continue the run, call ellipslice.resume({str(self.path)!r}, log_likelihood)."
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
-        """Where each chain can begin again."""
+        """State of each chain from which it continues."""
         known = (self.journal[name] for name in ("updates", "log_likelihood", "counts"))
         return [
             Checkpoint(updates, State(f.copy(), float.fromhex(value)), Counts(*counts))
@@ -112,101 +113,105 @@ class Store:
         ]
 
     def reserve(self, draws: int) -> None:
-        """Do nothing: files grow."""
+        """Do nothing: files grow with the draws."""
 
     def write(
         self, chains: slice, first: int, latents: dict[str, np.ndarray], statistics: dict[str, np.ndarray]
     ) -> None:
-        """Take draws of consecutive chains. They are safe after the next commit."""
-        self._whole_or_broken()
+        """Write draws of consecutive chains, from number `first` on. The next commit makes them durable."""
+        self._raise_if_broken()
         self._broken = True
         for name, values in latents.items():
-            self.columns["posterior"][name].write(chains, first, values)
-        for name, column in self.columns["sample_stats"].items():  # a store keeps the statistics it was made with
-            column.write(chains, first, statistics[name])
+            self.arrays["posterior"][name].write(chains, first, values)
+        for name, array in self.arrays["sample_stats"].items():  # a store of an older version may have fewer statistics
+            array.write(chains, first, statistics[name])
         stop = first + statistics["total_log_likelihood"].shape[1]
         self._written[chains] = [stop] * (chains.stop - chains.start)
         self._broken = False
 
     @property
     def commit_due(self) -> bool:
-        """Whether it is time to commit."""
+        """True if it is time to commit."""
         return time.perf_counter() >= self._due
 
     def commit(self, snapshot: Snapshot) -> None:
-        """Make everything that was written safe, and show it to readers."""
-        self._broken = self._broken or self._written != snapshot.draws_done  # an exception came in between
-        self._whole_or_broken()
+        """Write a checkpoint of everything that was written, and publish it to readers."""
+        # The numbers differ if an exception interrupted a write: the store is then not consistent.
+        self._broken = self._broken or self._written != snapshot.draws_done
+        self._raise_if_broken()
         began, self._broken = time.perf_counter(), True
-        for column in self.every_column:
-            column.sync()
-        for numbers in self.numbers:
-            numbers.reach(snapshot.draws)
+        for array in self.growing_arrays:
+            array.sync()
+        for coordinate in self.draw_coordinates:
+            coordinate.reach(snapshot.draws)
         states = snapshot.states
         self.journal = {
             **snapshot.entries,
             "states": {"dtype": states.dtype.newbyteorder("<").str, "shape": list(states.shape)},
             "checksums": {
-                f"{group}/{column.folder.name}": column.checksums
-                for group, own in self.columns.items()
-                for column in own.values()
+                f"{group}/{array.folder.name}": array.checksums
+                for group, own in self.arrays.items()
+                for array in own.values()
             },
         }
         self.states = states
-        content = sealed(self.journal, states.astype(states.dtype.newbyteorder("<")).tobytes())
+        content = with_checksum(self.journal, states.astype(states.dtype.newbyteorder("<")).tobytes())
         replace(self.path / PRIVATE / "journal", content)
-        self._show(snapshot.draws)
+        self._publish(snapshot.draws)
         self._broken = False
         took = time.perf_counter() - began
         self._due = time.perf_counter() + max(MIN_COMMIT_SECONDS, took / MAX_COMMIT_FRACTION)
 
     def close(self, *, tidy: bool = True) -> None:
-        """Let other processes write; `tidy` brings the metadata of single arrays up to date as well."""
+        """Release the lock. If `tidy`, first update the metadata file of every array."""
         try:
             for name, metadata in self._with_length(min(self.complete)).items() if tidy and not self._broken else ():
                 write_json(self.path / name / "zarr.json", metadata)
         finally:
-            self._broken = True  # what is not locked is not written to
+            self._broken = True  # without the lock nothing may be written
             if self._lock is not None:
                 self._lock.release()
 
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
-        """Return the draws on disk, to be read when they are asked for."""
+        """Return the draws on disk as a DataTree. Values are read when they are used."""
         return open_tree(self.path)
 
     def replay(self, sink: Any, step: int = 1000) -> None:
-        """Write the draws that are here already to another sink, `step` at a time."""
+        """Write the draws of this store to another sink, `step` draws at a time."""
         draws = min(self.complete)
         for chain in range(len(self.complete)):
             for a in range(0, draws, step):
                 b = min(a + step, draws)
                 latents, statistics = (
-                    {name: column.read(chain, a, b)[None] for name, column in self.columns[group].items()}
+                    {name: array.read(chain, a, b)[None] for name, array in self.arrays[group].items()}
                     for group in ("posterior", "sample_stats")
                 )
                 sink.write(slice(chain, chain + 1), a, latents, statistics)
 
     @property
-    def every_column(self) -> list[Column]:
-        """Of draws and of statistics."""
-        return [column for own in self.columns.values() for column in own.values()]
+    def growing_arrays(self) -> list[GrowingArray]:
+        """All arrays of draws and statistics."""
+        return [array for own in self.arrays.values() for array in own.values()]
 
-    def _whole_or_broken(self) -> None:
+    def _raise_if_broken(self) -> None:
         if self._broken:
-            raise OSError("the store could not be written to a moment ago. What was safe before is safe.")
+            raise OSError(
+                f"an earlier write to {self.path} failed. The last checkpoint is not affected: resume from it."
+            )
 
     def _with_length(self, draws: int) -> dict[str, Any]:
-        """The metadata of all arrays when they have so many draws."""
+        """Return the metadata of all nodes for a given number of draws."""
         return {name: resized(metadata, draws) for name, metadata in self.setup["metadata"].items()}
 
-    def _show(self, draws: int) -> None:
-        together = {"kind": "inline", "must_understand": False, "metadata": self._with_length(draws)}
+    def _publish(self, draws: int) -> None:
+        """Replace the metadata that readers see, so that arrays have `draws` draws."""
+        consolidated = {"kind": "inline", "must_understand": False, "metadata": self._with_length(draws)}
         write_json(
             self.path / "zarr.json",
             {
                 "attributes": {**self.attributes, **self.journal["attributes"]},
                 "zarr_format": 3,
-                "consolidated_metadata": together,
+                "consolidated_metadata": consolidated,
                 "node_type": "group",
             },
         )
@@ -219,26 +224,27 @@ def create(
     skeleton: xarray.DataTree,
     snapshot: Snapshot,
 ) -> Store:
-    """Make a store: whole, with all that is needed to go on with it, or not at all.
+    """Create a store with everything that `resume` needs. If that fails, leave nothing behind.
 
-    `skeleton` is the result with one draw, of which the groups, names and types are used.
+    `skeleton` is a result with one draw; its groups, names and types determine the arrays. `setup` and `arrays` are the
+    specification of the run, `snapshot` its state before the first update.
     """
     check_free(path)
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
     (partial / PRIVATE).mkdir(parents=True)
     try:
-        metadata = lay_out(partial, skeleton)
+        metadata = create_arrays(partial, skeleton)
         saved = [_save(partial / PRIVATE / f"{i}.npy", array) for i, array in enumerate(arrays)]
         static = {name: value for name, value in skeleton.attrs.items() if name not in CHANGING}
         labels = {
             name: checksums(partial / name)
             for name, node in metadata.items()
-            if node["node_type"] == "array" and not grows(node)
+            if node["node_type"] == "array" and not has_draw_axis(node)
         }
-        whole = {**setup, "format": FORMAT, "arrays": saved, "metadata": metadata, "attributes": static}
-        whole["labels"] = labels
-        replace(partial / PRIVATE / "setup", sealed(whole))
-        store = Store(partial, json.loads(json.dumps(whole)))
+        full_setup = {**setup, "format": FORMAT, "arrays": saved, "metadata": metadata, "attributes": static}
+        full_setup["labels"] = labels
+        replace(partial / PRIVATE / "setup", with_checksum(full_setup))
+        store = Store(partial, json.loads(json.dumps(full_setup)))
         store.commit(snapshot)
         for file in partial.rglob("*"):
             if file.is_file():
@@ -262,7 +268,7 @@ def create(
 
 
 def check_free(path: Path) -> None:
-    """Refuse a path where there is something already, and a machine without Zarr."""
+    """Raise if the path exists, or if Zarr is not installed."""
     try:
         import zarr  # noqa: F401
     except ImportError:
@@ -271,13 +277,14 @@ def check_free(path: Path) -> None:
         return
     if (path / PRIVATE / "setup").exists():
         raise FileExistsError(
-            f"{path} holds a run already. Go on with it, ellipslice.resume({str(path)!r}, log_likelihood); or delete "
+            f"{path} holds a run already. Continue it with ellipslice.resume({str(path)!r}, log_likelihood), delete "
             "it, or choose another path."
         )
-    raise FileExistsError(f"{path} exists already, and is not a store of ellipslice. Choose another path.")
+    raise FileExistsError(f"{path} exists and is not a store of ellipslice. Choose another path.")
 
 
 def _save(path: Path, array: np.ndarray) -> int:
+    """Write an array to a file. Return the checksum of the file."""
     with path.open("wb") as file:
         np.save(file, array, allow_pickle=False)
     return zlib.crc32(path.read_bytes())

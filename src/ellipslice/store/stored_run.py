@@ -1,4 +1,4 @@
-"""The specification of a run, as a store holds it."""
+"""The specification of a run in its store."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from ellipslice.engines.base import RunSpec
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.store import serial
-from ellipslice.store.approximately_equal import alike
+from ellipslice.store.approximately_equal import approximately_equal
 from ellipslice.store.store import Store
-from ellipslice.store.verify import as_made, load_arrays, refused_if_edited
+from ellipslice.store.verify import load_arrays, open_unchecked, raise_if_edited
 
-OF_SPEC = ("chains", "seed", "warmup", "thin", "precision", "look_ahead")
-"""Fields of `RunSpec` that JSON holds as they are."""
+SPEC_FIELDS = ("chains", "seed", "warmup", "thin", "precision", "look_ahead")
+"""Fields of `RunSpec` that are written to JSON unchanged."""
 
-OF_RUN = ("engine", "vectorized", "log_concave")
-"""Fields of `StoredRun` that JSON holds as they are."""
+RUN_FIELDS = ("engine", "vectorized", "log_concave")
+"""Fields of `StoredRun` that are written to JSON unchanged."""
+
+_KEEP = {"everything": "keep=None", "nothing": "keep=False", "a function": "a function as keep"}
+"""Argument `keep` of `sample`, by the words that a store contains."""
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What determines the draws of a run, besides the log-likelihood and the initial states."""
+    """Specification of a run: everything that determines its draws except the log-likelihood and the initial states."""
 
     prior: Prior | TruncatedGaussian
     spec: RunSpec
@@ -35,19 +38,19 @@ class StoredRun:
     log_concave: bool | None
     keep: Callable[..., Any] | Literal[False] | None
     engine: str
-    """Its name."""
+    """Name of the engine."""
 
     def write(self) -> tuple[dict[str, Any], list[np.ndarray]]:
         """Return the run as JSON and arrays."""
-        entries: dict[str, Any] = {name: getattr(self.spec, name) for name in OF_SPEC}
-        entries |= {name: getattr(self, name) for name in OF_RUN}
+        entries: dict[str, Any] = {name: getattr(self.spec, name) for name in SPEC_FIELDS}
+        entries |= {name: getattr(self, name) for name in RUN_FIELDS}
         entries["chains"] = list(self.spec.chains)
-        entries["keep"] = kind_of(self.keep)
+        entries["keep"] = describe_keep(self.keep)
         arrays: list[np.ndarray] = []
         for name, item in (("prior", self.prior), ("move", self.spec.move)):
             written = serial.write(item)
             entries[name] = {
-                "says": repr(item),
+                "says": repr(item),  # the key of format 2
                 "tree": written.tree,
                 "first": len(arrays),
                 "missing": written.missing,
@@ -57,35 +60,43 @@ class StoredRun:
         return entries, arrays
 
 
-def kind_of(keep: Callable[..., Any] | Literal[False] | None) -> str:
-    """What is kept of a draw, in a word."""
+def describe_keep(keep: Callable[..., Any] | Literal[False] | None) -> str:
+    """Return what is kept of a draw, in the words that a store contains."""
     return "everything" if keep is None else "nothing" if keep is False else "a function"
 
 
 def read_run(store: Store, prior: Any, move: Any, seed: Any, keep: Any) -> StoredRun:
     """Return the run of a store. Raise if `prior`, `move`, `seed` or `keep` are given and are not those of the run."""
     entries = store.setup
-    with refused_if_edited(store.path):
-        plain, kept = _plain(entries), entries["keep"]
+    with raise_if_edited(store.path):
+        plain, kept = _read_fields(entries), entries["keep"]
+        keep_argument = _KEEP[kept]
     if seed is not None and seed != plain["seed"]:
-        raise ValueError(f"{store.path} was made with seed={plain['seed']}, but seed={seed!r} was given. Leave it out.")
-    with refused_if_edited(store.path):
+        raise ValueError(
+            f"{store.path} was created with seed={plain['seed']}, but seed={seed!r} was given. Leave seed out."
+        )
+    with raise_if_edited(store.path):
         arrays = load_arrays(store)
-    prior = _same(store, "prior", prior, arrays, (Prior, TruncatedGaussian))
-    move = _same(store, "move", move, arrays, (Move,))
+    prior = _read_part(store, "prior", prior, arrays, (Prior, TruncatedGaussian))
+    move = _read_part(store, "move", move, arrays, (Move,))
     if keep is None and kept == "a function":
-        raise ValueError(f"{store.path} keeps what a function made of each draw. Give it again: resume(..., keep=...).")
+        raise ValueError(
+            f"{store.path} was created with a function as keep, which is not stored. Give it again: "
+            "resume(..., keep=...)."
+        )
     if keep is None and kept == "nothing":
         keep = False
-    if kind_of(keep) != kept:
-        raise ValueError(f"{store.path} keeps {kept} of each draw, but keep={keep!r} was given.")
-    spec = RunSpec(move, **{name: plain[name] for name in OF_SPEC})
-    return StoredRun(prior, spec, keep=keep, **{name: plain[name] for name in OF_RUN})
+    if describe_keep(keep) != kept:
+        raise ValueError(
+            f"{store.path} was created with {keep_argument}, but keep={keep!r} was given. Give the same keep."
+        )
+    spec = RunSpec(move, **{name: plain[name] for name in SPEC_FIELDS})
+    return StoredRun(prior, spec, keep=keep, **{name: plain[name] for name in RUN_FIELDS})
 
 
-def _plain(entries: dict[str, Any]) -> dict[str, Any]:
-    """The fields that JSON holds as they are, if they can be what they should."""
-    plain: dict[str, Any] = {name: entries[name] for name in (*OF_SPEC, *OF_RUN)}
+def _read_fields(entries: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that JSON contains unchanged. Raise TypeError if one has the wrong type."""
+    plain: dict[str, Any] = {name: entries[name] for name in (*SPEC_FIELDS, *RUN_FIELDS)}
     plain["chains"] = tuple(entries["chains"])
     for name in ("seed", "warmup", "thin"):
         if type(plain[name]) is not int or plain[name] < (name == "thin"):
@@ -96,8 +107,8 @@ def _plain(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_parts(path: Path, name: str) -> list[Any]:
-    """The numbers of a prior or a move that must be handed over again, as its method `stored` gave them."""
-    store = as_made(path)
+    """Return the numbers of a prior or move that could not be written, as its method `stored` returned them."""
+    store = open_unchecked(path)
     try:
         entry = store.setup[name]
         return serial.read_leaves(entry["tree"], load_arrays(store)[entry["first"] :])
@@ -105,19 +116,19 @@ def stored_parts(path: Path, name: str) -> list[Any]:
         raise ValueError(f"the {name} in {path} cannot be read: {error}.") from None
 
 
-def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:
-    """The prior or the move: from the store, or as given if it is the one that the store was made with."""
-    with refused_if_edited(store.path):
+def _read_part(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes: tuple[type, ...]) -> Any:
+    """Return the prior or move of a store: the stored one, or the given one if it is equal. Raise if it differs."""
+    with raise_if_edited(store.path):
         entry = store.setup[name]
-        says, missing, fingerprint, tree = (entry[part] for part in ("says", "missing", "fingerprint", "tree"))
+        description, missing, fingerprint, tree = (entry[part] for part in ("says", "missing", "fingerprint", "tree"))
         own, named = arrays[entry["first"] :], ", ".join(missing)
     if given is None and missing:
         raise ValueError(
-            f"{store.path} does not hold the {name}, {says}, for code is never stored ({named}). Give it again: "
-            f"resume(..., {name}=...)."
+            f"{store.path} does not contain the {name} {description}, because code is never stored ({named}). Give it "
+            f"again: resume(..., {name}=...)."
         )
     if given is not None and not isinstance(given, classes):
-        raise TypeError(f"{name} must be one of ellipslice's, but it is a {type(given).__name__}.")
+        raise TypeError(f"{name} must be a {name} of ellipslice, but it is a {type(given).__name__}.")
     if given is not None and serial.write(given).fingerprint == fingerprint:
         return given
     item = None
@@ -130,14 +141,17 @@ def _same(store: Store, name: str, given: Any, arrays: list[np.ndarray], classes
             raise ValueError(f"the {name} in {store.path} cannot be read: it is a {type(item).__name__}.")
     if given is None:
         return item
-    with refused_if_edited(store.path):
-        same = item is not None and alike(item, given)
+    with raise_if_edited(store.path):
+        same = item is not None and approximately_equal(item, given)
     if not same:
-        differs = f"{given!r} was given" if repr(given) != says else "one with other numbers in it was given"
-        raise ValueError(f"{store.path} was made with the {name} {says}, but {differs}. Give the same.")
+        differs = f"{given!r} was given" if repr(given) != description else "one with other numbers in it was given"
+        raise ValueError(
+            f"{store.path} was created with the {name} {description}, but {differs}. Give the original one, or leave "
+            "it out if the store contains it."
+        )
     warn(
-        f"the {name} that was given is that of the store but for rounding: it was made on another kind of machine. The "
-        "run goes on with the store's, and its draws are right; but they may not be those of an uninterrupted run to "
-        "the last bit."
+        f"the {name} that was given equals that of the store up to rounding error: the store was created on another "
+        "kind of machine. The run continues with the stored one. Its draws are correct, but may not be bit-identical "
+        "to those of an uninterrupted run."
     )
     return item

@@ -17,7 +17,7 @@ from ellipslice.noise import generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 from ellipslice.programs.traced import compilable
-from ellipslice.sampling.start import first_draw
+from ellipslice.sampling.initial_states import first_draw
 
 
 class TunedHamiltonian(NamedTuple):

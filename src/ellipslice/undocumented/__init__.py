@@ -1,17 +1,17 @@
-"""Behaviour of JAX, XLA, SciPy, Linux and executors that works and that nobody promised; and what is done without it.
+"""Undocumented behaviour of JAX, XLA, SciPy, Linux and executors, each item with a fallback.
 
-Nothing else in this library imports the modules that are imported here. Each item has a fallback that gives the same
-answer, more slowly, and a probe that says why it is taken. A run that takes one says so in `tree.attrs["degraded"]`;
-`python -m ellipslice.undocumented` prints a table. `import ellipslice` imports none of these internals.
+No other part of this library imports these internals, and `import ellipslice` does not import them. Each item has a
+fallback, which gives the same result more slowly, and a probe, which returns why the fallback is used. The attribute
+`degraded` of a result lists the fallbacks of its run. `python -m ellipslice.undocumented` prints a table of all items.
 
-- `registry`: which fallbacks were taken
+- `registry`: record of the fallbacks that were used
 - `xla_loop`: loops that XLA compiles into one function
-- `operations`: operations that are known to be safe
-- `jaxprs`: reading the programs that JAX traces
-- `matrices`: several matrices, factorised one by one
+- `operations`: lists of operations that are known to be safe
+- `jaxprs`: read the programs that JAX traces
+- `matrices`: factorise several matrices one after the other
 - `precision`: constants in the precision of the run
 - `blas`: the product with a triangular matrix
-- `memory`: pages, and memory that is kept
+- `memory`: page sizes and reuse of memory
 - `runtime`: the state of JAX and of executors
 """
 
@@ -28,22 +28,22 @@ ITEMS: dict[str, Callable[[], str | None]] = {
     jaxprs.ITEM: jaxprs.probe,
     jaxprs.NAMES: jaxprs.probe_names,
     blas.ITEM: blas.probe,
-    memory.KEPT: memory.probe_kept,
+    memory.REUSE: memory.probe_kept,
     memory.PAGES: memory.probe_pages,
     runtime.STARTED: runtime.probe_started,
     runtime.DEVICE: runtime.probe_device,
 }
-"""Each item with its probe, which returns why the fallback is taken, or None if it is not."""
+"""Items with their probes. A probe returns why the fallback is used, or None if it is not."""
 
 
 def degraded() -> list[str]:
-    """Return the fallbacks that are or were taken in this process, as "item: why"."""
+    """Return the fallbacks that this process uses or has used, as "item: reason"."""
     probed = {f"{item}: {why}" for item, probe in ITEMS.items() if (why := probe()) is not None}
     return sorted(probed.union(taken()))
 
 
 def table() -> str:
-    """Return a table of the items, a line each: whether it works here, or why the fallback is taken."""
+    """Return a table with one line per item: it works here, or the reason for the fallback."""
     found = {item: probe() for item, probe in ITEMS.items()}
     width = max(map(len, found))
     return "\n".join(f"{item:{width}}  {'works' if why is None else f'fallback: {why}'}" for item, why in found.items())

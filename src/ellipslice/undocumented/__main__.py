@@ -1,4 +1,4 @@
-"""`python -m ellipslice.undocumented`: what is used that nobody promised, and whether it works here."""
+"""`python -m ellipslice.undocumented`: print which undocumented internals work here."""
 
 from __future__ import annotations
 

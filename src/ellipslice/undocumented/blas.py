@@ -1,7 +1,8 @@
-"""BLAS's product with a triangular matrix, as SciPy offers it to compiled code.
+"""The product with a triangular matrix, by the BLAS that SciPy exposes to compiled code.
 
-SciPy's function for Python does the same, but holds Python's lock meanwhile, and no other thread can work. That is the
-fallback; and a full product, if it is gone as well. All three are the same but for rounding.
+SciPy's Python function computes the same product, but holds the global interpreter lock, so that no other thread can
+work. It is the fallback. If it does not exist either, a full matrix product is used. All three are equal up to rounding
+error.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ITEM = "triangular products"
 
 
 def times_triangular(z: np.ndarray, rows: np.ndarray) -> None:
-    """Put z @ rows in the place of z. Both are in C's order: for BLAS, which has Fortran's, they are transposes."""
+    """Replace z by z @ rows, with `rows` upper triangular. Both are in C order, so BLAS sees their transposes."""
     product = _dtrmm()
     if isinstance(product, str):
         note(ITEM, product)
@@ -31,6 +32,7 @@ def times_triangular(z: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _without_capsule(z: np.ndarray, rows: np.ndarray) -> None:
+    """Replace z by z @ rows without `scipy.linalg.cython_blas`."""
     try:
         from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
@@ -40,14 +42,14 @@ def _without_capsule(z: np.ndarray, rows: np.ndarray) -> None:
 
 
 def probe() -> str | None:
-    """Return why the product is not SciPy's for compiled code; None if it is."""
+    """Return why `scipy.linalg.cython_blas` is not used; None if it is."""
     product = _dtrmm()
     return product if isinstance(product, str) else None
 
 
 @cache
 def _dtrmm() -> Any:
-    """BLAS's product; or why it cannot be called: it may take other numbers than those we know."""
+    """Return BLAS's `dtrmm` as a function, or why it cannot be called. Its signature is checked first."""
     try:
         import ctypes
 
@@ -62,5 +64,5 @@ def _dtrmm() -> Any:
         if takes != [b"char *"] * 4 + [b"int *"] * 2 + [b"d *"] * 2 + [b"int *", b"d *", b"int *"]:
             return f"dtrmm of scipy.linalg.cython_blas takes {signature.decode(errors='replace')}"
         return ctypes.CFUNCTYPE(None, *[ctypes.c_char_p] * 4, *[ctypes.c_void_p] * 7)(pointer_in(capsule, signature))
-    except Exception as error:  # noqa: BLE001  whatever a release to come does
-        return f"scipy.linalg.cython_blas is not as it was ({first_line(error)})"
+    except Exception as error:  # noqa: BLE001  a future release may raise anything
+        return f"scipy.linalg.cython_blas has changed ({first_line(error)})"

@@ -1,7 +1,7 @@
-"""What a function does, as JAX traced it: the only place that reads such programs.
+"""Read the programs (jaxprs) that JAX traces. No other module reads them.
 
-`jax.extend.core` is offered to other libraries, without a promise to stay. Without it a function is compiled as it is:
-anew for its data, with nothing known of its operations.
+`jax.extend.core` is meant for other libraries, but may change. Without it a function is compiled as it is: again for
+new data, and without knowledge of its operations.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 from ellipslice.undocumented.registry import first_line, note
 
 ITEM = "reading programs"
-NAMES = "names of functions"
+NAMES = "names of traced functions"
 SOFTPLUS = "_softplus"
-"""The name by which readers know our own softplus: that of a function in `likelihoods/base.py`."""
+"""Name by which the softplus function of `likelihoods/base.py` is recognised in a program."""
 
 
 @cache
 def core() -> Any:
-    """The module, or why there is none."""
+    """Return the module `jax.extend.core`, or why it cannot be used."""
     try:
         from jax.extend import core as module
 
         _ = module.ClosedJaxpr, module.Jaxpr, module.Literal, module.jaxpr_as_fun
-    except Exception as error:  # noqa: BLE001  whatever a release to come does
+    except Exception as error:  # noqa: BLE001  a future release may raise anything
         return first_line(error)
     return module
 
@@ -37,11 +37,11 @@ def core() -> Any:
 def probe() -> str | None:
     """Return why programs cannot be read; None if they can."""
     module = core()
-    return f"jax.extend.core is not as it was ({module})" if isinstance(module, str) else None
+    return f"jax.extend.core has changed ({module})" if isinstance(module, str) else None
 
 
 def can_read() -> bool:
-    """Whether programs can be read. If not, it is noted."""
+    """Return whether programs can be read. If not, record the fallback."""
     why = probe()
     if why is not None:
         note(ITEM, why)
@@ -62,12 +62,12 @@ def _named(x: Any) -> Any:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside one made by `jax.jit`, which would hide its data; any other one as it is."""
+    """Return the function inside a jitted one, which would hide its data. Return any other function unchanged."""
     if not isinstance(function, _jitted()):
         return function
     inner = getattr(function, "__wrapped__", None)
     if inner is None:
-        note(ITEM, "the function inside one made by jax.jit is not known")
+        note(ITEM, "the function inside a jitted one cannot be found")
         return function
     return inner
 
@@ -78,13 +78,13 @@ def _jitted() -> type:
 
 
 def run(jaxpr: Any, data: Any, *arguments: Any) -> list[Any]:
-    """What a program makes of data and arguments."""
+    """Return the results of a program for data and arguments."""
     module = core()
     return module.jaxpr_as_fun(module.ClosedJaxpr(jaxpr, data))(*arguments)
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """All operations, those of inner programs too."""
+    """Yield all operations of a program, including those of inner programs."""
     module = core()
     for equation in jaxpr.eqns:
         yield equation
@@ -93,7 +93,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def parts(equation: Any) -> list[Any]:
-    """The programs that an operation has inside."""
+    """Return the inner programs of an operation."""
     module = core()
     kinds = module.ClosedJaxpr, module.Jaxpr
     values = jax.tree.leaves(list(equation.params.values()), is_leaf=lambda value: isinstance(value, kinds))
@@ -101,28 +101,28 @@ def parts(equation: Any) -> list[Any]:
 
 
 def inner_program(equation: Any) -> tuple[Any, Sequence[Any]]:
-    """The program that an operation calls, and its constants."""
+    """Return the program that an operation calls, and its constants."""
     module = core()
     inner = next(value for value in equation.params.values() if isinstance(value, module.ClosedJaxpr | module.Jaxpr))
     return (inner.jaxpr, inner.consts) if isinstance(inner, module.ClosedJaxpr) else (inner, [])
 
 
 def called_name(equation: Any) -> str:
-    """The name of the function that an operation calls; empty if it is not known, which is noted."""
+    """Return the name of the function that an operation calls. If unknown, return "" and record the fallback."""
     name = getattr(getattr(inner_program(equation)[0], "debug_info", None), "func_name", None)
     if not isinstance(name, str):
-        note(NAMES, "programs do not have them")
+        note(NAMES, "programs do not contain them")
         return ""
     return name
 
 
 def is_literal(variable: Any) -> bool:
-    """Whether an argument of an operation is a number in the program."""
+    """Return whether an argument of an operation is a literal number of the program."""
     return isinstance(variable, core().Literal)
 
 
 def has_hidden_data(jaxpr: Any) -> bool:
-    """Whether there are arrays inside a program that could not be taken out of it."""
+    """Return whether a program contains arrays that cannot be separated from it as data."""
     module = core()
     return any(
         any(is_literal(variable) and np.ndim(variable.val) > 0 for variable in equation.invars)
@@ -132,19 +132,19 @@ def has_hidden_data(jaxpr: Any) -> bool:
 
 
 def operations(jaxpr: Any) -> frozenset[str]:
-    """The names of all operations."""
+    """Return the names of all operations of a program."""
     return frozenset(equation.primitive.name for equation in equations(jaxpr))
 
 
 def largest_result(jaxpr: Any) -> int:
-    """The number of values in the largest array that an operation returns."""
+    """Return the number of elements of the largest array that an operation returns."""
     made = (variable for equation in equations(jaxpr) for variable in equation.outvars)
     return max((math.prod(variable.aval.shape) for variable in made), default=0)
 
 
 def read(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The program of a function of arrays, which may be tracers; None if it cannot be read."""
+    """Return the program of a function of arrays, which may be tracers; None if programs cannot be read."""
     if not can_read():
         return None
-    # Through a new function each time: of one that it has met, JAX may remember constants in another precision.
+    # A new function each time, because JAX caches traces by function, with constants of another precision.
     return jax.make_jaxpr(lambda *arguments: function(*arguments))(*arguments).jaxpr

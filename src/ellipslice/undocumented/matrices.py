@@ -1,6 +1,7 @@
-"""Several matrices at once, which LAPACK would share among XLA's threads and wait for in one of them: done one by one.
+"""Replace LAPACK operations on a batch of matrices by loops over single matrices.
 
-See `operations.py`. A program is read and made again with a loop in place of each such operation.
+On a batch, LAPACK can deadlock in XLA's threads (see `operations.py`). A program is read, and traced again with a loop
+in place of each such operation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CUSTOM = ("custom_jvp_call", "custom_vjp_call")
 
 
 def never_waits(jaxpr: Any) -> bool:
-    """Whether no operation can wait in one of XLA's threads: all are known, and LAPACK has one matrix at a time."""
+    """Return whether no operation can wait in XLA's threads: all are known, and LAPACK has one matrix at a time."""
     for equation in equations(jaxpr):
         name = equation.primitive.name
         if name not in COMPILED and (name not in MATRICES or _batch(equation) != ()):
@@ -30,7 +31,7 @@ def never_waits(jaxpr: Any) -> bool:
 
 
 def _batch(equation: Any) -> tuple[int, ...] | None:
-    """The axes before those of a matrix; None if they differ between arguments."""
+    """Return the lengths of the batch axes of a LAPACK operation; None if they differ between arguments."""
     shapes = [variable.aval.shape for variable in equation.invars]
     count = len(shapes[0]) - MATRICES[equation.primitive.name]
     axes = shapes[0][:count]
@@ -38,32 +39,32 @@ def _batch(equation: Any) -> tuple[int, ...] | None:
     return axes if all(shape[:count] == axes for shape in (*shapes, *results)) else None
 
 
-def _has_several(jaxpr: Any) -> bool:
+def _has_batches(jaxpr: Any) -> bool:
     return any(equation.primitive.name in MATRICES and _batch(equation) != () for equation in equations(jaxpr))
 
 
 def by_single_matrices(traced: Any) -> Any:
-    """The same program with its constants, but LAPACK is never given several matrices at once."""
-    if not _has_several(traced.jaxpr):
+    """Return an equal program with its constants, in which LAPACK operations have one matrix at a time."""
+    if not _has_batches(traced.jaxpr):
         return traced
 
-    def alike(*arguments: Any) -> list[Any]:
+    def rewritten(*arguments: Any) -> list[Any]:
         return _by_single_matrices(traced.jaxpr, traced.consts, arguments)
 
     try:
-        return jax.make_jaxpr(alike)(*traced.in_avals)
-    except Exception as error:  # noqa: BLE001  whatever a release to come has in its programs
-        note(ITEM, f"several matrices could not be taken apart ({first_line(error)})")
+        return jax.make_jaxpr(rewritten)(*traced.in_avals)
+    except Exception as error:  # noqa: BLE001  programs of a future release may contain anything
+        note(ITEM, f"a batch of matrices could not be replaced by a loop ({first_line(error)})")
         return traced
 
 
 def one_matrix_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of arrays, but LAPACK is never given several matrices at once.
+    """Return an equal function of arrays, in which LAPACK operations have one matrix at a time.
 
-    Call it while JAX traces. A function that does not give it several is called as it is.
+    Call it while JAX traces. A function without batches of matrices is called unchanged.
     """
 
-    def alike(*arguments: Any) -> Any:
+    def rewritten(*arguments: Any) -> Any:
         if not can_read():
             return function(*arguments)
         traced, shape = jax.make_jaxpr(lambda *arguments: function(*arguments), return_shape=True)(*arguments)
@@ -74,10 +75,11 @@ def one_matrix_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
             jax.tree.structure(shape), run(single.jaxpr, single.consts, *jax.tree.leaves(arguments))
         )
 
-    return alike
+    return rewritten
 
 
 def _by_single_matrices(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """Evaluate a program, with loops in place of operations on batches of matrices."""
     values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
     def value(variable: Any) -> Any:
@@ -91,20 +93,20 @@ def _by_single_matrices(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[A
 
 def _bind(equation: Any, inputs: Sequence[Any]) -> list[Any]:
     params = equation.primitive.get_bind_params(equation.params)
-    functions, params = params if isinstance(params, tuple) else ((), params)  # JAX 0.9 has them apart
+    functions, params = params if isinstance(params, tuple) else ((), params)  # JAX 0.9 returns (functions, params)
     results = equation.primitive.bind(*functions, *inputs, **params)
     return list(results) if equation.primitive.multiple_results else [results]
 
 
 def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
-    """What an operation returns, with those on several matrices done for one after the other."""
+    """Return the results of an operation. A batch of matrices is processed one after the other."""
     name, closed = equation.primitive.name, core().ClosedJaxpr
     if name in MATRICES and (batch := _batch(equation)):
         count, axes = math.prod(batch), len(batch)
         flat = [value.reshape(count, *value.shape[axes:]) for value in map(jax.numpy.asarray, inputs)]
         results = lax.map(lambda each: _bind(equation, each), flat)
         return [result.reshape(*batch, *result.shape[1:]) for result in results]
-    if not any(_has_several(part.jaxpr if isinstance(part, closed) else part) for part in parts(equation)):
+    if not any(_has_batches(part.jaxpr if isinstance(part, closed) else part) for part in parts(equation)):
         return _bind(equation, inputs)
     params = equation.params
     if name in _INLINE:
@@ -120,7 +122,7 @@ def _apply(equation: Any, inputs: list[Any]) -> list[Any]:
         return _scanned(params, inputs)
     if name == "while":
         return _looped(params, inputs)
-    raise NotImplementedError(f"several matrices inside {name}")
+    raise NotImplementedError(f"a batch of matrices inside {name}")
 
 
 def _closed(program: Any) -> Callable[..., list[Any]]:
@@ -128,25 +130,25 @@ def _closed(program: Any) -> Callable[..., list[Any]]:
 
 
 def _with_own_derivative(equation: Any, inputs: list[Any]) -> list[Any]:
-    """A function with a derivative of the user's own: that is kept."""
+    """Return the results of a function with a custom derivative, which is preserved."""
 
     def primal(*inputs: Any) -> list[Any]:
         return _by_single_matrices(*inner_program(equation), inputs)
 
-    def as_it_is(*inputs: Any) -> list[Any]:
+    def unchanged(*inputs: Any) -> list[Any]:
         return _bind(equation, inputs)
 
     if equation.primitive.name == "custom_jvp_call":
         forward = jax.custom_jvp(primal)
-        forward.defjvp(lambda values, slopes: jax.jvp(as_it_is, values, slopes))
+        forward.defjvp(lambda values, slopes: jax.jvp(unchanged, values, slopes))
         return forward(*inputs)
     backward = jax.custom_vjp(primal)
-    backward.defvjp(lambda *inputs: jax.vjp(as_it_is, *inputs), lambda transposed, slopes: transposed(slopes))
+    backward.defvjp(lambda *inputs: jax.vjp(unchanged, *inputs), lambda transposed, slopes: transposed(slopes))
     return backward(*inputs)
 
 
 def _solved(params: Any, inputs: list[Any]) -> list[Any]:
-    """A linear system, which has a derivative of its own."""
+    """Return the solution of a linear system, whose custom derivative is preserved."""
     lengths, programs, start = params["const_lengths"], params["jaxprs"], 0
     functions: dict[str, Callable[[list[Any]], list[Any]] | None] = {}
     for name, length in zip(lengths._fields, lengths, strict=True):
@@ -154,7 +156,7 @@ def _solved(params: Any, inputs: list[Any]) -> list[Any]:
         functions[name] = None if program is None else _partly(_closed(program), consts)
         start += length
     matvec, solve, transposed = (functions[name] for name in ("matvec", "solve", "transpose_solve"))
-    assert matvec is not None and solve is not None  # noqa: S101, PT018  there is no system without them
+    assert matvec is not None and solve is not None  # noqa: S101, PT018  every linear system has them
     return lax.custom_linear_solve(
         matvec,
         inputs[start:],

@@ -1,6 +1,6 @@
-"""Memory: arrays that are written to bit by bit, from front to back, and what glibc's malloc is told.
+"""Memory of arrays that are filled from front to back, and settings of glibc's malloc.
 
-Only Linux is asked for anything. Elsewhere, and where it cannot do so, memory is NumPy's, and nothing but time is lost.
+They are used on Linux only. On other systems, or if they do not work, NumPy allocates the memory, which is slower.
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ import numpy as np
 
 from ellipslice.undocumented.registry import first_line, note
 
-KEPT = "memory that is kept"
+REUSE = "reuse of memory"
 PAGES = "small pages"
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
-"""What glibc's `malloc.h` calls these with M_ before them."""
+"""Settings M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD of glibc's `malloc.h`."""
 
-KEEP = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
-"""Bytes: arrays up to the first stay in the heap, which is never handed back, and grows in steps of the last."""
+MALLOPT_SETTINGS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 64 << 20}
+"""Values in bytes. Arrays up to the first stay in the heap, which is never returned and grows by the last."""
 
-DRAWS = 1 << 30
-"""Bytes of draws that were let go, whose memory is kept for other draws, at most."""
+MAX_KEPT_BYTES = 1 << 30
+"""Largest size of the memory of deleted draws that is kept for later draws."""
 
 _kept_memory = 0
 
 
 def keep_memory() -> None:
-    """Tell glibc's malloc, and ourselves, to keep what is freed."""
+    """Make glibc's malloc and this module keep freed memory for later arrays."""
     global _kept_memory
-    _kept_memory = DRAWS
+    _kept_memory = MAX_KEPT_BYTES
     mallopt = _mallopt()
     if isinstance(mallopt, str):
-        note(KEPT, mallopt)
+        note(REUSE, mallopt)
     elif mallopt is not None:
-        for setting, value in KEEP.items():
+        for setting, value in MALLOPT_SETTINGS.items():
             mallopt(setting, value)
 
 
 def kept_memory() -> int:
-    """Bytes of draws whose memory is kept for other draws when they are let go."""
+    """Return the largest size in bytes of the memory of deleted draws that is kept."""
     return _kept_memory
 
 
 def probe_kept() -> str | None:
-    """Return why glibc cannot be told to keep memory; None if it can, or there is no Linux."""
+    """Return why glibc does not keep memory; None if it can, or on other systems than Linux."""
     mallopt = _mallopt()
     return mallopt if isinstance(mallopt, str) else None
 
 
 def probe_pages() -> str | None:
-    """Return why pages are as NumPy asks for them; None if they are small, or there is no Linux."""
+    """Return why NumPy allocates the pages; None if small pages are used, or on other systems than Linux."""
     module = _mmap()
     return module if isinstance(module, str) else None
 
 
 @cache
 def _mallopt() -> Any:
-    """Return glibc's function for settings of malloc; None on other systems than Linux; or why there is none."""
+    """Return glibc's `mallopt`; None on other systems than Linux; or why there is none."""
     if sys.platform != "linux":
         return None
     try:
@@ -75,7 +75,7 @@ def _mallopt() -> Any:
 
 @cache
 def _mmap() -> Any:
-    """Python's module; None on other systems than Linux; or why there is none."""
+    """Return the module `mmap`; None on other systems than Linux; or why it cannot be used."""
     if sys.platform != "linux":
         return None
     try:
@@ -88,13 +88,14 @@ def _mmap() -> Any:
 
 
 MIN_MMAP_BYTES = 2**22
-"""Bytes of the smallest array with its own mmap. The pages of smaller ones are used again anyway."""
+"""Smallest array with its own mmap. malloc reuses the pages of smaller ones anyway."""
 
 
 def lazy_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return an array whose pages the system provides at first use; after `fast_cpu()`, pages of an earlier array.
+    """Return an uninitialised array whose pages are allocated at first use.
 
-    NumPy would ask for huge pages. Where the host of a virtual machine must provide them, that took five times as long.
+    After `fast_cpu()` it may reuse the pages of an earlier array. NumPy would request huge pages, which took five times
+    as long on a virtual machine whose host must provide them.
     """
     size = math.prod(shape) * dtype.itemsize
     module = None if size < MIN_MMAP_BYTES else _mmap()
@@ -106,33 +107,34 @@ def lazy_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 class _PageBuffer:
-    """What an array and its views hold on to; when all are gone its memory may be kept for the next."""
+    """Memory of an array and its views. When the last of them is deleted, the memory may be kept for reuse."""
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
         size = math.prod(shape) * dtype.itemsize
-        kept = _take(size)
+        kept = _reuse(size)
         module = _mmap()
         pages = kept or module.mmap(-1, size, module.MAP_PRIVATE | module.MAP_ANONYMOUS)
         address = np.frombuffer(pages, np.uint8).ctypes.data
         self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (address, False), "version": 3}
-        weakref.finalize(self, _keep, pages).atexit = False
+        weakref.finalize(self, _release, pages).atexit = False
 
 
-_KEPT: list[Any] = []
+_free_buffers: list[Any] = []
+"""Memory of deleted arrays, the oldest first."""
 
 
-def _keep(pages: Any) -> None:
-    """For the next, if so much is to be kept: the last ones."""
-    _KEPT.append(pages)
-    while _KEPT and sum(map(len, _KEPT)) > kept_memory():
-        _KEPT.pop(0)
+def _release(pages: Any) -> None:
+    """Keep the memory of a deleted array for reuse. Free the oldest if there is more than `kept_memory()`."""
+    _free_buffers.append(pages)
+    while _free_buffers and sum(map(len, _free_buffers)) > kept_memory():
+        _free_buffers.pop(0)
 
 
-def _take(size: int) -> Any:
-    """Memory for an array, if some was kept that is not much too large."""
-    for pages in list(_KEPT):
+def _reuse(size: int) -> Any:
+    """Return kept memory of at least `size` and at most twice that, in bytes; None if there is none."""
+    for pages in list(_free_buffers):
         if size <= len(pages) <= 2 * size:
-            with contextlib.suppress(ValueError):  # another thread has it
-                _KEPT.remove(pages)
+            with contextlib.suppress(ValueError):  # another thread may have taken it
+                _free_buffers.remove(pages)
                 return pages
     return None

@@ -1,13 +1,13 @@
-"""What is known of JAX's operations on CPUs: lists that allow. An operation that is on none of them is not known.
+"""Lists of JAX operations that are known to be safe on CPUs. Nothing is assumed about other operations.
 
-XLA runs the parts of a program in the threads of a pool. An operation that hands work to that pool and waits for it in
-one of its threads can wait for ever: if every thread waits, none works. LAPACK's operations do so when they are given
-several matrices at once, also in one program that runs alone. With one matrix at a time they do not.
+XLA runs the parts of a program in a pool of threads. An operation that gives work to that pool and waits for it in one
+of its threads can deadlock: if every thread waits, none works. LAPACK operations on a batch of matrices do this, even
+in a program that runs alone. On one matrix at a time they do not.
 """
 
 from __future__ import annotations
 
-ONE_FUNCTION = frozenset(
+SINGLE_CALL_OPERATIONS = frozenset(
     [
         *("abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh", "broadcast_in_dim", "cbrt"),
         *("ceil", "clamp", "concatenate", "cond", "convert_element_type", "copy", "cos", "cosh", "custom_jvp_call"),
@@ -19,12 +19,12 @@ ONE_FUNCTION = frozenset(
         *("sqrt", "square", "squeeze", "stop_gradient", "sub", "tan", "tanh", "transpose", "while", "xor"),
     ]
 )
-"""Operations that XLA's CPU backend can put into one function with the loop around them, if arrays are small."""
+"""Operations that XLA's CPU backend can compile into one function with the loop around them, if arrays are small."""
 
-SMALL = 4096
-"""Values in an array that is small. (For larger ones it would gain little.)"""
+MAX_SMALL_ARRAY = 4096
+"""Largest number of elements of a small array. One function would gain little for larger ones."""
 
-COMPILED = ONE_FUNCTION.union(
+COMPILED = SINGLE_CALL_OPERATIONS.union(
     ("add_any", "argmax", "argmin", "bessel_i0e", "bessel_i1e", "bitcast_convert_type", "broadcast_to", "call"),
     ("checkpoint", "closed_call", "clz", "complex", "conj", "conv_general_dilated", "core_call", "cumlogsumexp"),
     ("cummax", "cummin", "cumprod", "cumsum", "custom_linear_solve", "device_put", "digamma", "dot_general", "fft"),
@@ -39,7 +39,7 @@ COMPILED = ONE_FUNCTION.union(
     ("select_and_scatter_add", "sharding_constraint", "shift_left", "shift_right_arithmetic", "shift_right_logical"),
     ("sort", "stack", "threefry2x32", "tile", "top_k", "unstack", "zeta"),
 )
-"""Operations that XLA's CPU backend compiles by itself: none waits in one of its threads, so batches are by `vmap`."""
+"""Operations that XLA's CPU backend compiles itself. None waits in a thread of the pool, so `vmap` is safe."""
 
 MATRICES = {
     **dict.fromkeys(("cholesky", "eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu"), 2),
@@ -47,4 +47,4 @@ MATRICES = {
     **dict.fromkeys(("cholesky_update",), 2),
     **dict.fromkeys(("tridiagonal_solve",), 1),
 }
-"""Operations of LAPACK, and how many axes their first argument has if it is one matrix. With one they never wait."""
+"""LAPACK operations, with the number of axes of their first argument for one matrix. On one matrix none waits."""

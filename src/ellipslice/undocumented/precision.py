@@ -1,9 +1,9 @@
 """Constants of a program in the precision that JAX is set to.
 
-JAX (0.10 to 0.12 at least) keeps what it made of a NumPy array for as long as anything refers to it, and uses it again
-in the other precision: after a trace in double precision, a program in single precision has constants in double
-precision, and cannot be compiled. The same happens to a user's jitted function of NumPy data that was called by hand,
-in single precision, before a run in double precision. What JAX keeps is let go by `jax.clear_caches`.
+JAX (at least 0.10 to 0.12) caches the constant that it made from a NumPy array as long as anything refers to it, and
+reuses it in the other precision. After a trace in double precision, a program in single precision then has constants in
+double precision and cannot be compiled. The same happens to a user's jitted function with NumPy data that was called in
+single precision before a run in double precision. `jax.clear_caches` removes the cached constants.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ellipslice.undocumented.jaxprs import core, equations, is_literal, parts, r
 
 
 def as_array(part: Any) -> Any:
-    """Return a constant as an array of JAX in the precision that it is set to, from an object that it has not met."""
+    """Return a constant as a JAX array in the precision that JAX is set to, from a new object that is not cached."""
     if isinstance(part, jax.Array):
         return jnp.asarray(part)
     values = np.asarray(part).view()
@@ -27,19 +27,22 @@ def as_array(part: Any) -> Any:
 
 
 def in_precision(traced: Any) -> Any:
-    """The same program; without jitted functions in it, if one of them has constants of another precision."""
+    """Return an equal program whose constants have the precision that JAX is set to.
+
+    Jitted functions are inlined if one of them has constants of another precision.
+    """
     if not any(_is_foreign(constant) for equation in equations(traced.jaxpr) for constant in _constants(equation)):
         return traced
     return jax.make_jaxpr(lambda *arguments: _inlined(traced.jaxpr, traced.consts, *arguments))(*traced.in_avals)
 
 
 def is_stale(error: Exception) -> bool:
-    """Whether JAX may have raised this because it has kept constants of another precision."""
+    """Return whether JAX may have raised an error because of cached constants of another precision."""
     return any(words in str(error) for words in ("verifier errors", "to have the same dtypes"))
 
 
 def clear_stale() -> None:
-    """Make JAX let go of the constants that it keeps. Call it where no exception or program refers to them any more."""
+    """Clear the constants that JAX caches. Call it when no exception or program refers to them any more."""
     jax.clear_caches()
     gc.collect()
 
@@ -50,6 +53,7 @@ def _constants(equation: Any) -> list[Any]:
 
 
 def _is_foreign(constant: Any) -> bool:
+    """Return whether a constant is a NumPy array of another precision than JAX is set to."""
     own = not isinstance(constant, jax.Array) and isinstance(constant, np.ndarray)
     return own and jax.dtypes.canonicalize_dtype(constant.dtype) != constant.dtype
 

@@ -1,4 +1,4 @@
-"""Which fallbacks were taken, and when."""
+"""Record of the fallbacks that were used, and when."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _lock = threading.Lock()
 
 
 def note(item: str, why: str) -> None:
-    """Record that the fallback of an item was taken. Called each time, because each run reports its own."""
+    """Record that the fallback of an item is used. Call it every time, because each run reports its own fallbacks."""
     with _lock:
-        _taken[f"{item}: {why.replace(';', ',')}"] = time.perf_counter()  # results have several, with ; between them
+        _taken[f"{item}: {why.replace(';', ',')}"] = time.perf_counter()  # results separate fallbacks by ;
 
 
 def taken(since: float = float("-inf")) -> list[str]:
-    """Return the fallbacks that this process has taken since a time of `time.perf_counter`, as "item: why"."""
+    """Return the fallbacks used since a time of `time.perf_counter`, as "item: reason". Default: all."""
     with _lock:
         return sorted(text for text, when in _taken.items() if when >= since)
 

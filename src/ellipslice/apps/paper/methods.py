@@ -32,7 +32,7 @@ from ellipslice.apps.paper.problems import PROBLEMS, Problem, problem
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import EllipticalSlice, LineSlice, Move, NealMetropolis, ReferenceSlice
 from ellipslice.posterior import Posterior
-from ellipslice.sampling.start import prior_starts
+from ellipslice.sampling.initial_states import prior_starts
 
 METHODS = ("elliptical", "line", "neal", "control")
 BEYOND = ("recentred", "nuts")

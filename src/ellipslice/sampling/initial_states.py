@@ -1,4 +1,4 @@
-"""Initial states of chains: a draw from the prior or the reference for each, or what the user gives."""
+"""Initial states of chains: draws from the prior or the reference, or the states that the user gives."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior
 
-TRIES = 100
+MAX_START_DRAWS = 100
+"""Largest number of prior draws that are tried for an initial state with non-zero likelihood."""
 
 
 def first_draw(posterior: Posterior, rng: np.random.Generator) -> np.ndarray:
-    """The next point that a chain could start from."""
+    """Return a random point from which a chain can start, centred and flat."""
     return posterior.points(rng, 1)[0]
 
 
 def trial_point(
     posterior: Posterior, spec: RunSpec, points: Sequence[np.ndarray] | None, around: RelativeReference | None
 ) -> np.ndarray:
-    """Return the point at which engines try the log-likelihood: where the first chain starts, or near it."""
+    """Return the point at which engines first evaluate the log-likelihood: a possible start of the first chain."""
     if points is not None:
         posterior.probe_points(points[0])
         return points[0]
@@ -47,29 +48,32 @@ def first_states(
 
 
 def prior_starts(engine: Engine, seed: int, chains: Sequence[int]) -> list[State]:
-    """For each chain a draw from the prior with non-zero likelihood: the first of at most `TRIES`."""
+    """Return the first prior draw with non-zero likelihood, for each chain. Raise after `MAX_START_DRAWS` draws."""
     posterior = engine.posterior
     generators = [start_generator(seed, chain) for chain in chains]
     points = engine.first_points(seed, chains) or [first_draw(posterior, rng) for rng in generators]
     states = []
     for chain, rng, f, value in zip(chains, generators, points, engine.evaluate_all(points), strict=True):
         tries = 1
-        while not np.isfinite(value) and value != np.inf and tries < TRIES:
+        while not np.isfinite(value) and value != np.inf and tries < MAX_START_DRAWS:
             f = first_draw(posterior, rng)
             value = engine.evaluate(f)
             tries += 1
         if not np.isfinite(value):
             raise ValueError(
-                f"the log-likelihood is {value} at the prior draw that chain {chain} would start from"
-                + (f" and at {tries - 1} others" if tries > 1 else "")
-                + ". Pass initial=, a point where it is finite; or is the log-likelihood wrong at draws from the prior?"
+                f"the log-likelihood is {value} at the prior draw from which chain {chain} would start"
+                + (f", and not finite at {tries - 1} others" if tries > 1 else "")
+                + ". Check the log-likelihood at draws from the prior, or give initial=, a point where it is finite."
             )
         states.append(State(f, value))
     return states
 
 
 def reference_starts(engine: Engine, reference: RelativeReference, seed: int, chains: Sequence[int]) -> list[State]:
-    """For each chain a draw from the reference with non-zero likelihood; from the prior, if that is hard to find."""
+    """Return a draw from the reference with non-zero likelihood for each chain.
+
+    If ten draws do not contain one for some chain, all chains start from the prior.
+    """
     states = []
     for chain in chains:
         rng = start_generator(seed, chain)
@@ -82,21 +86,21 @@ def reference_starts(engine: Engine, reference: RelativeReference, seed: int, ch
 
 
 def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> list[np.ndarray]:
-    """The centred flat starts in `initial`: one point for all chains, or one for each along a leading axis."""
+    """Return the argument `initial` as one centred flat vector per chain. Raise if it is invalid."""
     centred = posterior.log_likelihood
     names = {name for name, _ in centred.layout}
     if not isinstance(initial, Mapping) and not centred.single:
-        raise TypeError(f"initial must be a dict with the prior's latents, {sorted(names)}, but it is an array.")
+        raise TypeError(f"initial must be a dict with the latents of the prior, {sorted(names)}, but it is an array.")
     points = initial if isinstance(initial, Mapping) else {"f": initial}
     if set(points) != names:
-        raise ValueError(f"initial has {sorted(map(str, points))}, but the prior's latents are {sorted(names)}.")
+        raise ValueError(f"initial has {sorted(map(str, points))}, but the latents of the prior are {sorted(names)}.")
     columns = {}
     for name, shape in centred.layout:
         values = as_numbers(points[name], "initial" if centred.single else f"initial[{name!r}]")
         if values.shape not in (shape, (len(chains), *shape)):
             raise ValueError(
                 f"initial has shape {values.shape} for {name}; expected {shape}, or {(len(chains), *shape)} with one "
-                "point for each chain."
+                "state for each chain."
             )
         columns[name] = np.broadcast_to(values, (len(chains), *shape))
     points = [centred.pack({name: column[i] for name, column in columns.items()}) for i in range(len(chains))]
@@ -105,25 +109,25 @@ def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> l
 
 
 def _check_reachable(prior: Prior, f: np.ndarray) -> None:
-    """Refuse points that a singular prior gives no draws like: a chain would never quite get away from them."""
+    """Raise if a point is outside the span of a singular prior, because the chain would never leave its offset."""
     if "whiten" not in prior.capabilities or prior.rank == prior.size:
         return
     gap = np.abs(f - np.asarray(prior.unwhiten(prior.whiten(f)))).max()
     if gap > 1e-6 * np.abs(f).max():
         raise ValueError(
-            f"initial is not a point that this prior can draw: its covariance has rank {prior.rank} for {prior.size} "
-            f"values, and initial, less the mean, is off its span by {gap:.3g}. Start from a draw, "
+            f"initial is not a possible draw from this prior: the covariance has rank {prior.rank} for {prior.size} "
+            f"values, and initial minus the mean is outside its span by {gap:.3g}. Start from a draw, "
             "prior.simulate(rng), or leave initial out."
         )
 
 
 def user_starts(engine: Engine, points: Sequence[np.ndarray], chains: Sequence[int]) -> list[State]:
-    """The states at starts the user gave; refused if no chain can run from one of them."""
+    """Return the initial states that the user gave. Raise if the log-likelihood is not finite at one of them."""
     values = engine.evaluate_all(points)
     for chain, value in zip(chains, values, strict=True):
         if not np.isfinite(value):
             raise ValueError(
-                f"the log-likelihood is {value} at initial for chain {chain}; it must be finite there. Start inside "
-                "the region where the likelihood is not zero, or leave initial out to start from prior draws."
+                f"the log-likelihood is {value} at initial for chain {chain}, but it must be finite. Start where the "
+                "likelihood is not zero, or leave initial out to start from prior draws."
             )
     return [State(f, value) for f, value in zip(points, values, strict=True)]

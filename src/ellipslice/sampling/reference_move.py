@@ -1,0 +1,61 @@
+"""The move of a run with `reference=`: fit a reference Gaussian to the posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ellipslice.approximations import acceptance_rate, fit_reference
+from ellipslice.engines.base import RunSpec
+from ellipslice.engines.choose import choose_engine, with_workers
+from ellipslice.engines.workers.pool import Workers
+from ellipslice.moves import Cycle, EllipticalSlice, Move
+from ellipslice.moves.reference_slice import ReferenceSlice, RelativeReference
+from ellipslice.noise import start_generator
+from ellipslice.posterior import Posterior
+from ellipslice.sampling.initial_states import first_draw, prior_starts
+from ellipslice.sampling.likelihood_checks import check_concave
+from ellipslice.truncated_posterior import TruncatedPosterior
+
+MIN_INDEPENDENCE_ACCEPTANCE = 0.75
+"""Acceptance rate of independent draws from the reference above which most updates propose them instead of ellipses."""
+
+
+def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, move: Move | None) -> None:
+    """Raise if a run cannot use a reference, before it is fitted."""
+    if spec.look_ahead is not None and spec.look_ahead > 1:
+        raise ValueError(
+            f"look_ahead={spec.look_ahead} was given with reference=, whose move is not a single search. Leave one of "
+            "them out."
+        )
+    if move is not None:
+        raise ValueError(f"move={move!r} was given with reference=, which uses its own move. Leave one of them out.")
+    if isinstance(posterior, TruncatedPosterior):
+        raise ValueError(
+            "reference= was given with a TruncatedGaussian, but it requires a prior without constraints. Leave "
+            "reference out."
+        )
+    if engine in ("batched", "fused") or spec.precision != "double":
+        raise ValueError(
+            f'reference= was given with engine={engine!r} and precision="{spec.precision}", but it runs only on the '
+            'engines "compiled" and "host", in double precision. Leave these arguments out.'
+        )
+
+
+def fit_reference_move(
+    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
+) -> tuple[ReferenceSlice, str, RelativeReference]:
+    """Return the move with a fitted reference, the method of the fit, and the reference relative to the prior."""
+    # A separate seed, because the random numbers of the chains must not be used for fitting.
+    own_seed = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
+    trial = first_draw(posterior, start_generator(own_seed, 0))
+    not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
+    chosen, _ = choose_engine(posterior, engine, trial, not_on_gpu, workers=workers)
+    if log_concave:
+        check_concave(chosen)
+    runner = with_workers(chosen, workers, trial)
+    fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed)
+    relative = fitted.reference.relative_to(posterior.prior)
+    independence = acceptance_rate(relative, runner, own_seed) > MIN_INDEPENDENCE_ACCEPTANCE
+    return ReferenceSlice(fitted.reference, independence=independence), fitted.method, relative
