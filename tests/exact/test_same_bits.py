@@ -314,7 +314,7 @@ def test_a_bowl_spares_more_than_planes():
 @pytest.mark.long
 def test_a_class_that_promises_too_much():
     make, prior = CONCAVE["Poisson"]
-    with pytest.raises(ValueError, match="above a bound that follows from its class's curvature_rate_bound, 0"):
+    with pytest.raises(ValueError, match="above a bound computed from curvature_rate_bound = 0"):
         es.sample(Misjudged(make().y), prior, draws=2000, chains=1, seed=2, progress=False)
 
 

@@ -128,7 +128,7 @@ TWO_PROCESSES = """
     try:
         es.sample(log_likelihood, PRIOR, chains=1, **OPTIONS)
     except ValueError as error:
-        assert "runs 2 processes, which share them" in str(error)
+        assert "runs 2 processes, among which the chains are" in str(error)
     else:
         raise SystemExit("one chain was shared by two processes")
 """

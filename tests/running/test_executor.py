@@ -186,9 +186,7 @@ def test_work_that_kills_every_worker_is_given_up(monkeypatch):
         pools.append(Pickled(breaks_down))
         return pools[-1]
 
-    with pytest.raises(
-        es.WorkersLostError, match=r"lost 4 times over the same piece of work: chain \d from update"
-    ) as e:
+    with pytest.raises(es.WorkersLostError, match=r"lost 4 times over the same task: chain \d from update") as e:
         es.sample(bowl, PRIOR, executor=make, **OPTIONS)
     assert len(pools) == 5
     assert "import the log-likelihood" not in str(e.value)
@@ -198,7 +196,7 @@ def test_workers_that_cannot_start_are_told_from_others_that_die():
     def breaks_down(number):
         raise BrokenProcessPool
 
-    with pytest.raises(es.WorkersLostError, match="can these workers start at all, and import the log-likelihood"):
+    with pytest.raises(es.WorkersLostError, match=r"No task has succeeded so far\. Check that the workers can start"):
         es.sample(bowl, PRIOR, executor=Pickled(breaks_down), **OPTIONS)
 
 

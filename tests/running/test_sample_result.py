@@ -407,8 +407,8 @@ CALLABLES: dict[str, tuple[Any, str, str]] = {
     "scikit-learn-like": (Opaque(1.0), "host", "cannot trace"),
     "its method": (Opaque(1.0).score, "host", "cannot trace"),
     "prints": (that_prints, "host", "cannot trace"),
-    "catches what JAX raises": (that_catches_everything, "host", "what JAX traced gives"),
-    "catches and gives up": (that_catches_and_gives_up, "host", "what JAX traced gives"),
+    "catches what JAX raises": (that_catches_everything, "host", "the function that JAX traced returns"),
+    "catches and gives up": (that_catches_and_gives_up, "host", "the function that JAX traced returns"),
 }
 
 
@@ -431,7 +431,7 @@ def test_any_callable(name, reference):
 @pytest.mark.parametrize("name", ["jax.numpy", "SciPy"])
 def test_an_engine_asked_for(name, reference):
     tree = sampled(CALLABLES[name][0], engine="host", draws=10)
-    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("host", "asked for")
+    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("host", "requested")
     np.testing.assert_allclose(tree.posterior["f"], reference[:, :10], rtol=0, atol=1e-9)
 
 
@@ -457,7 +457,7 @@ def test_batches_of_named_latents(engine):
 
 def test_compiled_asked_for():
     tree = sampled(by_jax, engine="compiled", draws=10)
-    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("compiled", "asked for")
+    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("compiled", "requested")
 
 
 def test_a_whole_number_is_a_value():
