@@ -91,7 +91,7 @@ def test_a_worker_keeps_the_job_of_another_run(monkeypatch):
     remote._payloads.clear()
     workers = Pickled()
     es.sample(bowl, PRIOR, executor=workers, **OPTIONS)
-    with pytest.raises(ValueError, match="a worker of the executor says"):
+    with pytest.raises(ValueError, match="a worker of the executor computed"):
         es.sample(other, PRIOR, executor=workers, **OPTIONS)
     remote._payloads.clear()
 

@@ -114,7 +114,7 @@ def test_wrong_draws_are_caught(mistake, seed):
 )
 def test_check_move_sees_it_too(mistake, seed):
     # On two values; a block of one has no order to be assembled in, and a user's own move has no other check.
-    with pytest.raises(AssertionError, match=r"posterior|not its state's"):
+    with pytest.raises(AssertionError, match=r"posterior|not that of its state"):
         check_move(mistake([[0], [1]]), seed=seed)
 
 

@@ -53,12 +53,12 @@ def test_the_unplanted_prior_passes(seed):
 )
 @pytest.mark.filterwarnings("ignore:factor is upper triangular")
 def test_a_wrong_covariance_is_caught_by_the_one_given(wrong, seed):
-    with pytest.raises(AssertionError, match="covariance given"):
+    with pytest.raises(AssertionError, match="not the given covariance"):
         check_prior(wrong(), covariance=CORRELATED, seed=seed)
 
 
 def test_deviations_for_variances_are_caught():
-    with pytest.raises(AssertionError, match="covariance given"):
+    with pytest.raises(AssertionError, match="not the given covariance"):
         check_prior(Diagonal([2.0, 3.0]), covariance=np.diag([4.0, 9.0]))
 
 
@@ -82,16 +82,16 @@ def permuted(draws, rng):
 
 DRAWS = {
     "shifted by its mean": (lambda draws, rng: draws + 1.0, "mean zero"),
-    "30 % too wide": (lambda draws, rng: 1.3 * draws, "covariance they should"),
-    "30 % too narrow": (lambda draws, rng: draws / 1.3, "covariance they should"),
+    "30 % too wide": (lambda draws, rng: 1.3 * draws, "expected covariance"),
+    "30 % too narrow": (lambda draws, rng: draws / 1.3, "expected covariance"),
     "without correlations": (
         lambda draws, rng: rng.standard_normal(draws.shape) * np.sqrt(CORRELATED.diagonal()),
-        "covariance they should",
+        "expected covariance",
     ),
-    "in another order": (permuted, "covariance they should"),
+    "in another order": (permuted, "expected covariance"),
     "not Gaussian": (
         lambda draws, rng: (rng.standard_exponential(draws.shape) - 1) * np.sqrt(CORRELATED.diagonal()),
-        "Gaussian|covariance they should|mean zero",
+        "Gaussian|expected covariance|mean zero",
     ),
     "the rng ignored": (
         lambda draws, rng: np.random.default_rng().standard_normal(draws.shape),
@@ -100,7 +100,7 @@ DRAWS = {
     "one draw too few": (lambda draws, rng: draws[1:], "shape"),
     "not finite": (lambda draws, rng: np.where(draws == draws.max(), np.inf, draws), "finite"),
     "the same draw again and again": (lambda draws, rng: np.tile(draws[:1], (len(draws), 1)), "."),
-    "constant": (lambda draws, rng: np.zeros_like(draws), "covariance they should"),
+    "constant": (lambda draws, rng: np.zeros_like(draws), "expected covariance"),
 }
 
 
@@ -147,7 +147,7 @@ def test_what_two_thousand_draws_can_tell(seed):
     threshold = stats.norm.isf(0.5e-6) * np.sqrt(2 / 2000)
     assert 0.15 < threshold < 0.16
     check_prior(drawing(lambda draws, rng: np.sqrt(1.01) * draws), seed=seed)
-    with pytest.raises(AssertionError, match="covariance they should"):
+    with pytest.raises(AssertionError, match="expected covariance"):
         check_prior(drawing(lambda draws, rng: np.sqrt(1.35) * draws), seed=seed)
 
 

@@ -84,10 +84,10 @@ def judge(accepts=lambda value, log_y: value > log_y, stale=False, evaluations=1
 
 
 JUDGES = {
-    "NaN accepted": (judge(accepts=lambda value, log_y: not value <= log_y), "went where .* nan"),
-    "stale log-likelihood": (judge(stale=True), "not its state's"),
+    "NaN accepted": (judge(accepts=lambda value, log_y: not value <= log_y), "reached a state where .* nan"),
+    "stale log-likelihood": (judge(stale=True), "not that of its state"),
     "the first evaluation not counted": (judge(evaluations=0), "evaluations and reports"),
-    "always accepts": (judge(accepts=lambda value, log_y: value == value), "went where|posterior"),
+    "always accepts": (judge(accepts=lambda value, log_y: value == value), "reached a state where|posterior"),
 }
 
 

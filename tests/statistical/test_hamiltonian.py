@@ -89,7 +89,7 @@ class Restless(Hamiltonian):
 @pytest.mark.long
 @pytest.mark.parametrize("move", [Forgetful(0.3, 6), Restless(0.3, 6)], ids=lambda move: type(move).__name__)
 def test_planted_trajectories_are_caught(move):
-    with pytest.raises(AssertionError, match=r"posterior|went where"):
+    with pytest.raises(AssertionError, match=r"posterior|reached a state where"):
         check_move(move)
 
 
