@@ -99,8 +99,7 @@ def test_efficiency_divides_by_the_measure_it_names():
         efficiency(tree, [1.0, 2.0])
 
 
-# --- injected bugs: one for each step of the algorithm
-# -----------------------------------------------------------------
+# --- injected bugs: one for each step of the algorithm --------------------------------------------------------------
 
 
 def wrong_size(x, *, divisor=0, most=None, correction=True, penalty=2):

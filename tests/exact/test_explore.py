@@ -83,8 +83,7 @@ def test_the_way_back_leads_back():
         np.testing.assert_allclose(back[-1], wanted, atol=1e-9)
 
 
-# --- random numbers
-# ----------------------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------------------------
 
 
 def numbers(seed, update, indices, stream):
@@ -156,8 +155,7 @@ def test_a_dragged_state_meets_the_same_noise():
     assert found["counted"] == 1
 
 
-# --- summaries of a run
-# ------------------------------------------------------------------------------------------------
+# --- summaries of a run ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("length", "memory"), [(20, 0.0), (30, 0.5), (1000, 0.9), (5000, -0.4), (777, 0.99)])

@@ -223,8 +223,7 @@ def test_nothing_stays_behind():
     assert not remote._payloads
 
 
-# --- functions that run chains
-# -----------------------------------------------------------------------------------------
+# --- functions that run chains --------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings(

@@ -167,8 +167,7 @@ def test_the_bracket_is_in_units_of_the_conditional_deviation():
     assert (moved > 0.9e-3 * deviation).all()  # the largest of 1,596 steps, of which three in a thousand are that long
 
 
-# --- injected bugs
-# -----------------------------------------------------------------------------------------------------
+# --- injected bugs --------------------------------------------------------------------------------------------------
 
 
 @EVERY_SEED
@@ -190,8 +189,7 @@ def test_a_marginal_deviation_instead_of_the_conditional_is_caught(monkeypatch):
         test_gibbs_draws_from_the_exact_conditionals(HostEngine, None, 0)
 
 
-# --- arguments that are rejected
-# ---------------------------------------------------------------------------------------
+# --- arguments that are rejected ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("move", [CoordinateSlice(), CoordinateGibbs()], ids=repr)

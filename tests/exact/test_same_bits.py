@@ -332,8 +332,7 @@ def test_what_is_declared_concave_and_is_not():
         es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), Diagonal(np.ones(3)), **options)
 
 
-# --- engines directly, with turns of any length
-# ------------------------------------------------------------------------
+# --- engines directly, with turns of any length ---------------------------------------------------------------------
 
 
 class Clock:
@@ -466,8 +465,7 @@ def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_
     assert made["search_failed"].tolist() == [True] * 3
 
 
-# --- comparison with the random numbers
-# --------------------------------------------------------------------------------
+# --- comparison with the random numbers -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])

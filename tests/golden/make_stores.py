@@ -1,9 +1,9 @@
-"""Make the unfinished stores of tests/golden/stores, and what uninterrupted runs give: stores.json.
+"""Make the unfinished stores of tests/golden/stores, and the results of the uninterrupted runs: stores.json.
 
     python tests/golden/make_stores.py          # all of them
-    python tests/golden/make_stores.py plain    # this one; the others stay as they are
+    python tests/golden/make_stores.py plain    # only this one; the others stay as they are
 
-Each run is killed in a process of its own, after a commit with at least `DRAWS` draws of each chain.
+Each run is killed in its own process, after a checkpoint with at least `DRAWS` draws of each chain.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ DRAWS = 6
 
 
 def kill(name: str, path: str) -> None:
-    """Begin a run with a store, and end this process in the middle of it."""
+    """Begin a run with a store, and end this process during the run."""
     from ellipslice.engines.compiled import block, chain
     from ellipslice.engines.host import engine as host
     from ellipslice.store import columns, store
 
     store.MIN_COMMIT_SECONDS, store.MAX_COMMIT_FRACTION, columns.BYTES = 0.0, 1e9, 400
-    host.TURN_SECONDS = chain.TURN_SECONDS = 1e-9  # few updates at a time, and a commit after each time
+    host.TURN_SECONDS = chain.TURN_SECONDS = 1e-9  # few updates per turn, and a checkpoint after each turn
     block.MAX_CALL_SECONDS = 0.0
     commit = store.Store.commit
 
     def killing(self: Any, *arguments: Any) -> None:
         commit(self, *arguments)
         if min(self.complete) >= DRAWS:
-            os._exit(int(max(self.complete) >= OPTIONS["draws"]))  # an error if it is finished
+            os._exit(int(max(self.complete) >= OPTIONS["draws"]))  # an error code if the run is finished
 
     store.Store.commit = killing
     begin(name, store=path)

@@ -210,8 +210,7 @@ def test_a_whole_latent_of_a_stack_needs_no_ability():
     np.testing.assert_array_equal(conditional.mean(np.ones(9)), np.zeros(8))
 
 
-# --- combinations that are rejected
-# ------------------------------------------------------------------------------------
+# --- combinations that are rejected ---------------------------------------------------------------------------------
 
 NAMED = es.Stack({"f": es.Dense(CORRELATED), "m": es.Diagonal(4.0)})
 BAD = {

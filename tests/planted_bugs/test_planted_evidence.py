@@ -1,4 +1,4 @@
-"""Mistakes in estimates of log Z, each planted and seen to be caught by replicates of a problem with a closed form."""
+"""Injected bugs in estimates of the evidence: replicates of a problem with a closed form detect each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ellipslice.marginal import annealing
 from ellipslice.marginal import particles as movers
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
 
-evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function
+evidence = sys.modules["ellipslice.marginal.evidence"]  # as an attribute of the package this name is a function
 
 pytestmark = [
     pytest.mark.statistical,
@@ -53,7 +53,7 @@ def test_log_likelihoods_left_behind_when_particles_are_resampled(monkeypatch):
         return movers.Particles(particles.f[rows], particles.log_likelihood)
 
     monkeypatch.setattr(annealing, "take", only_points)
-    monkeypatch.setattr(movers, "MAX_EVALUATIONS", 30)  # many searches are in vain, and would take long
+    monkeypatch.setattr(movers, "MAX_EVALUATIONS", 30)  # many searches fail, and would take long
     caught("Z is off")
 
 
@@ -76,7 +76,7 @@ def test_errors_that_forget_that_replicates_are_few(monkeypatch):
 
 
 def test_no_moves_between_powers_are_noticed(monkeypatch):
-    """The estimate would still have no bias, and a large error: a warning says what is wrong."""
+    """The estimate would still be unbiased, but with a large error. A warning reports the cause."""
 
     def stay(self, particles, powers):
         return movers.Moved(particles, np.tile(particles.log_likelihood, (len(powers), 1)), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Mistakes in likelihoods, planted on purpose: each is caught by `check_likelihood`."""
+"""Injected bugs in likelihoods: `check_likelihood` detects each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = np.array([-1.0, 0.2, 0.5, 1.0, -0.4, 2.0])
 
 
 def planted(**methods):
-    """The Gaussian likelihood with some methods replaced."""
+    """Return the Gaussian likelihood with some methods replaced."""
     return type("Planted", (Gaussian,), methods)(REALS, noise_scale=0.7)
 
 
@@ -66,7 +66,7 @@ WRONG = {
 
 
 class Annealed:
-    """Not a function of f alone: every call is a little sharper."""
+    """A log-likelihood that is not a function of f alone: every call is a little sharper."""
 
     def __init__(self):
         self.calls = 0

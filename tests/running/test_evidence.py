@@ -1,4 +1,4 @@
-"""Using `evidence`: results, engines, seeds, named latents, and what is refused."""
+"""Using `evidence`: results, engines, seeds, named latents, and arguments that are rejected."""
 
 from __future__ import annotations
 

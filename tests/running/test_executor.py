@@ -1,4 +1,4 @@
-"""Real workers, in processes of their own: those that die, hang, cannot be reached, or are stopped by Ctrl-C."""
+"""Workers in real processes: workers that die, hang, cannot be reached, or are interrupted by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS = {"draws": 40, "warmup": 5, "chains": 2, "seed": 4, "progress": False}
 
 
 def processes(count=2):
-    """Workers that start afresh: forked ones would have JAX's locks without its threads."""
+    """Workers in new processes. Forked ones would have JAX's locks without its threads."""
     return ProcessPoolExecutor(count, mp_context=get_context("spawn"))
 
 
@@ -54,7 +54,7 @@ def test_any_function_goes_to_loky():
     np.testing.assert_array_equal(made.posterior.f, alone.posterior.f)
 
 
-# --- refused at once ------------------------------------------------------------------------------------------------
+# --- rejected before the run ----------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_sent_is_named(pool):
@@ -102,7 +102,7 @@ def test_other_data_in_the_workers_are_noticed():
         es.sample(differs, PRIOR, executor=threads, engine="host", **OPTIONS)
 
 
-# --- while it runs --------------------------------------------------------------------------------------------------
+# --- during the run -------------------------------------------------------------------------------------------------
 
 
 def test_an_exception_comes_back_with_its_latents():
@@ -118,7 +118,7 @@ def test_an_exception_comes_back_with_its_latents():
 
 
 def test_an_exception_that_cannot_travel_is_put_into_words(monkeypatch):
-    """A process pool would break down over it. (Some libraries teach pickle to bring any back.)"""
+    """The exception would break a process pool. (Some libraries make every exception picklable.)"""
 
     def trouble(number):
         if number == 6:
@@ -202,7 +202,7 @@ def test_workers_that_cannot_start_are_told_from_others_that_die():
 
 @pytest.mark.long
 def test_a_script_without_its_guard(tmp_path):
-    """A classic: workers import the script, and begin to run it."""
+    """A common mistake: the workers import the script, and begin to run it."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(WITHOUT_GUARD))
     said = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment(), timeout=60)

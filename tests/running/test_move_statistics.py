@@ -22,7 +22,7 @@ ELLIPSE = EllipticalSlice()
 
 @dataclass(frozen=True)
 class Reporting(Move):
-    """Elliptical slice sampling that reports a number of each type."""
+    """Elliptical slice sampling that reports a statistic of each type."""
 
     statistics: ClassVar = {"tried": int, "half": float, "far": bool}
 
