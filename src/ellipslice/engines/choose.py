@@ -109,7 +109,8 @@ def _choose_batched(
     assert move.path is not None  # noqa: S101  else `why_not_batched` would have returned a reason
     why_not = why_not_fused(fused, move.path)
     if why_not is None:
-        return fused, "requested" if engine else "there is a GPU, and the log-likelihood factorises over the elements"
+        reason = "there is a GPU, and the log-likelihood factorises over the elements of f"
+        return fused, "requested" if engine else reason
     if engine == "fused":
         raise ValueError(f'engine="fused" was given, but {why_not}. Leave it out, or use engine="batched".')
     return BatchedEngine(posterior, double=double), why_not
