@@ -148,7 +148,7 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
         return f"a state of {size:,} elements does not fit into a GPU's registers (at most {LARGEST:,} do)"
     device = jax.local_devices()[0]
     if device.platform != "gpu" or compute_capability(device) < 9.0:
-        return "the fused kernel requires an NVIDIA GPU of the Hopper generation or newer"
+        return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
     try:
         with jax_settings(engine.double):
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
