@@ -1,7 +1,7 @@
-"""The priors and moves that the laws are checked on. A new class adds a constructor here.
+"""The priors and moves on which the property tests run. Add a constructor here for each new class.
 
-`PRIORS[name]()` and `MOVES[name]()` make one; `COVARIANCES[name]` is the covariance it should have, where it can be
-written down without the code under test.
+`PRIORS[name]()` and `MOVES[name]()` make an instance. `COVARIANCES[name]` is the covariance of the prior, where it can
+be computed without the code under test.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ TIMES = np.linspace(0, 1, 12)
 SMOOTH = np.exp(-0.5 * (TIMES[:, None] - TIMES) ** 2 / 0.3**2)  # numerically singular
 ROUGH = np.exp(-np.abs(TIMES[:, None] - TIMES))
 CORRELATED = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.5], [-0.3, 0.5, 0.7]])
-SINGULAR = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 5.0]])  # the first two values are the same
-CONSTANT = np.array([[4.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 9.0]])  # the second value is 0
+SINGULAR = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 5.0]])  # the first two elements are equal
+CONSTANT = np.array([[4.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 9.0]])  # the second element is 0
 DEVIATIONS = np.array([1e-6, 1e6, 1.0])  # variances 1e-12, 1e12 and 1 on one diagonal
 EXTREME = (0.5 + 0.5 * np.eye(3)) * DEVIATIONS[:, None] * DEVIATIONS
 FACTOR = np.array([[1.0, 0.0], [2.0, -1.0], [0.5, 0.5], [0.0, 3.0]])
@@ -65,7 +65,7 @@ SPREADS = np.array([3.0, 0.5, 1.0, 2.0])
 
 
 def blocks(*covariances: Any) -> np.ndarray:
-    """The covariance of independent latents, one after the other."""
+    """Return the covariance of independent latents, concatenated: a block-diagonal matrix."""
     size = sum(len(c) for c in covariances)
     whole, start = np.zeros((size, size)), 0
     for c in covariances:
@@ -75,7 +75,7 @@ def blocks(*covariances: Any) -> np.ndarray:
 
 
 def grid_covariance(kernel: Callable[[Any], Any], shape: tuple[int, ...], spacing: Any) -> np.ndarray:
-    """Of a stationary kernel on a regular grid, pair by pair."""
+    """Return the covariance of a stationary kernel on a regular grid, computed pair by pair."""
     points = np.array(list(np.ndindex(shape))) * spacing
     return np.array([[float(kernel(a - b)) for b in points] for a in points])
 
@@ -85,19 +85,19 @@ def exponential(lag: Any) -> Any:
 
 
 def slanted(lag: Any) -> Any:
-    """Longer along one diagonal than along the other: even, but not in each axis by itself."""
+    """Return a kernel that is longer along one diagonal than along the other: even, but not in each axis."""
     return np.exp(-np.sqrt((lag[..., 0] - lag[..., 1]) ** 2 + 0.3 * (lag[..., 0] + lag[..., 1]) ** 2) / 2)
 
 
 def smooth(lag: Any) -> Any:
-    """Decays so slowly that the smallest embedding of 9 points is not positive."""
+    """Return a kernel that decays so slowly that the smallest embedding of 9 points is not positive."""
     return 0.5 * np.exp(-0.5 * np.sum(lag**2, axis=-1) / 6**2)
 
 
 MOMENTS = np.array([0.0, 0.1, 0.5, 0.55, 1.7, 2.0, 4.5])  # irregular times
 GAPS = np.abs(MOMENTS[:, None] - MOMENTS)
 EARLIER = np.minimum(MOMENTS[:, None], MOMENTS)
-CLOSE = np.array([0.0, 1e-9, 2e-9, 1e-3, 0.5, 0.5 + 1e-12, 2.0])  # to a smooth kernel some of these are the same
+CLOSE = np.array([0.0, 1e-9, 2e-9, 1e-3, 0.5, 0.5 + 1e-12, 2.0])  # to a smooth kernel some of these are equal
 MATERN_32 = 2.25 * (1 + np.sqrt(3) * GAPS / 0.8) * np.exp(-np.sqrt(3) * GAPS / 0.8)
 
 
@@ -106,14 +106,14 @@ def matern_52(gaps: np.ndarray, scale: float) -> np.ndarray:
     return (1 + x + x**2 / 3) * np.exp(-x)
 
 
-CHAIN = np.diag(np.full(6, 2.5)) - np.eye(6, k=1) - np.eye(6, k=-1)  # a precision
+CHAIN = np.diag(np.full(6, 2.5)) - np.eye(6, k=1) - np.eye(6, k=-1)  # a precision matrix
 GRAPH = np.array([[0, 1, 1, 0, 0], [1, 0, 2, 0, 0], [1, 2, 0, 1, 0], [0, 0, 1, 0, 1], [0, 0, 0, 1, 0]], dtype=float)
 ISLANDS = np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))  # two triangles
 TWO_CONSTRAINTS = np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 0.0, -2.0, 0.0, 0.5, 0.0]])
 
 
 def constrained(precision: np.ndarray, constraints: np.ndarray) -> np.ndarray:
-    """The covariance of exp(-f'Qf / 2) on the plane where constraints @ f = 0, in coordinates of that plane."""
+    """Return the covariance of exp(-f'Qf / 2) on the subspace where constraints @ f = 0."""
     plane = np.linalg.svd(constraints)[2][np.linalg.matrix_rank(constraints) :].T
     return plane @ np.linalg.inv(plane.T @ precision @ plane) @ plane.T
 
@@ -128,7 +128,7 @@ def laplacian(graph: np.ndarray) -> np.ndarray:
 
 
 def matern_precision(shape: tuple[int, int], spacing: float, length_scale: float) -> np.ndarray:
-    """Of smoothness 1 and variance 1.7, neighbour by neighbour."""
+    """Return the precision of a Matérn field on a grid, from the neighbours. Smoothness 1 and variance 1.7."""
     points = list(np.ndindex(shape))
     near = np.array([[abs(a[0] - b[0]) + abs(a[1] - b[1]) == 1 for b in points] for a in points], dtype=float)
     kappa = np.sqrt(2) / length_scale
@@ -152,7 +152,7 @@ def images(rng: np.random.Generator, count: int) -> np.ndarray:
     return 2.0 * rng.standard_normal((count, 2, 3))
 
 
-# name -> (constructor from a mean, covariance or None if the prior cannot say it)
+# Each name maps to a constructor with the mean as argument, and the covariance, or None if there is no formula for it.
 _PRIORS: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
     "Dense": (lambda mean: Dense(CORRELATED, mean), CORRELATED),
     "Dense, smooth": (lambda mean: Dense(SMOOTH, mean), SMOOTH),
@@ -186,7 +186,7 @@ _PRIORS: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
     "Stack with a routine": (lambda mean: Stack({"f": FromDraws(walk, 5), "b": Diagonal(4.0, mean)}), None),
 }
 
-# The same for priors with structure. The first of each class has a mean too; more would only take longer.
+# Priors with structure. Only the first of each class is tested with a mean, too, because more would only take longer.
 _STRUCTURED: dict[str, tuple[Callable[[Any], Prior], np.ndarray | None]] = {
     "LowRank, more columns than values": (lambda mean: LowRank(WIDE_FACTOR, mean), WIDE_FACTOR @ WIDE_FACTOR.T),
     "LowRank, a column repeated": (
@@ -331,7 +331,8 @@ def _with_and_without_mean() -> tuple[dict[str, Callable[[], Prior]], dict[str, 
         means = {"": 0.0} if name in _STRUCTURED and word in met else {"": 0.0, ", mean 1.5": 1.5}
         met.add(word)
         for suffix, mean in means.items():
-            priors[name + suffix] = cache(partial(make, mean))  # priors are frozen, and some take a second to make
+            # Priors are frozen, and some take a second to make, so they are made once.
+            priors[name + suffix] = cache(partial(make, mean))
             if covariance is not None:
                 covariances[name + suffix] = covariance
     priors["Dense, a mean per value"] = lambda: Dense(CORRELATED, [1.0, -2.0, 0.0])
@@ -400,4 +401,7 @@ MOVES: dict[str, Callable[[], Move]] = {
 # --- seeds ----------------------------------------------------------------------------------------------------------
 
 SEEDS = [int(os.environ.get("ELLIPSLICE_TEST_SEED", "0"))]
-"""Of the statistical laws and of the planted bugs. ELLIPSLICE_TEST_SEED=17 runs them with other noise."""
+"""Seeds of the statistical property tests and of the injected bugs.
+
+Set ELLIPSLICE_TEST_SEED to run with another seed.
+"""

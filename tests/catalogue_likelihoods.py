@@ -1,6 +1,6 @@
-"""The likelihoods that the laws are checked on. A new class adds a constructor here, and what SciPy knows about it.
+"""The likelihoods on which the property tests run. Add a constructor here for each new class, and its distribution.
 
-`CATALOGUE[name]()` is a likelihood on fixed data; `CATALOGUE[name](y)` is the same one on other data.
+`CATALOGUE[name]()` is a likelihood with fixed data, and `CATALOGUE[name](y)` the same one with other data.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CATALOGUE: dict[str, Callable[..., Likelihood]] = {
 
 
 class Labels:
-    """Labels -1/+1 with probability p of +1, in the manner of SciPy's distributions."""
+    """The distribution of labels -1 and +1 with probability p of +1, with the methods of a SciPy distribution."""
 
     def __init__(self, p: Any):
         self.p = p
@@ -79,4 +79,4 @@ DISTRIBUTION: dict[type, Callable[[Any, Any], Any]] = {
     NegativeBinomial: _negative_binomial,
     StudentT: lambda item, f: stats.t(item.degrees_of_freedom, f, item.noise_scale),
 }
-"""The distribution of y given f, from code that is not ours."""
+"""The distribution of y given f for each likelihood, computed by SciPy and not by the library."""

@@ -1,4 +1,4 @@
-"""Fixtures and hooks that several test files share."""
+"""Fixtures and hooks that are used by several test files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)
 
 @pytest.fixture
 def log_compiles():
-    """JAX logs what it compiles, in the threads of the chains too."""
+    """Let JAX log what it compiles, also in the threads of the chains."""
     jax.config.update("jax_log_compiles", True)
     yield
     jax.config.update("jax_log_compiles", False)
@@ -26,7 +26,7 @@ def log_compiles():
 
 @pytest.fixture
 def short_pilots(monkeypatch):
-    """Pilot runs of a fit with unknown parameters that say little: on the host they take nearly all of its time."""
+    """Shorten the pilot runs of fits with unknown hyperparameters, which take most of the time of a fit on the host."""
     from ellipslice.parameters import choose_parametrisation
 
     for name, value in (("PILOT_WARMUP", 10), ("PILOT_DRAWS", 10), ("MAX_PILOT_ROUNDS", 1)):
@@ -35,7 +35,7 @@ def short_pilots(monkeypatch):
 
 @pytest.fixture(scope="module")
 def compiled_once(tmp_path_factory):
-    """JAX keeps what it compiles in a folder: the same model made again, of other functions, is not compiled again."""
+    """Use a persistent compilation cache, so that a model that is made again is not compiled again."""
     from jax.experimental.compilation_cache import compilation_cache
 
     jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
@@ -47,9 +47,9 @@ def compiled_once(tmp_path_factory):
     compilation_cache.reset_cache()
 
 
-@pytest.fixture(scope="module")  # not the session: while Playwright runs, nothing else can start an event loop
+@pytest.fixture(scope="module")  # not the session, because no other event loop can start while Playwright runs
 def browser():
-    """The system's Chromium, driven by Playwright."""
+    """The Chromium of the system, driven by Playwright."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -58,7 +58,7 @@ def browser():
         browser.close()
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
+@pytest.hookimpl(tryfirst=True)  # must run before pytest selects tests by their marks
 def pytest_collection_modifyitems(items):
     for item in items:
         long = any(item.callspec.id in marker.args for marker in item.iter_markers("long_cases"))
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """State whether the tests in a browser ran: a skipped test is easily overlooked."""
+    """Print whether the tests in a browser ran, because skipped tests are easily overlooked."""
     reports = {outcome: terminalreporter.stats.get(outcome, []) for outcome in ("passed", "failed", "skipped")}
     counts = {outcome: sum("browser" in report.keywords for report in found) for outcome, found in reports.items()}
     if counts["skipped"]:

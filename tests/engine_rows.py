@@ -1,4 +1,4 @@
-"""Engines run by themselves, without `sample`: the rows of a run, and their columns for one chain."""
+"""Run engines directly, without `sample`, and read the rows of a run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ellipslice.moves import Move, State
 def begin(
     engine: Engine, move: Move, seed: int, chains: Iterable[int], states: Iterable[State], updates: int, **options: Any
 ) -> Run:
-    """Return a run from the first update on."""
+    """Return a run before its first update."""
     starts = [Checkpoint(0, state) for state in states]
     return engine.run(RunSpec(move, seed, tuple(chains), **options), starts, updates)
 
 
 def finish(run: Run) -> list[Rows]:
-    """Return the rows that a run makes until it is finished. It is not closed."""
+    """Advance a run until it is finished, and return its rows. The run is not closed."""
     rows: list[Rows] = []
     while not run.finished:
         run.advance()
@@ -30,7 +30,7 @@ def finish(run: Run) -> list[Rows]:
 
 
 def columns(rows: list[Rows], chain: int = 0) -> dict[str, np.ndarray]:
-    """Return the states `f` and all statistics of one chain, by position in the run."""
+    """Return the states `f` and all statistics of one chain, given by its position in the run."""
     own = [each for each in rows if each.chains.start == chain]
     f = np.concatenate([np.asarray(each.f)[0] for each in own])
     return {"f": f} | {name: np.concatenate([each.statistics[name][0] for each in own]) for name in own[0].statistics}

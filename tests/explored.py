@@ -1,4 +1,4 @@
-"""The page of `ellipslice explore` beside the library: its JavaScript in node, on the same noise as our own moves."""
+"""Compare the page of `ellipslice explore`, run in node, with the library, on the same random numbers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ellipslice.moves.search import search
 from ellipslice.noise import UpdateNoise
 
 FOLDER = Path(ellipslice.apps.explore.__file__).parent
-SCRIPTS = ("noise", "algorithm", "models", "statistics", "chain", "field")  # those that draw nothing
+SCRIPTS = ("noise", "algorithm", "models", "statistics", "chain", "field")  # the scripts that draw nothing on the page
 SD_1, SD_2, CORRELATION = 1.1, 0.7, 0.6
 COVARIANCE = np.array([[SD_1**2, CORRELATION * SD_1 * SD_2], [CORRELATION * SD_1 * SD_2, SD_2**2]])
 
 
 def source() -> str:
-    """The page's scripts that need no page."""
+    """Return the page's scripts that run without a page."""
     return "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf8") for name in SCRIPTS)
 
 
 def node(program: str, data=None, scripts: str | None = None):
-    """What `program`, an expression of the page's names and of `data`, is in JavaScript."""
+    """Return the value of `program`, a JavaScript expression that can use the names of the page and `data`."""
     text = f"""{source() if scripts is None else scripts}
     const data = JSON.parse({json.dumps(json.dumps(data))});
     const result = ({program});
@@ -41,7 +41,7 @@ def node(program: str, data=None, scripts: str | None = None):
     return json.loads(done.stdout)
 
 
-# --- the page's likelihoods, written again ----------------------------------------------------------------------------
+# --- the page's likelihoods, implemented again in Python --------------------------------------------------------------
 
 
 def gaussian(x, mean, sd):
@@ -59,16 +59,16 @@ LIKELIHOODS = {
     "narrow": lambda f: gaussian(f[0], 1.3, 0.07) + gaussian(f[1], -1.0, 0.07),
     "edged": lambda f: 0.0 if f[0] > -0.3 and f[1] > -0.5 and f[0] + f[1] < 1.5 else -math.inf,
     "flat": lambda f: 0.0,
-    "undefined": lambda f: math.nan if f[0] > 0 else gaussian(f[1], 0.8, 0.5),  # not in the page: NaN in places
+    "undefined": lambda f: math.nan if f[0] > 0 else gaussian(f[1], 0.8, 0.5),  # not on the page: NaN for some f
 }
 UNDEFINED = "LIKELIHOODS.undefined = { log: ([a, b]) => (a > 0 ? NaN : gaussian(b, 0.8, 0.5)) }"
 
 
-# --- updates, by both -------------------------------------------------------------------------------------------------
+# --- updates by the page and by the library ---------------------------------------------------------------------------
 
 
 def cases(count: int, seed: int) -> list[dict]:
-    """States, noise and settings for updates by every method on every likelihood."""
+    """Return states, random numbers and settings for updates by every method on every likelihood."""
     rng = np.random.default_rng(seed)
     factor = np.linalg.cholesky(COVARIANCE)
     brackets = [(2 * math.pi, "cut"), (2 * math.pi, "halve"), (1.5, "cut"), (0.4, "halve")]
@@ -76,7 +76,7 @@ def cases(count: int, seed: int) -> list[dict]:
     for name, log_likelihood in LIKELIHOODS.items():
         for number in range(count):
             draws = [f for f in rng.standard_normal((100, 2)) @ factor.T if log_likelihood(f) > -math.inf]
-            f = max(draws, key=log_likelihood) if number % 3 else draws[0]  # most of them where chains spend their time
+            f = max(draws, key=log_likelihood) if number % 3 else draws[0]  # two of three start at a likely state
             width, shrinking = brackets[number % 4]
             made.append(
                 {
@@ -96,7 +96,7 @@ def cases(count: int, seed: int) -> list[dict]:
 
 @dataclass(frozen=True)
 class Watched(EllipticalSlice):
-    """Elliptical slice sampling that remembers its angles and brackets."""
+    """Elliptical slice sampling that records its angles and brackets."""
 
     angles: list = field(default_factory=list, compare=False)
     brackets: list = field(default_factory=list, compare=False)
@@ -117,14 +117,14 @@ class Watched(EllipticalSlice):
 
 
 def ours(case: dict) -> dict:
-    """What the library does: for each method the new state, and where it looked."""
+    """Return the library's results of a case: for each method the new state, and the points that were tried."""
     log_likelihood = LIKELIHOODS[case["likelihood"]]
     state = State(np.array(case["f"]), case["value"])
     nu, uniforms = np.array(case["nu"]), case["uniforms"].__getitem__
     move = Watched(case["bracket"]["width"], case["bracket"]["shrinking"])
     elliptical, _ = search(move, nu, case["level"], uniforms, state, log_likelihood)
 
-    tried = []  # points; theirs are compared too
+    tried = []  # the points that are tried on the line
 
     def remembering(f):
         tried.append(f.tolist())
@@ -173,12 +173,12 @@ THEIRS = """(() => {
 
 @cache
 def expected(count: int, seed: int) -> list[tuple[dict, dict]]:
-    """Cases, and what the library does with each."""
+    """Return the cases, each with the library's results."""
     return [(case, ours(case)) for case in cases(count, seed)]
 
 
 def disagreements(count: int, seed: int, scripts: str | None = None) -> list[str]:
-    """Updates in which the page and the library do not look at the same angles or do not end at the same place."""
+    """Return descriptions of the updates in which the page and the library try different angles, or end differently."""
     given = expected(count, seed)
     found = []
     for (case, wanted), theirs in zip(given, node(THEIRS, [case for case, _ in given], scripts), strict=True):

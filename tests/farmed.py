@@ -1,4 +1,4 @@
-"""What is farmed out in tests: functions that workers can import, and executors that lose workers."""
+"""Functions that workers can import, and executors that lose workers, for the tests of executors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def traced_bowl(f):
 
 
 def bowl_of(y):
-    """A likelihood of a Gaussian process that JAX cannot trace."""
+    """Return a Gaussian log-likelihood that JAX cannot trace."""
     return Bowl(y)
 
 
@@ -51,7 +51,7 @@ def smooth(amplitude):
 
 
 class AwkwardError(Exception):
-    """One that pickle cannot bring back."""
+    """An exception that cannot be unpickled."""
 
     def __init__(self, what, where):
         super().__init__(f"{what} at {where}")
@@ -64,14 +64,17 @@ def awkward(f):
 
 
 def hangs_now_and_then(spared, f):
-    """Take no end in some places, unless the process is the spared one."""
+    """Return the log-likelihood, but hang for some f unless the process is `spared`."""
     if os.getpid() != spared and bowl(f) > -6.0:
         time.sleep(60.0)
     return bowl(f)
 
 
 def deadly(folder, spared, f):
-    """Kill the process it runs in, unless it is the spared one: once for every file in the folder."""
+    """Return the log-likelihood.
+
+    For some f, first kill the process, unless it is `spared`: once for each file in `folder`.
+    """
     for file in folder.iterdir() if os.getpid() != spared and bowl(f) > -12.0 else ():
         file.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -79,10 +82,10 @@ def deadly(folder, spared, f):
 
 
 class Pickled(Executor):
-    """Works at once, in this process, on copies: what is sent and what comes back are pickled.
+    """An executor that runs tasks immediately in this process, on pickled copies of the arguments and the results.
 
-    `trouble` is called before each piece of work, with its number, and may raise in place of it. A worker forgets its
-    payload if `forget` returns True.
+    `trouble` is called before each task, with its number, and may raise instead of it. The payloads of the worker are
+    dropped before a task if `forget` returns True for its number.
     """
 
     def __init__(self, trouble=lambda number: None, forget=lambda number: False):

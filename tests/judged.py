@@ -1,4 +1,4 @@
-"""What a move accepts, against densities written down without it: no tolerance but rounding."""
+"""Check which proposals a move accepts, by densities that are computed without it, up to rounding error."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def log_posterior(f: np.ndarray) -> float:
 
 
 def check_ratio(move: Move, log_q: Callable[[np.ndarray, np.ndarray], float], seed: int, updates: int = 200) -> None:
-    """A proposal f' is taken just if u < p(f') q(f; f') / p(f) q(f'; f): Metropolis & Hastings, so the move is valid.
+    """Check that a proposal f' is accepted if and only if u < p(f') q(f; f') / p(f) q(f'; f) (Metropolis-Hastings).
 
-    `log_q(to, start)` is the log density of the proposals, which are compared with it in distribution elsewhere.
+    `log_q(to, start)` is the log-density of the proposals. Other tests compare the distribution of the proposals with
+    it.
     """
     rng = np.random.default_rng(seed)
     prepared = move.prepare(PRIOR)
@@ -37,7 +38,8 @@ def check_ratio(move: Move, log_q: Callable[[np.ndarray, np.ndarray], float], se
     for _ in range(updates):
         f = np.asarray(PRIOR.draw_zero_mean(rng, 1))[0]
         state, noise = State(f, log_likelihood(f)), noise_of_an_update(move, PRIOR, rng, prepared)
-        new = move.step(noise._replace(level=[1e9]), state, target)[0].f  # a level so low that all is accepted
+        # The level is so low that every proposal is accepted.
+        new = move.step(noise._replace(level=[1e9]), state, target)[0].f
         require(not np.array_equal(new, f), f"{move!r} proposes nothing")
         ratio = log_posterior(new) + log_q(f, new) - log_posterior(f) - log_q(new, f)
         for level, accepted in ((-ratio + 1e-9, True), (-ratio - 1e-9, False)):
@@ -49,7 +51,7 @@ def check_ratio(move: Move, log_q: Callable[[np.ndarray, np.ndarray], float], se
 
 
 def check_slice(move: Move, seed: int, updates: int = 200) -> None:
-    """What a slice search rejected is not above its level, under the whole posterior, and what it took is."""
+    """Check that a slice search accepts the first point whose posterior density is above the slice level."""
     rng, tried = np.random.default_rng(seed), []
 
     def remembered(f: np.ndarray) -> float:
@@ -67,4 +69,4 @@ def check_slice(move: Move, seed: int, updates: int = 200) -> None:
         require(all(value < log_y + 1e-9 for value in others), f"{move!r}: a point above the level was rejected")
         require(taken > log_y - 1e-9, f"{move!r}: a point below the level was accepted")
         rejected += len(others)
-    require(rejected > updates / 10, "hardly a point was rejected, so nothing was tested")
+    require(rejected > updates / 10, "too few points were rejected for a test")

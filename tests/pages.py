@@ -1,4 +1,4 @@
-"""The pages of the documentation, for tests that run what they show."""
+"""The pages of the documentation, for tests that run their code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def cells(name: str) -> list[str]:
-    """The code in the cells of a page that readers see, without their options."""
+    """Return the code of the visible cells of a page, without the options of the cells."""
     page = (DOCS / f"{name}.md").read_text(encoding="utf8")
     found = re.findall(r"```{code-cell} ipython3\n((?::[^\n]*\n)*)(.*?)```", page, re.DOTALL)
     return [code.lstrip("\n") for options, code in found if "remove-cell" not in options]

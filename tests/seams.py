@@ -1,6 +1,7 @@
-"""Where tests put another piece into the machinery: one function for each seam.
+"""Functions by which tests replace a part of the library, one for each part.
 
-A plant goes through one of these where it can, so that a restructuring of the library changes this file and no plant.
+Tests with injected bugs use these where they can. A restructuring of the library then changes this file, and not the
+tests.
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from ellipslice.engines.host import search as host_search
 
 
 def replace_host_search(monkeypatch: pytest.MonkeyPatch, search: Callable[..., Any]) -> None:
-    """Let moves on the host run another slice search: (move, nu, level, uniforms, state, log_likelihood)."""
+    """Replace the slice search of moves on the host by a function of (move, nu, level, uniforms, state, likelihood)."""
     monkeypatch.setattr(host_engine, "search", search)
 
 
 def replace_draw_block(monkeypatch: pytest.MonkeyPatch, draw_block: Callable[..., Any]) -> None:
-    """Draw the random numbers of a block of updates in another way: the arguments of `noise.draw_block`."""
+    """Replace `noise.draw_block`, which draws the random numbers of a block of updates, in all engines."""
     for module in (noise, host_search, chain):
         monkeypatch.setattr(module, "draw_block", draw_block)
 
 
-def replace_judge(monkeypatch: pytest.MonkeyPatch, tell: Callable[..., Any]) -> None:
-    """Let the host engine accept other points of those that a batch or workers evaluate: (judge, points, values)."""
-    monkeypatch.setattr(host_search.Judge, "tell", tell)
+def replace_process(monkeypatch: pytest.MonkeyPatch, process: Callable[..., Any]) -> None:
+    """Replace `SliceSearch.process`, which accepts or rejects points that a batch or workers have evaluated."""
+    monkeypatch.setattr(host_search.SliceSearch, "process", process)
 
 
 def replace_drive(monkeypatch: pytest.MonkeyPatch, drive: Callable[..., Any]) -> None:
-    """Drive runs in another way: the arguments of `sampling.drive.drive`."""
-    for name in ("sample", "resume"):  # as names of the package these are functions
+    """Replace `sampling.drive.drive` in `sample` and `resume`."""
+    for name in ("sample", "resume"):  # as attributes of the package these names are functions, not modules
         monkeypatch.setattr(sys.modules[f"ellipslice.sampling.{name}"], "drive", drive)
 
 
 def replace_starts(monkeypatch: pytest.MonkeyPatch, starts: Callable[..., Any]) -> None:
-    """Let runs on the host begin at other checkpoints: a function of those that they are given."""
+    """Let runs on the host start at the checkpoints `starts(given)` instead of the given ones."""
     run = host_engine.HostEngine.run
     monkeypatch.setattr(
         host_engine.HostEngine, "run", lambda self, spec, given, updates: run(self, spec, starts(given), updates)

@@ -1,4 +1,4 @@
-"""Comparing stores: everything in them, but for the times."""
+"""Compare stores: all contents except the times."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ TIMES = {"sampling_time", "created_at"}
 
 
 def contents(path):
-    """Every file of a store by its name, as bytes; JSON without times, and without checksums that depend on them."""
+    """Return the files of a store by name, as bytes.
+
+    JSON is without times, and without checksums that depend on times.
+    """
     found = {}
     for file in sorted(Path(path).rglob("*")):
         name = str(file.relative_to(path))
-        if file.is_dir() or name == ".ellipslice/lock":  # which says who wrote last
+        if file.is_dir() or name == ".ellipslice/lock":  # the lock names the last writer
             continue
         content = file.read_bytes()
         if name in (".ellipslice/setup", ".ellipslice/journal"):

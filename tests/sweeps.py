@@ -1,4 +1,4 @@
-"""The law of a sweep of local updates, with no tolerance but rounding: for the tests of `Local` and of its mistakes."""
+"""Check that a sweep of `Local` leaves the prior invariant, up to rounding error."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ def flat_draws(draws: LocalDraws, partition: list[np.ndarray], size: int) -> np.
 
 
 def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray, np.ndarray, UpdateNoise]:
-    """f' = A f + B nu: what a sweep does where the data say nothing, so that each search takes its first angle."""
-    prepared = move.prepare_part(prior)  # a sweep that keeps a combination of values keeps the prior as well
+    """Return A and B such that a sweep maps f to A f + B nu, and its random numbers.
+
+    The log-likelihood is constant, so each search accepts its first angle.
+    """
+    # A sweep that does not change some combination of elements must leave the prior invariant, too.
+    prepared = move.prepare_part(prior)
     noise = noise_of_an_update(move, prior, np.random.default_rng(seed), prepared)
     target = HostTarget(lambda f: 0.0, prepared)
     choice = noise.drawn.choice
@@ -49,7 +53,10 @@ def sweep_as_matrices(move: Local, prior: Prior, seed: int) -> tuple[np.ndarray,
 
 
 def conditional_covariance(covariance: np.ndarray, block: Any) -> np.ndarray:
-    """Of a block given the rest, by the dense formula; on correlations, so that small variances count too."""
+    """Return the covariance of a block given the rest, by the dense formula.
+
+    It is computed from correlations, so that blocks with small variances are accurate, too.
+    """
     deviation = np.sqrt(covariance.diagonal())
     scale = np.outer(deviation, deviation)
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
@@ -60,7 +67,10 @@ def conditional_covariance(covariance: np.ndarray, block: Any) -> np.ndarray:
 
 
 def check_sweep(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0) -> None:
-    """The prior is left as it is: A Sigma A' + B D B' = Sigma, with D what the draws should be, block by block."""
+    """Check that a sweep leaves the prior invariant: A Sigma A' + B D B' = Sigma.
+
+    D is block-diagonal, with the covariance of each block given the rest.
+    """
     partitions = move.blocks.partitions(prior)
     from_state, from_draw, noise = sweep_as_matrices(move, prior, seed)
     partition = partitions[int(noise.drawn.choice or 0)]
@@ -74,7 +84,7 @@ def check_sweep(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0
 
 
 def check_draws(move: Local, prior: Prior, covariance: np.ndarray, seed: int = 0, count: int = 20_000) -> None:
-    """The draws of a sweep are those of the conditional priors, independent of each other: five standard errors."""
+    """Check that the draws of a sweep are independent draws from the conditional priors, within 5.5 standard errors."""
     prepared = move.prepare(prior)
     partition = move.blocks.partitions(prior)[0]
     nu = flat_draws(move.noise_spec(prior, prepared).draw(np.random.default_rng(seed), count), partition, prior.size)

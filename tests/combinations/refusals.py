@@ -61,8 +61,8 @@ REFUSALS = [
         "not a single search", lambda engine, prior: engine in TOGETHER and prior == "TruncatedGaussian"
     ),  # which comes with ConstrainedSlice
     Refusal("not a single search", lambda precision, prior: precision == "single" and prior == "TruncatedGaussian"),
-    Refusal("runs all chains together", lambda engine, executor: engine in TOGETHER and executor != "none"),
-    Refusal("runs all chains together", lambda precision, executor: precision == "single" and executor != "none"),
+    Refusal("runs all chains in parallel", lambda engine, executor: engine in TOGETHER and executor != "none"),
+    Refusal("runs all chains in parallel", lambda precision, executor: precision == "single" and executor != "none"),
     # Moves and priors.
     Refusal(
         "ignores the constraints",
@@ -124,7 +124,7 @@ REFUSALS = [
     Refusal("not a single search", lambda look_ahead, move: look_ahead == "4" and move not in SEARCHES),
     Refusal("not a single search", lambda look_ahead, prior: look_ahead == "4" and prior == "TruncatedGaussian"),
     Refusal(
-        "one latent at a time",
+        "one latent vector at a time",
         lambda look_ahead, engine, likelihood, executor: (
             look_ahead == "4"
             and on_host(engine, likelihood)

@@ -78,11 +78,11 @@ REFUSALS = [
     Refusal("replicates cannot share 205 particles equally", lambda particles: particles == 205),
     Refusal("the prior is a TruncatedGaussian", lambda prior: prior == "truncated"),
     Refusal(
-        'engine="batched" was asked for, but JAX cannot trace',
+        'engine="batched" was given, but JAX cannot trace',
         lambda engine, likelihood: engine == "batched" and likelihood == "numpy",
     ),
     Refusal(
-        'engine="batched" was asked for, but .* draws on the host',
+        'engine="batched" was given, but .* draws on the host',
         lambda engine, prior: engine == "batched" and prior == "FromDraws",
     ),
     Refusal(

@@ -1,4 +1,4 @@
-"""The same prior but for rounding, and priors that are not."""
+"""Priors that are equal up to rounding error, and priors that are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K = np.exp(-np.abs(X[:, None] - X))
 
 
 def shaken(prior, by):
-    """The same with every number of it changed a little, as another machine might make it."""
+    """Return an object with all its numbers changed by rounding errors, as if made on another machine."""
     written = serial.write(prior)
     rng = np.random.default_rng(0)
     arrays = [a * (1 + by * rng.uniform(-1, 1, a.shape)) if a.dtype.kind == "f" else a for a in written.arrays]

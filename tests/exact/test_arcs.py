@@ -1,4 +1,4 @@
-"""The allowed arcs of an ellipse, against its points one by one."""
+"""The allowed arcs of an ellipse, compared with a grid of its points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def by_numpy(p, q, c):
 
 @functools.cache
 def compiled_arcs(few):
-    """Return `allowed_arcs` as compiled code, which looks for this many gaps one by one."""
+    """Return `allowed_arcs` as compiled code.
+
+    `few` is the number of gaps that it finds one by one; it is part of the key.
+    """
     return jax.jit(lambda *constraints: allowed_arcs(*constraints))
 
 
@@ -40,19 +43,19 @@ def by_jax(p, q, c):
 
 
 def constraints(seed, count, bias):
-    """Random p, q and c with p <= c. A large bias has them seldom met, one below 0 all the time."""
+    """Return random p, q and c with p <= c. With a large bias few constraints are active, with a negative one many."""
     rng = np.random.default_rng(seed)
     p, q = rng.standard_normal((2, count))
     return p, q, p + np.abs(rng.standard_normal(count)) * np.exp(rng.normal(bias, 1.0, count))
 
 
 def values(p, q, theta):
-    """A f at each angle, shape (angles, constraints)."""
+    """Return A f at each angle, shape (angles, constraints)."""
     return np.cos(theta)[:, None] * p + np.sin(theta)[:, None] * q
 
 
 def check_arcs(arcs, p, q, c):
-    """The arcs are all of what is allowed, and nothing else: as long as the grid says, in order, and all feasible."""
+    """Check that the arcs are exactly the allowed angles: they have the length of the allowed grid points, in order."""
     allowed = (values(p, q, ANGLES) <= c).all(1)
     step = 2 * pi / GRID
     assert abs(arcs.length - allowed.sum() * step) <= 2 * (len(c) + 1) * step
@@ -63,7 +66,8 @@ def check_arcs(arcs, p, q, c):
     assert theta[0] >= 0
     assert theta[-1] <= 2 * pi + 1e-12
     if arcs.length > 1e-6:
-        tau = (np.arange(50) + 0.123456) / 50 * arcs.length  # odd numbers, for at a gap both of its ends would do
+        # Odd numbers, because at a gap both of its ends would be right.
+        tau = (np.arange(50) + 0.123456) / 50 * arcs.length
         turn_later = [arcs.angle(t) - arcs.angle(t - arcs.length) for t in tau]
         np.testing.assert_allclose(turn_later, 2 * pi, atol=1e-9)
 
@@ -83,7 +87,7 @@ slacks = st.floats(0, 100).map(lambda x: round(x, 3))
 
 @pytest.mark.long
 @settings(max_examples=200, deadline=None)
-@example([(0.0, -1.0, 0.0), (-89.0, 0.0, 1.0)])  # two gaps that touch: their positions once differed in the last bit
+@example([(0.0, -1.0, 0.0), (-89.0, 0.0, 1.0)])  # two adjacent gaps, whose positions once differed in the last bit
 @given(st.lists(st.tuples(numbers, numbers, slacks), min_size=1, max_size=8))
 def test_any_constraints(given_rows):
     p, q, slack = np.array(given_rows).T
@@ -92,7 +96,7 @@ def test_any_constraints(given_rows):
 
 @pytest.mark.parametrize("few", [1, 3, 8])
 def test_few_gaps_and_many_by_both(few, monkeypatch):
-    """Compiled code looks for gaps one by one, and sorts if there are many: both ways agree with NumPy's."""
+    """Compiled code finds few gaps one by one, and sorts many. Both give the result of NumPy."""
     monkeypatch.setattr("ellipslice.moves.constrained_arcs.MAX_GAPS_WITHOUT_SORT", few)
     gaps = set()
     for seed in range(24):
@@ -131,7 +135,7 @@ def test_nothing_met_is_the_whole_circle(make):
 @pytest.mark.parametrize("c", [2.0, 1e-3, 0.0, -2.0])
 @pytest.mark.parametrize("q", [0.7, -0.7])
 def test_a_constraint_met_at_the_current_state(q, c, beyond, make):
-    """It excludes one side: the current state is the end of an arc, also if rounding has put it a little beyond."""
+    """An active constraint excludes one side: the current state is the end of an arc, even if rounded beyond it."""
     arcs = make([c + beyond], [q], [c])
     gap = 2 * np.arctan2(abs(q), c)
     assert arcs.length == pytest.approx(2 * pi - gap, abs=1e-12)
@@ -169,7 +173,7 @@ def test_small_angles_keep_their_digits():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_point_of_the_arcs_sees_the_same_arcs(seed):
-    """Half of reversibility: from f' the same points are allowed, so positions are shifted and nothing else."""
+    """First half of reversibility: from f' the same points are allowed, so that positions are only shifted."""
     p, q, c = constraints(seed, 9, 0.5)
     arcs = by_numpy(p, q, c)
     for u in (0.2, 0.55, 0.9):
@@ -185,13 +189,13 @@ def test_every_point_of_the_arcs_sees_the_same_arcs(seed):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))])
 def test_the_search_is_reversible(seed):
-    """The other half, in exact arithmetic: equation (12) on a circle as long as the arcs."""
+    """Second half of reversibility, in exact arithmetic: equation (12) on a circle as long as the arcs."""
     arcs = by_numpy(*constraints(seed, 5, 0.5))
     check_reversible(AlongArcs(arcs), turn=float(arcs.length), seed=seed)
 
 
 class StartsInTheMiddle(AlongArcs):
-    """A planted mistake that moments hardly show: a bracket that ends as far below as above the current state."""
+    """An injected bug that hardly changes moments: a bracket that is symmetric about the current state."""
 
     def begin(self, here, place, u):
         half = self.arcs.length / 2
@@ -199,7 +203,7 @@ class StartsInTheMiddle(AlongArcs):
 
 
 class EndsAtAFullTurn(AlongArcs):
-    """A planted mistake: the bracket of the whole ellipse, on the shorter circle."""
+    """An injected bug: the bracket has the length of the whole ellipse, although the circle is shorter."""
 
     def begin(self, here, place, u):
         tau = self.arcs.length * u
@@ -214,7 +218,7 @@ def test_a_wrong_bracket_is_caught(planted):
 
 
 def clips(p, q, c):
-    """A planted mistake: arcs by arc cosines, and no thought of rounding where a constraint is met."""
+    """An injected bug: arcs from arc cosines, without care for rounding at an active constraint."""
     radius = np.hypot(p, q)
     middle, half = np.arctan2(q, p), np.arccos(np.clip(c / radius, -1, 1))
     return np.sort(np.stack([(middle - half) % (2 * pi), (middle + half) % (2 * pi)]), 0)

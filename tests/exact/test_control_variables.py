@@ -1,4 +1,4 @@
-"""Control variables against the formulas of the joint Gaussian, up to rounding; how their inputs are found."""
+"""Control variables compared with the formulas of the joint Gaussian, up to rounding error, and their inputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ MOVES = {
 
 
 def check_prior_is_kept(move, prior, prepared=None):
-    """With no data every proposal is taken, and f' is a linear map of f and the noise: its covariance must be Sigma."""
+    """Check that a sweep leaves the prior invariant, up to rounding error.
+
+    Without data every proposal is accepted, and f' is a linear map of f and the random numbers. Its covariance must be
+    Sigma.
+    """
     prepared = move.prepare(prior) if prepared is None else prepared
     size, count = prior.size, len(prepared.deviations)
     factor = np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
@@ -91,7 +95,7 @@ def test_a_sweep_keeps_the_prior_exactly(name):
 
 @pytest.mark.parametrize("name", [name for name in MOVES if "plane" in name or name == "smooth"])
 def test_the_conditionals_are_those_of_the_process(name):
-    """The dense formulas, up to what 1e-7 of the variance on a diagonal can do to them: its root."""
+    """The dense formulas hold up to the effect of 1e-7 of the variance on a diagonal, which is its square root."""
     move, prior = MOVES[name]
     inputs, kernel = (TIMES, smooth) if name == "smooth" else (PLANE, in_the_plane)
     known = move.prepare(prior)
@@ -130,14 +134,14 @@ def test_a_proposal_is_taken_with_the_ratio_of_likelihoods(seed):
 
 
 def test_proposals_go_one_control_variable_at_a_time():
-    """Each proposal starts from what the ones before it left, and says by itself whether it was accepted."""
+    """Each proposal starts from the result of the proposals before it, and is accepted or rejected by itself."""
     move, prior = MOVES["smooth"]
     prepared, rng = move.prepare(prior), np.random.default_rng(0)
     noise, seen = noise_of_an_update(move, prior, rng, prepared), []
 
     def values(f):
         seen.append(f)
-        return 0.0 if len(seen) % 2 else -np.inf  # every second one is refused
+        return 0.0 if len(seen) % 2 else -np.inf  # every second proposal is rejected
 
     start = State(prior.draw_zero_mean(rng, 1)[0], 0.0)
     state, _, accepted = sweep(noise, start, HostTarget(values, prepared))
@@ -194,7 +198,7 @@ def test_what_has_no_control_variables_is_refused(make, error, says):
         make()
 
 
-# --- their inputs ---------------------------------------------------------------------------------------------------
+# --- inputs of the control variables ---------------------------------------------------------------------------------
 
 
 @pytest.mark.long_cases("kernel2-inputs2")
@@ -234,7 +238,7 @@ def test_any_kernel_is_minimised(kernel):
 
 
 def kinked(x, y):
-    """Its gradient is not a number where an input meets itself."""
+    """Return a kernel whose gradient is NaN where two inputs are equal."""
     return jnp.exp(-jnp.sqrt((x[:, None] - y) ** 2))
 
 
@@ -284,13 +288,13 @@ def test_adaptation_ends_when_every_control_variable_moves():
     assert again.move == tuned.move
     np.testing.assert_array_equal(again.initial, tuned.initial)
     tree = es.sample(log_likelihood, prior, move=tuned.move, initial=tuned.initial, draws=300, seed=2, progress=False)
-    # The run accepts as the last round said, to five standard errors of its 200 sweeps.
+    # The acceptance rate of the run is that of the last round, within five standard errors of its 200 sweeps.
     assert tree.sample_stats["angle"].mean() == pytest.approx(tuned.acceptance_rate.mean(), abs=5 * np.sqrt(0.25 / 200))
 
 
 @pytest.mark.long
 def test_more_inputs_join_while_one_hardly_moves():
-    """Counts so large that f given three control variables is nowhere near: the adaptation adds inputs."""
+    """With such large counts, f given three control variables is far from the posterior: the adaptation adds inputs."""
     counts = np.round(np.exp(8 + np.sin(5 * TIMES)))
     few = ControlVariables.chosen(smooth, TIMES, seed=1)
     tuned = es.tune_controls(smooth, TIMES, Poisson(counts, offset=8.0), es.Dense(SMOOTH), seed=1, rounds=30)
@@ -300,7 +304,7 @@ def test_more_inputs_join_while_one_hardly_moves():
 
 @pytest.mark.long
 def test_compiled_code_adapts_as_the_host_does():
-    """In compiled code control variables that never move make up a multiple of eight; they change nothing."""
+    """Compiled code pads the control variables to a multiple of eight with ones that never move and change nothing."""
     counts = np.round(np.exp(8 + np.sin(5 * TIMES)))
     options = {"prior": es.Dense(SMOOTH), "seed": 1, "rounds": 12}
     ours, theirs = (

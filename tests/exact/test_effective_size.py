@@ -1,4 +1,4 @@
-"""`effective_sample_size` against R's coda: no tolerance but rounding."""
+"""`effective_sample_size` compared with R's package coda, up to rounding error."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_the_golden_values_tell_orders_apart():
 
 
 def test_an_autoregression_is_worth_what_theory_says():
-    """n (1 - a) / (1 + a), to a few of its own standard errors: a long trace of coefficient 0.9 has 1 in 19."""
+    """The result is n (1 - a) / (1 + a) within a few standard errors: 1 in 19 for coefficient 0.9."""
     rng, n = np.random.default_rng(0), 200_000
     noise, x = rng.standard_normal(n), np.zeros(n)
     for t in range(1, n):
         x[t] = 0.9 * x[t - 1] + noise[t]
-    # The coefficient is known to sqrt((1 - a^2) / n), and d log(size) / da = -2 / (1 - a^2).
+    # The standard error of the coefficient is sqrt((1 - a^2) / n), and d log(size) / da = -2 / (1 - a^2).
     error = 2 / np.sqrt((1 - 0.9**2) * n)
     assert np.log(effective_sample_size(x) / (n / 19)) == pytest.approx(0, abs=6 * error)
 
@@ -99,11 +99,14 @@ def test_efficiency_divides_by_the_measure_it_names():
         efficiency(tree, [1.0, 2.0])
 
 
-# --- planted mistakes: what each step of the recipe is there for ----------------------------------------------------
+# --- injected bugs: one for each step of the algorithm --------------------------------------------------------------
 
 
 def wrong_size(x, *, divisor=0, most=None, correction=True, penalty=2):
-    """A plain version of the recipe by matrices, with places to plant a mistake in. As it stands it has none."""
+    """Return the effective sample size by a plain version of the algorithm.
+
+    The options inject bugs; by default it is right.
+    """
     x = np.asarray(x)
     n, y = len(x), x - x.mean()
     most = min(n - 1, int(10 * np.log10(n))) if most is None else min(n - 1, most)

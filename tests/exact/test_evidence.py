@@ -1,4 +1,4 @@
-"""The parts of `evidence` whose answers are known, and the approximations of log Z where they are exact."""
+"""Parts of `evidence` with known results, and approximations of the log-evidence where they are exact."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_both_approximations_are_exact_for_gaussian_regression(way, dimensions):
 
 
 def likelihood_of_one(likelihood, i):
-    """The likelihood of one value of f, by formulas that the code does not use."""
+    """Return the likelihood of one element of f, by formulas that the library does not use."""
     y = np.asarray(likelihood.y)[i]
     if isinstance(likelihood, Logistic):
         return lambda f: 1 / (1 + math.exp(-y * f))
@@ -118,7 +118,7 @@ def test_expectation_propagation_is_exact_for_independent_values(likelihood):
 
 
 def test_laplace_is_the_height_and_the_curvature_at_the_mode():
-    """Of a heavy-tailed likelihood, that bends up at an outlier: mode by brute force, Hessian by differences."""
+    """A heavy-tailed likelihood that is convex near an outlier: the mode by brute force, the Hessian by differences."""
     prior, likelihood = es.Diagonal([1.0]), StudentT([6.0], noise_scale=0.7, degrees_of_freedom=3.0)
 
     def height(f):

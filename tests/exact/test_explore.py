@@ -1,4 +1,4 @@
-"""The JavaScript of `ellipslice explore` does what the library does, on the same noise."""
+"""The JavaScript of `ellipslice explore` gives the results of the library, on the same random numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIOR = f"gaussianPrior({SD_1}, {SD_2}, {CORRELATION})"
 
 
 def problem(likelihood, seed):
-    """What a `Run` of the page is given."""
+    """Return the arguments of a `Run` of the page."""
     settings = f'seed: {seed}, epsilon: 0.3, width: 1, bracket: {{width: FULL_TURN, shrinking: "cut"}}'
     return f"{{prior: {PRIOR}, logLikelihood: LIKELIHOODS.{likelihood}.log, {settings}}}"
 
@@ -57,7 +57,7 @@ def test_prior():
 
 
 def test_the_way_back_leads_back():
-    """Equation (12): the same algorithm, given the noise of the way back, returns to where it came from."""
+    """Equation (12): with the random numbers of the reverse move, the algorithm returns to the previous state."""
     given = [case for case, _ in expected(count=60, seed=1)]
     program = f"""(() => {{
       {UNDEFINED};
@@ -83,11 +83,11 @@ def test_the_way_back_leads_back():
         np.testing.assert_allclose(back[-1], wanted, atol=1e-9)
 
 
-# --- noise ------------------------------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------------------------
 
 
 def numbers(seed, update, indices, stream):
-    """Our own generator, at the counters that the page uses."""
+    """Return numbers of the library's generator, at the counters that the page uses."""
     key = np.array([seed, update], np.uint32)
     index = np.array(indices, np.uint32)
     return as_uniform(*threefry(key[0], key[1], index, np.full_like(index, stream)), np.float64)
@@ -155,7 +155,7 @@ def test_a_dragged_state_meets_the_same_noise():
     assert found["counted"] == 1
 
 
-# --- what is said of a run --------------------------------------------------------------------------------------------
+# --- summaries of a run ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("length", "memory"), [(20, 0.0), (30, 0.5), (1000, 0.9), (5000, -0.4), (777, 0.99)])
@@ -180,7 +180,7 @@ def test_histogram():
 
 
 def test_the_exact_posterior_is_exact():
-    """A Gaussian posterior: its mean, its contours of given mass, and its marginal density."""
+    """For a Gaussian posterior the page has the right mean, contours of given mass and marginal density."""
     program = f"""(() => {{
       const truth = makeTruth({PRIOR}, LIKELIHOODS.gaussian.log);
       const curve = exactDensity(truth, "f1", -5, 5, 10);

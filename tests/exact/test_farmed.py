@@ -1,4 +1,4 @@
-"""Chains farmed out to workers are the chains that one process makes, to the bit."""
+"""Chains that run on workers are bit-identical to chains that run in one process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def same(one, two):
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch, request):
-    """As many pieces as can be; but a pilot run is long."""
+    """Make the tasks as short as possible, so that there are many. Pilot runs are long, so their tasks are longer."""
     pilot = "reference" in request.node.name
     monkeypatch.setattr(workers_engine, "TASK_SECONDS", 0.2 if pilot else 0.0)
     monkeypatch.setattr(chain, "TURN_SECONDS", 0.0)
@@ -99,7 +99,7 @@ def test_the_same_bits_through_pickle(name):
 
 @pytest.mark.long
 def test_a_job_is_sent_once():
-    """A dense prior of 300 values is 720 kB, and a state 2.4 kB."""
+    """A dense prior of 300 elements has 720 kB, and a state 2.4 kB."""
     x = np.arange(300)
     prior, pool = es.Dense(np.exp(-np.abs(np.subtract.outer(x, x)) / 50.0)), Pickled()
     es.sample(first_only, prior, executor=pool, **OPTIONS)
@@ -123,8 +123,11 @@ def test_look_ahead_by_workers_changes_no_bit(look_ahead, chains):
 
 @pytest.mark.filterwarnings("ignore:.*found no acceptable point", "ignore:.*gave NaN", "ignore:.*not a function of f")
 def test_a_search_without_end_is_given_up_by_workers_too():
-    """After the first update NaN everywhere. (By points and not by calls, whose order is that of threads.)"""
-    start = np.full(PRIOR.size, 0.1)  # the mean, which is 0 inside the sampler: no rounding
+    """After the first update the likelihood is NaN.
+
+    It depends on points, not on calls, whose order depends on the threads.
+    """
+    start = np.full(PRIOR.size, 0.1)  # equal to the mean, so it is 0 inside the sampler, without rounding
     options = {**OPTIONS, "draws": 3, "warmup": 0, "chains": 1, "engine": "host", "initial": start}
     first = es.sample(bowl, PRIOR, **{**options, "draws": 1}).posterior.f.to_numpy()[0, 0]
     accepted = []
@@ -143,7 +146,7 @@ def test_a_search_without_end_is_given_up_by_workers_too():
 
 
 def test_one_slow_chain_uses_many_workers_unasked(monkeypatch):
-    """Evaluations overlap: the run takes less time than they do."""
+    """Evaluations overlap, so the run takes less time than the sum of their times."""
     monkeypatch.setattr(workers_engine, "SLOW_EVALUATION_SECONDS", 0.005)
     options = {**OPTIONS, "chains": 1, "draws": 40}
     alone = es.sample(slow_bowl, PRIOR, **options)
@@ -157,7 +160,7 @@ def test_one_slow_chain_uses_many_workers_unasked(monkeypatch):
 @pytest.mark.parametrize("look_ahead", [None, 3])
 def test_lost_workers_cost_their_work_and_nothing_else(look_ahead):
     class KilledWorker(Exception):  # noqa: N818
-        """As Dask's, known by its name."""
+        """An exception with the name of Dask's, by which it is recognised."""
 
     def trouble(number):
         if number % 7 in (3, 4):
@@ -189,7 +192,7 @@ def test_a_broken_executor_is_made_anew(look_ahead):
 @pytest.mark.short_cases("host")
 @pytest.mark.parametrize("name", ["host", "planes"])
 def test_a_store_does_not_know_who_made_it(name, tmp_path):
-    """Begun without workers and resumed with them, and the other way round."""
+    """A store that was begun without workers is resumed with them, and the other way round."""
     pytest.importorskip("zarr")
     from stores import assert_same_stores
 
@@ -207,7 +210,7 @@ def test_a_store_does_not_know_who_made_it(name, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in PRIORS if "," not in name])
 def test_every_prior_can_be_sent(name):
-    """And draws the same there."""
+    """A prior that was sent to a worker draws the same there."""
     prior = PRIORS[name]()
     sent = pickle.loads(pickle.dumps(prior))
     draws = [np.asarray(one.draw_zero_mean(np.random.default_rng(0), 5)) for one in (prior, sent)]
@@ -220,7 +223,7 @@ def test_nothing_stays_behind():
     assert not remote._payloads
 
 
-# --- what is built on chains ------------------------------------------------------------------------------------------
+# --- functions that run chains --------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings(
@@ -268,7 +271,7 @@ def test_a_gaussian_process_by_workers_is_the_same_to_the_bit(unknown, tmp_path,
     from numpyro.distributions import LogNormal
     from tinygp.kernels import quasisep
 
-    x = np.array([0.0, 3.0, 1.0, 2.0, 4.0])  # not in order: what is sent puts them so
+    x = np.array([0.0, 3.0, 1.0, 2.0, 4.0])  # not sorted: the payload contains them in sorted order
     kernel, parameters = (smooth, {"amplitude": LogNormal(0.0, 1.0)}) if unknown else (quasisep.Matern32(2.0), None)
     model = es.gp.LatentGP(kernel, bowl_of, parameters=parameters)
     options = {"draws": 6, "warmup": 2, "chains": 2, "seed": 5, "progress": False}

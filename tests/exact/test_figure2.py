@@ -1,7 +1,7 @@
-"""Figure 2 (and Figure 1) branch by branch, with scripted noise and no tolerance.
+"""Figure 2 (and Figure 1) branch by branch, with given random numbers and without tolerance.
 
-On the ellipse spanned by f = (1, 0) and nu = (0, 1) the state at theta is (cos theta, sin theta) without rounding, so
-the points at which the likelihood is called say exactly which angles were tried.
+On the ellipse spanned by f = (1, 0) and nu = (0, 1) the state at theta is (cos theta, sin theta) without rounding. So
+the points at which the likelihood is called show exactly which angles were tried.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ellipslice.moves.search import MAX_EVALUATIONS, search
 
 TURN = 2 * pi
 F, NU = np.array([1.0, 0.0]), np.array([0.0, 1.0])
-HIT, MISS = 0.0, -5.0  # of log-likelihoods, when the level is 1 below a state of log-likelihood 0
+HIT, MISS = 0.0, -5.0  # log-likelihoods above and below the level, which is 1 below the log-likelihood 0 of the state
 
 
 class Script:
-    """Uniforms by number; asking for one that is not written is an error."""
+    """Uniforms by number, as given. A number that was not given is an error."""
 
     def __init__(self, *uniforms):
         self.uniforms, self.asked = uniforms, []
@@ -34,7 +34,7 @@ class Script:
 
 
 class Likelihood:
-    """A likelihood that gives the values written, in order, and remembers where it was asked."""
+    """A likelihood that returns the given values in order, and records the points at which it is called."""
 
     def __init__(self, *values):
         self.values, self.points = list(values), []
@@ -50,7 +50,7 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Watched(EllipticalSlice):
-    """Elliptical slice sampling that remembers its brackets."""
+    """Elliptical slice sampling that records its brackets."""
 
     brackets: list = field(default_factory=list, compare=False)
 
@@ -66,7 +66,7 @@ class Watched(EllipticalSlice):
 
 
 def run(move, uniforms, values, level=1.0, state=None):
-    """One search; what it returned, the points it tried and the uniforms it asked for."""
+    """Run one search. Return its results, the points that it tried and the numbers of the uniforms that it used."""
     script, likelihood = Script(*uniforms), Likelihood(*values)
     state = State(F, 0.0) if state is None else state
     new, info = search(move, NU, level, script, state, likelihood)
@@ -94,7 +94,7 @@ def test_accepts_at_once(u):
 
 
 def test_shrinks_from_above():
-    # Angles at or above 0 are rejected: theta_max comes down, theta_min stays.
+    # Angles at or above 0 are rejected: theta_max decreases, theta_min stays.
     move = Watched()
     new, info, points, _ = run(move, [0.0, 0.25, 0.9, 0.95, 0.1], [MISS, MISS, MISS, HIT])
     first = TURN * 0.25
@@ -110,7 +110,7 @@ def test_shrinks_from_above():
 
 
 def test_shrinks_from_below():
-    # Angles below 0 are rejected: theta_min comes up, theta_max stays (but for the first, which is an end itself).
+    # Angles below 0 are rejected: theta_min increases, theta_max stays, except for the first, which is itself an end.
     move = Watched()
     new, info, points, _ = run(move, [0.0, 0.75, 0.1, 0.05, 0.5], [MISS, MISS, MISS, HIT])
     first = TURN * 0.75
@@ -147,7 +147,7 @@ def test_shrinks_from_both_sides_in_turn():
 
 @pytest.mark.parametrize("level", [0.0, 0.5, 1.0, 700.0])
 def test_the_threshold_is_strict(level):
-    # log L(f') > log y: a value equal to the level is off the slice, the next float above it is on it.
+    # log L(f') > log y: a value equal to the level is rejected, and the next larger float is accepted.
     log_y = 0.25 - level
     above = float(np.nextafter(log_y, inf))
     new, info, _, _ = run(EllipticalSlice(), [0.5] * 4, [log_y, log_y, above], level, State(F, 0.25))
@@ -192,7 +192,7 @@ def test_an_angle_of_exactly_zero_is_the_current_state():
 
 
 def test_an_angle_of_exactly_zero_that_is_rejected_ends_the_bracket_from_above():
-    # Only a level of 0 can reject it. 0 is not below 0, so theta_max becomes 0: else the state would leave its bracket.
+    # Only a level of 0 can reject the current state. Then theta_max becomes 0, or the state would leave its bracket.
     move = Watched()
     _, info, _, _ = run(move, [0.0, 0.0, 0.5], [0.0, 1.0], level=0.0)
     assert move.brackets == [(-TURN, 0.0), (-TURN, 0.0)]
@@ -229,7 +229,7 @@ def test_the_old_state_and_the_draw_are_left_alone():
 
 
 def test_figure_2_written_out():
-    """The paper's pseudo-code, as it stands, against ours: a thousand updates, bit for bit."""
+    """The pseudo-code of the paper, written out, gives a thousand updates bit-identical to the library's."""
     rng = np.random.default_rng(0)
 
     def log_likelihood(f):
@@ -303,10 +303,11 @@ def test_the_ends_of_a_narrower_bracket_are_not_tried():
     ],
 )
 def test_halving_keeps_the_half_with_the_current_state(halves):
-    # Numbers with short binary expansions: no rounding anywhere. The current state is at 0, which counts to the left.
+    # The numbers have short binary expansions, so that nothing is rounded. The current state is at 0, which counts as
+    # left.
     width = halves[0][1] - halves[0][0]
     place = -halves[0][0] / width
-    for u in (0.0, 0.25, 0.75):  # whatever angle is rejected
+    for u in (0.0, 0.25, 0.75):  # for any angle that is rejected
         move = Watched(width, "halve")
         run(move, [place, u, u, 0.5, u], [MISS, nan, -inf, HIT])
         assert move.brackets == halves
@@ -334,7 +335,7 @@ def test_halving_from_a_full_turn_begins_as_figure_2_does():
 
 
 def test_figure_1_written_out():
-    """The paper's Figure 1, as it stands, against ours."""
+    """The pseudo-code of the paper's Figure 1, written out, gives the library's updates."""
     rng = np.random.default_rng(0)
 
     def log_likelihood(f):
@@ -374,7 +375,7 @@ def test_the_auxiliary_draws_at_angle_zero():
 
 
 def rotation(tangent):
-    """Cosine and sine of an angle, given the tangent of its half: rational for rational numbers."""
+    """Return the cosine and sine of an angle, given the tangent of its half. They are rational for rational numbers."""
     square = tangent * tangent
     return (1 - square) / (1 + square), 2 * tangent / (1 + square)
 
@@ -400,7 +401,7 @@ def test_the_bracket_of_figure_1_is_the_whole_range(place):
 
 
 def steps(shape, count=30, cached=False, **options):
-    """A chain made with `step`; the number of likelihood calls in each."""
+    """Return a chain that was made with `step`, and the number of likelihood calls in each update."""
     rng, calls = np.random.default_rng(3), [0]
 
     def log_likelihood(f):

@@ -1,4 +1,4 @@
-"""A run that begins in the middle of a chain, or is told to go on, makes the same chain to the bit."""
+"""A run that starts in the middle of a chain, or is extended, makes a bit-identical chain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIKELIHOODS = {
 
 
 def after(made, columns):
-    """The checkpoint after some updates."""
+    """Return the checkpoint after `made` updates."""
     state = State(columns["f"][made - 1].copy(), float(columns["total_log_likelihood"][made - 1]))
     return Checkpoint(made, state)
 
@@ -53,7 +53,7 @@ def test_a_run_begins_anywhere(engine, name):
         whole = finish(runner.run(spec, [start, start], updates))
         both = columns(whole), columns(whole, 1)
         for made in [(1, 10), (511, 512), (530, 500)]:
-            # From an update before, as stores do: what a search learned of its last point is then the same, too.
+            # Start one update earlier, as stores do, so that the scout has the same derivatives at the current state.
             again = finish(runner.run(spec, [after(n, own) for n, own in zip(made, both, strict=True)], updates))
             for chain, (expected, n) in enumerate(zip(both, made, strict=True)):
                 got = columns(again, chain)
@@ -123,9 +123,7 @@ def test_chains_together_go_on_from_the_start_of_a_block(double, monkeypatch):
         longer = finish(run)
         run.extend(60)
         longer += finish(run)
-    assert (
-        longer[2].resume[0].updates == longer[3].resume[0].updates == 32
-    )  # the block that was cut short is made again
+    assert longer[2].resume[0].updates == longer[3].resume[0].updates == 32  # the block that was cut short is repeated
     assert_same_rows(longer[:2] + longer[3:], whole)
 
 

@@ -1,4 +1,4 @@
-"""Matrices in half precision: the draws made with them have the prior's covariance to 1e-5, in every direction."""
+"""Matrices in half precision: the draws have the covariance of the prior up to 1e-5, in every direction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = np.asarray(Dense(problem("USPS").covariance).rows)
 
 
 def off(rows: np.ndarray, truth: np.ndarray = ROWS) -> float:
-    """How far the covariance rows' rows is from the truth in the worst direction, in units of the truth there."""
+    """Return the error of the covariance rows.T @ rows in the worst direction, relative to the true variance there."""
     whitened = np.linalg.solve(truth.T, rows.T)
     return np.abs(np.linalg.eigvalsh(whitened @ whitened.T) - 1).max()
 
@@ -26,7 +26,7 @@ def off(rows: np.ndarray, truth: np.ndarray = ROWS) -> float:
 def test_two_halves_keep_the_covariance(size):
     high, low, unit = (part.astype(np.float64) for part in split_to_float16(size * ROWS))
     assert off((high + low) * unit / size) < 1e-5 < off(high * unit / size)
-    assert off(ROWS.astype(np.float32).astype(np.float64)) > 5e-6  # single precision itself is no better
+    assert off(ROWS.astype(np.float32).astype(np.float64)) > 5e-6  # single precision itself is not better
 
 
 def test_columns_have_units_of_their_own():
@@ -37,7 +37,7 @@ def test_columns_have_units_of_their_own():
 
 
 def test_roundings_are_made_up_for_by_later_columns():
-    """The shifted matrix, rounded, is nearer to the covariance than the matrix itself rounded."""
+    """With compensation the rounded matrix has a smaller error of the covariance than without."""
     *_, unit = split_to_float16(ROWS)
     plain = sum(part.astype(np.float64) for part in _round(ROWS / unit)) * unit
     high, low, _ = (part.astype(np.float64) for part in split_to_float16(ROWS))
@@ -62,7 +62,7 @@ def test_padding_changes_nothing():
 
 
 def cut_off_product(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """As a GPU makes it: sixteen products at a time are added, and what float32 has no digits for is cut off."""
+    """Return z @ rows as a GPU computes it: sums of sixteen products are truncated to float32."""
     total = np.zeros((len(z), rows.shape[1]))
     for start in range(0, len(rows), 16):
         mantissa, exponent = np.frexp(total + z[:, start : start + 16] @ rows[start : start + 16])
@@ -71,14 +71,14 @@ def cut_off_product(z: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def difference(nu: np.ndarray, exact: np.ndarray) -> float:
-    """As `off`, of the covariances of two samples made from the same normals."""
+    """Return `off` for the covariances of two samples that were made from the same normals."""
     one, other = (np.linalg.solve(ROWS.T, part.T) for part in (nu, exact))
     return np.abs(np.linalg.eigvalsh((one @ one.T - other @ other.T) / len(nu))).max()
 
 
 @pytest.mark.long
 def test_nothing_is_cut_off_sums_of_whole_numbers():
-    """It is where float16 is taken as it comes, and the covariance suffers: on an H200 it was off by 8.5e-5."""
+    """With plain float16 matrices sums are truncated, and the covariance has an error (8.5e-5 on an H200)."""
     z = np.rint(128 * np.random.default_rng(0).normal(size=(1024, len(ROWS))))
 
     def off_by(high: np.ndarray, low: np.ndarray, unit: np.ndarray | float) -> float:

@@ -1,4 +1,4 @@
-"""Univariate updates against the conditional distributions written down: exact up to rounding."""
+"""Updates of one element at a time, compared with the conditional distributions, up to rounding error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Y, SIGMA = np.linspace(-1, 2, 12), np.linspace(0.2, 1.5, 12)
 
 
 def exact_sweeps(precision, mean, normals, f):
-    """Gibbs sampling of N(mean, inverse of precision), in the order of the values."""
+    """Yield the states of Gibbs sampling from N(mean, inverse of precision), in the order of the elements."""
     for row in normals:
         f = f.copy()
         for i, z in enumerate(row):
@@ -74,7 +74,7 @@ def test_gibbs_draws_from_the_exact_conditionals(engine, rows, seed):
 
 @EVERY_SEED
 def test_gibbs_is_valid_where_the_parabola_does_not_fit(seed):
-    """Accepted with Metropolis and Hastings' ratio, the proposal being the same from wherever it is made."""
+    """The proposal, which does not depend on the state, is accepted with the Metropolis-Hastings ratio."""
     rng, move, prior = np.random.default_rng(seed), ParabolaAlongAxis(), es.Diagonal([2.0])
 
     def odd(f):
@@ -107,7 +107,7 @@ NO_PARABOLA = {
 @EVERY_SEED
 @pytest.mark.parametrize("name", NO_PARABOLA)
 def test_where_no_parabola_fits_gibbs_draws_from_the_prior(name, seed):
-    """Accepted by the ratio of likelihoods then: what could not be used must not be in it."""
+    """The proposal is accepted by the ratio of likelihoods. The parabola, which is not used, must not be part of it."""
     rng, move, prior, function = np.random.default_rng(seed), ParabolaAlongAxis(), es.Diagonal([2.0]), NO_PARABOLA[name]
     prepared = move.prepare(prior)
     target, accepted = HostTarget(function, prepared), 0
@@ -124,7 +124,7 @@ def test_where_no_parabola_fits_gibbs_draws_from_the_prior(name, seed):
 
 
 def coordinate_search(move, seed, updates=100):
-    """Whether each value's search judged under the whole posterior: the points of every sweep, in order."""
+    """Check that the search of each element compares posterior densities: all points of every sweep, in order."""
     rng, tried = np.random.default_rng(seed), []
 
     def remembered(f):
@@ -157,17 +157,17 @@ def test_each_value_is_searched_under_the_whole_posterior(width, seed):
 
 
 def test_the_bracket_is_in_units_of_the_conditional_deviation():
-    """With no data the first proposal is taken if it is likely enough: a uniform over the bracket's width."""
+    """Without data the first proposal is uniform over the bracket, and is accepted."""
     tree = es.sample(
         lambda f: 0.0 * jnp.sum(f), es.Dense(CORRELATED), move=CoordinateSlice(1e-3), draws=400, seed=1, progress=False
     )
     moved = np.abs(np.diff(tree.posterior.f.values, axis=1)).max(axis=(0, 1))
     deviation = 1 / np.sqrt(np.linalg.inv(CORRELATED).diagonal())
     assert (moved < 1e-3 * deviation).all()
-    assert (moved > 0.9e-3 * deviation).all()  # the largest of 1,596: three steps in a thousand are that long
+    assert (moved > 0.9e-3 * deviation).all()  # the largest of 1,596 steps, of which three in a thousand are that long
 
 
-# --- planted mistakes -----------------------------------------------------------------------------------------------
+# --- injected bugs --------------------------------------------------------------------------------------------------
 
 
 @EVERY_SEED
@@ -189,7 +189,7 @@ def test_a_marginal_deviation_instead_of_the_conditional_is_caught(monkeypatch):
         test_gibbs_draws_from_the_exact_conditionals(HostEngine, None, 0)
 
 
-# --- what cannot be -------------------------------------------------------------------------------------------------
+# --- arguments that are rejected ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("move", [CoordinateSlice(), CoordinateGibbs()], ids=repr)
@@ -208,7 +208,10 @@ def test_a_width_that_is_none_is_refused(width):
 
 @pytest.mark.statistical
 def test_zero_and_nan_beside_the_value_do_not_hold_gibbs():
-    """A probe where the likelihood is zero, or not a number, fits no parabola: draws are the prior's, cut off there."""
+    """No parabola fits where the likelihood is zero or NaN at a probe.
+
+    The draws are then those of the truncated prior.
+    """
     prior = es.Diagonal([1.0])
     for beyond in (-np.inf, np.nan):
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""References: Gaussians beside a prior, how they are fitted, and the move around them."""
+"""Reference Gaussians, how they are fitted, and the move around them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COUNTS = np.array([3.0, 0.0, 1.0, 7.0])
 
 
 def gaussian_of(reference):
-    """Mean and covariance of a reference, by formulas that the code does not use."""
+    """Return the mean and covariance of a reference, by formulas that the library does not use."""
     if isinstance(reference, SitesReference):
         covariance = np.linalg.inv(np.linalg.inv(SIGMA) + np.diag(reference.precision))
         return covariance @ reference.linear, covariance
@@ -72,7 +72,7 @@ def test_on_an_ellipse_five_numbers_say_its_ratio_to_the_prior(reference):
 
 
 def test_every_so_many_updates_are_the_prior_s_own():
-    """Their draws have the prior's covariance, and such an update is that of EllipticalSlice to the last bit."""
+    """Plain updates use draws with the covariance of the prior, and are bit-identical to those of `EllipticalSlice`."""
     move = ReferenceSlice(SITES, plain_every=4)
     prepared = move.prepare(PRIOR)
     spec = move.noise_spec(PRIOR, prepared)
@@ -116,7 +116,7 @@ def test_independent_updates_take_a_draw_of_the_reference_or_stay():
 
 
 def test_how_many_draws_of_a_reference_would_be_accepted():
-    """Beside a long run of such updates; and all of them, where the reference is the posterior."""
+    """The estimated acceptance rate is that of a long run, and 1 if the reference is the posterior."""
     runner = CompiledEngine(Posterior(PRIOR, Poisson(COUNTS)))
     fitted = fit_reference("ep", runner, lambda count: [], 0)
     found = np.mean([acceptance_rate(fitted.reference.relative_to(PRIOR), runner, seed) for seed in range(20)])
@@ -139,13 +139,13 @@ def test_sample_tries_draws_of_a_good_reference_and_not_of_a_poor_one():
 
 @pytest.mark.parametrize("way", ["laplace", "ep"])
 def test_a_gaussian_posterior_is_its_own_reference(way):
-    """Then every first proposal around it is accepted, and the draws are independent."""
+    """Every first proposal is then accepted, and the draws are independent."""
     y, sigma = np.array([2.0, -1.0, 0.5, 3.0]), 0.05
     prior = es.Dense(SIGMA, mean=1.5)
     tree = es.sample(Gaussian(y, sigma), prior, reference=way, draws=10_000, warmup=0, chains=1, seed=1, progress=False)
     proposals = tree.sample_stats["proposals"].to_numpy()[0]
     around = np.arange(10_000) % block_length(4) % 10 != 9
-    assert (proposals[around] == 1).mean() > 0.999  # rounding decides where the level is that of the state
+    assert (proposals[around] == 1).mean() > 0.999  # rounding decides if the level is nearly that of the state
     assert proposals[~around].mean() > 2
     assert tree.attrs["reference"] == way
     assert tree.attrs["first_proposal_acceptance_rate"] == pytest.approx((proposals == 1).mean())
@@ -173,7 +173,7 @@ def test_laplace_is_at_the_mode():
     ids=["Poisson", "Logistic", "StudentT"],
 )
 def test_propagation_is_exact_where_values_are_independent(likelihood):
-    """Means and variances of each value by numerical integration."""
+    """Means and variances of each element, compared with numerical integration."""
     deviations = np.array([0.5, 1.0, 2.0, 1.5])
     prior = es.Diagonal(deviations**2)
     with on_cpu():
@@ -195,7 +195,7 @@ def test_propagation_is_exact_where_values_are_independent(likelihood):
         )
         mean = first / mass
         variance = second / mass - mean**2
-        if variance < deviation**2:  # else its site has no precision, which is not allowed to be negative
+        if variance < deviation**2:  # else the site would have a negative precision, which is not allowed
             assert relative.centre[i] == pytest.approx(mean, abs=0.01 * np.sqrt(variance))
             assert variances[i] == pytest.approx(variance, rel=0.02)
 
@@ -211,7 +211,7 @@ LABELS = np.where(LINES @ np.array([2.0, -1.0, 0.0, 1.0]) > 0, 1.0, -1.0)
 @pytest.mark.parametrize("way", ["auto", "laplace", "ep", "pilot", es.Dense(0.5 * SIGMA, mean=[1.0, 0.0, 0.0, 0.5])])
 @pytest.mark.parametrize("kind", ["ready-made", "own", "linear", "numpy"])
 def test_any_reference_gives_the_same_posterior(kind, way):
-    """Also a bad one. Long plain chains beside it; tolerances are six standard errors of both."""
+    """Even with a poor reference the draws agree with those of long plain chains, within six standard errors."""
     likelihoods = {
         "ready-made": Poisson(COUNTS),
         "own": lambda f: jnp.sum(COUNTS * f - jnp.exp(f)),
@@ -240,7 +240,7 @@ def test_named_latents_and_means():
         return -50.0 * jnp.sum((level + wave - COUNTS) ** 2)
 
     tree = es.sample(log_likelihood, prior, reference="auto", draws=2_000, seed=1, progress=False)
-    assert tree.attrs["reference"] == "pilot"  # values meet in the likelihood, so it is no sum over them
+    assert tree.attrs["reference"] == "pilot"  # the likelihood does not factorise over the elements
     sums = (tree.posterior["level"] + tree.posterior["wave"]).to_numpy()
     assert np.abs(sums.mean(axis=(0, 1)) - COUNTS).max() < 0.3
 
@@ -280,7 +280,7 @@ def test_plain_updates_are_counted_in_whole_numbers(plain):
 
 @pytest.mark.long
 def test_a_pilot_has_noise_of_its_own(monkeypatch):
-    """Else a reference would know of the noise that the chains are about to use."""
+    """Otherwise the reference would depend on the random numbers that the chains are about to use."""
     used, run = [], pilot_module._run
     monkeypatch.setattr(pilot_module, "_run", lambda *given: used.append(given[2]) or run(*given))
     es.sample(Poisson(COUNTS), PRIOR, reference="pilot", draws=10, seed=1, progress=False)
@@ -289,7 +289,7 @@ def test_a_pilot_has_noise_of_its_own(monkeypatch):
 
 
 def test_chains_start_where_the_reference_is():
-    """Not at draws from the prior, where this likelihood is zero."""
+    """The chains do not start at draws from the prior, where this likelihood is zero."""
 
     def log_likelihood(f):
         return jnp.where(jnp.abs(f - 30.0).max() < 9.0, -50.0 * jnp.sum((f - 30.0) ** 2), -jnp.inf)
@@ -311,7 +311,7 @@ BATCHED = {
 @pytest.mark.long_cases("last axis")
 @pytest.mark.parametrize("function", BATCHED.values(), ids=BATCHED)
 def test_the_terms_of_a_function_of_batches(function):
-    """It was refused for its sum, which has a batch axis; "auto" made a pilot run without a word."""
+    """It was once rejected because its sum has a batch axis, and "auto" made a pilot run without a message."""
     prior = es.Dense(np.eye(5) + 0.5, mean=0.3)
     with on_cpu():
         found = factorise_likelihood(Posterior(prior, function, vectorized=True))
@@ -364,6 +364,6 @@ def test_other_ways_to_ask_a_prior_for_its_covariance():
 
 
 def test_the_evidence_looks_for_a_reference_only_where_there_can_be_one():
-    """`reference="auto"`, the default, ended in an error for priors that are known through their draws."""
+    """`reference="auto"`, the default, once raised for priors that can only draw."""
     found = es.evidence(Poisson(FIVE), DRAWS_ONLY, particles=16, replicates=4, check=False, seed=1)
     assert found.reference == "prior"

@@ -1,4 +1,4 @@
-"""Section 2.3 replayed: every search move can go back the way it came, with the same probability. No tolerance."""
+"""Section 2.3 of the paper: every search move is reversible, tested without tolerance."""
 
 from __future__ import annotations
 

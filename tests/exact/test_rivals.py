@@ -1,4 +1,4 @@
-"""The moves that the paper compares with accept what they should: exact up to rounding."""
+"""The moves that the paper compares with accept the right proposals, up to rounding error."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_proposals_are_equations_3_and_15():
     assert (info.evaluations, info.nan_evaluations, info.search_failed, info.angle) == (1, 0, False, 0.6)
 
 
-# The dense formula has no digits for times so close, and a sparse factor inside a product cannot be compiled.
+# The dense formula is inaccurate for times that are so close, and a sparse factor in a product cannot be compiled.
 UNFIT = {"Markov, close times", "Kronecker of sparse"}
 WITHOUT_DENSITY = {
     "LowRank plus a diagonal with a 0",
@@ -96,7 +96,7 @@ def test_the_prior_along_a_line_is_that_of_its_covariance(name):
     values, vectors = np.linalg.eigh(COVARIANCES[name] / deviation / deviation[:, None])
     kept = values > 1e-13 * values.max()
     z_f, z_nu = (vectors[:, kept].T @ (v / deviation) / np.sqrt(values[kept]) for v in (f, nu))
-    # Where a variance is small beside the largest, so are the digits of what is divided by it.
+    # Where a variance is small compared with the largest, quotients by it have few accurate digits.
     digits = 1e-9 + 1e-14 * values.max() / values[kept].min()
     scale = float(z_f @ z_f + z_nu @ z_nu)
     assert on_line.slope == pytest.approx(z_f @ z_nu, abs=digits * scale)

@@ -1,4 +1,4 @@
-"""A chain is a function of (seed, chain, update): the same bits in any company, look-ahead and number of pieces."""
+"""A chain is a function of (seed, chain, update): bit-identical for any number of chains, look-ahead and turns."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ MANY_OBSERVED = GENERATOR.standard_normal(60)
 
 
 def linear(matrix, data, f):
-    """A linear model. How a matrix product rounds a row may depend on the other rows, in NumPy and in XLA."""
+    """Return the log-likelihood of a linear model.
+
+    The rounding of a row of a matrix product may depend on other rows.
+    """
     return -0.5 * ((f @ matrix - data) ** 2).sum(axis=-1)
 
 
 def holes(f):
-    """NaN here, zero there."""
+    """Return a log-likelihood that is NaN for some f and minus infinity for others."""
     xp = np if isinstance(f, np.ndarray) else jnp
     value = -6 * ((f - 0.4) ** 2).sum(axis=-1)
     value = xp.where(f[..., 0] < -0.2, xp.nan, value)
@@ -52,7 +55,7 @@ def holes(f):
 
 
 def sharp(f):
-    """So sharp that searches take dozens of evaluations."""
+    """Return a log-likelihood so sharp that searches need dozens of evaluations."""
     return -1e9 * ((f - 0.3) ** 2).sum(axis=-1)
 
 
@@ -60,8 +63,8 @@ def named(f, b, w):
     return -4 * (((f - b[..., None]) ** 2).sum(axis=-1) + (w**2).sum(axis=-1))
 
 
-# A prior and a log-likelihood that takes batches, of NumPy and of JAX. (As a `Partial`, which is a pytree, a function
-# is compiled once for all tests.)
+# Priors and log-likelihoods that take batches, of NumPy and of JAX. A `Partial` is a pytree, so that a function is
+# compiled only once for all tests.
 PROBLEMS = {
     "matrix product": (Diagonal(np.ones(8)), Partial(linear, DESIGN, OBSERVED)),
     "matrix product, 767": (Diagonal(np.ones(767)), Partial(linear, WIDE_DESIGN, MANY_OBSERVED)),
@@ -76,9 +79,9 @@ PROBLEMS = {
 
 
 def sample(name, engine, **options):
-    """`es.sample`, vectorised; every field of every chain as one dict of arrays (chain, draw, ...)."""
+    """Run `es.sample` with vectorized=True. Return every field of every chain as arrays of shape (chain, draw, ...)."""
     prior, log_likelihood = PROBLEMS[name]
-    # Tangent planes change how many evaluations are made, and nothing else: see the test of their own.
+    # Tangent planes change the number of evaluations and nothing else. They have their own test below.
     options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, "log_concave": False, **options}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*gave NaN")
@@ -130,7 +133,7 @@ def test_look_ahead_changes_no_bit_on_the_host(name):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_look_ahead_changes_no_bit_of_a_matrix_product_from_any_start(seed):
-    # Whether a batch rounds as its rows do must not be judged by one lucky point.
+    # The check whether a batch rounds as single points do must not depend on one lucky point.
     alone = sample("matrix product", "host", look_ahead=1, seed=seed)
     for look_ahead in (2, 8):
         assert_same(alone, sample("matrix product", "host", look_ahead=look_ahead, seed=seed))
@@ -139,7 +142,7 @@ def test_look_ahead_changes_no_bit_of_a_matrix_product_from_any_start(seed):
 
 
 class SaysItTakesBatches:
-    """A user's own class that is called with one latent or with a batch, as ours are."""
+    """A class of a user that can be called with one latent vector or with a batch, as the library's likelihoods."""
 
     vectorized = True
 
@@ -173,7 +176,7 @@ def test_look_ahead_changes_no_bit_from_a_start_at_zero(engine):
     [
         ("matrix product", (2, 3, 8, 32)),
         ("matrix product, 767", (2, 3, 8, 32)),
-        ("Poisson, 767", (3, 8)),  # compiled into one function when it does not look ahead
+        ("Poisson, 767", (3, 8)),  # compiled into one function without look-ahead
         ("holes", (3, 8)),
         ("sharp", (3, 8)),
     ],
@@ -276,7 +279,7 @@ CONCAVE = {
 @pytest.mark.parametrize("move", ["EllipticalSlice", "AuxiliaryEllipse", "EllipticalSlice, narrow, halve"])
 @pytest.mark.parametrize("name", CONCAVE)
 def test_tangent_planes_change_no_bit(name, move):
-    """They only spare evaluations."""
+    """Tangent planes only save evaluations."""
     make, prior = CONCAVE[name]
     options = {"move": MOVES[move](), "draws": 600, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
     plain, planes = (es.sample(make(), prior, engine="compiled", log_concave=on, **options) for on in (False, True))
@@ -303,7 +306,7 @@ class Misjudged(Poisson):
 
 @pytest.mark.long
 def test_a_bowl_spares_more_than_planes():
-    """Of three evaluations of an update two, and of the chain no bit."""
+    """The quadratic bound saves more than half of the evaluations, and the chain is bit-identical."""
     make, prior = CONCAVE["Poisson"]
     options = {"draws": 2000, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
     planes, bowl = (es.sample(kind(make().y), prior, **options) for kind in (Planes, Poisson))
@@ -314,12 +317,12 @@ def test_a_bowl_spares_more_than_planes():
 @pytest.mark.long
 def test_a_class_that_promises_too_much():
     make, prior = CONCAVE["Poisson"]
-    with pytest.raises(ValueError, match="above a bound that follows from its class's curvature_rate_bound, 0"):
+    with pytest.raises(ValueError, match="above a bound computed from curvature_rate_bound = 0"):
         es.sample(Misjudged(make().y), prior, draws=2000, chains=1, seed=2, progress=False)
 
 
 def test_what_is_declared_concave_and_is_not():
-    """Seen before the run where it is plain, and during it where it shows only there."""
+    """It is detected before the run if it is obvious, else during the run."""
     options = {"draws": 2000, "chains": 1, "seed": 1, "progress": False, "log_concave": True}
     with pytest.raises(ValueError, match=r"not concave.*Leave log_concave out"):
         es.sample(lambda f: jnp.sum(f**2) / 4, Diagonal(np.ones(3)), **options)
@@ -329,11 +332,11 @@ def test_what_is_declared_concave_and_is_not():
         es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), Diagonal(np.ones(3)), **options)
 
 
-# --- through the engines, cut into pieces ---------------------------------------------------------------------------
+# --- engines directly, with turns of any length ---------------------------------------------------------------------
 
 
 class Clock:
-    """A clock that moves on whenever it is read, so that everything seems to take long."""
+    """A clock that advances whenever it is read, so that everything seems to take long."""
 
     def __init__(self, tick):
         self.now, self.tick = 0.0, tick
@@ -346,9 +349,9 @@ class Clock:
 def run(
     engine, name, updates=200, chains=(0, 1, 2), move=None, vectorized=True, tick=None, monkeypatch=None, **options
 ):
-    """Drive an engine, taking after every turn. Its pieces, and their fields put together for each chain.
+    """Advance an engine to its end. Return its rows, and their fields concatenated for each chain.
 
-    With a `tick`, whatever happens between two looks at the clock seems to take that part of a turn.
+    With a `tick`, the time between two readings of the clock seems to be that fraction of a turn.
     """
     if tick is not None:
         for module, turn in ((host, host.TURN_SECONDS), (chain, chain.TURN_SECONDS)):
@@ -399,17 +402,17 @@ def run(
     ],
 )
 def test_a_run_cut_into_pieces_is_the_same_run(engine, options, name, monkeypatch):
-    # However long its turns seem to take, and so wherever it stops and starts again. (The two likelihoods take one
-    # latent or a batch, so they run without being vectorised, too.)
+    # The draws must not depend on how long the turns seem to take, and so on where the run pauses. The two likelihoods
+    # take one latent vector or a batch, so they run without `vectorized`, too.
     _, expected = run(engine, name, tick=1e-6, monkeypatch=monkeypatch, **options)
     numbers = set()
     for tick in (0.01, 0.4, 0.6, 4.0):
         pieces, result = run(engine, name, tick=tick, monkeypatch=monkeypatch, **options)
         assert_same(expected, result)
         numbers.add(len(pieces))
-    pieces, result = run(engine, name, **options)  # and on a clock that is no clockwork
+    pieces, result = run(engine, name, **options)  # and with the real clock
     assert_same(expected, result)
-    assert len(numbers) > 1  # they were cut, and not all alike
+    assert len(numbers) > 1  # the runs were divided differently
 
 
 @pytest.mark.long_cases("tangent planes")
@@ -440,7 +443,7 @@ def test_a_long_state_is_updated_one_by_one_to_the_same_bits(options, monkeypatc
 
 
 def test_a_turn_always_makes_progress(monkeypatch):
-    # However slow the likelihood: were a search begun anew in every turn, one that needs two calls would never end.
+    # The likelihood may be slow: if every turn began its search again, a search that needs two calls would never end.
     _, slow = run(HostEngine, "matrix product", tick=0.8, updates=30, monkeypatch=monkeypatch, look_ahead=1)
     _, fast = run(HostEngine, "matrix product", updates=30, look_ahead=1)
     assert_same(slow, fast)
@@ -451,7 +454,7 @@ def test_a_turn_always_makes_progress(monkeypatch):
 @pytest.mark.parametrize("look_ahead", [1, 7, 32])
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_ahead):
-    # The likelihood is zero everywhere, the start included (which sample would refuse).
+    # The likelihood is zero everywhere, including the start, which `sample` would reject.
     posterior = Posterior(Diagonal(np.ones(2)), lambda f: -np.inf + 0.0 * f.sum(axis=-1), vectorized=True)
     with jax.enable_x64(True):
         start = State(np.ones(2), 0.0)
@@ -462,14 +465,14 @@ def test_a_search_that_is_given_up_is_given_up_with_any_look_ahead(engine, look_
     assert made["search_failed"].tolist() == [True] * 3
 
 
-# --- against the noise ----------------------------------------------------------------------------------------------
+# --- comparison with the random numbers -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", [CompiledEngine, HostEngine])
 @pytest.mark.parametrize("vectorized", [False, True])
 @pytest.mark.parametrize("name", ["matrix product", "sharp"])
 def test_a_run_is_the_paper_s_algorithm_on_the_noise_of_its_chain(name, vectorized, engine):
-    """Figure 2 written out, on noise asked for directly: the same angles and counts, the same states to rounding."""
+    """Figure 2, written out, on the same random numbers: equal angles and counts, states equal up to rounding error."""
     prior, log_likelihood = PROBLEMS[name]
     _, result = run(engine, name, chains=(4,), vectorized=vectorized)
     f, length, longest = np.full(prior.size, 0.1), block_length(prior.size), 0

@@ -1,4 +1,4 @@
-"""Priors and moves written as plain data are the same when they are read again, to the bit."""
+"""Priors and moves that are written to a store and read again are bit-identical."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ellipslice.store.serial import read, write
 
 
 def there_and_back(written):
-    """By way of JSON and NumPy's files."""
+    """Write an object as JSON and NumPy files, and read it again."""
     arrays = []
     for array in written.arrays:
         file = io.BytesIO()
@@ -55,7 +55,7 @@ def test_a_move_is_the_same(name):
 
 def test_a_truncated_gaussian_is_the_same():
     prior = es.TruncatedGaussian.box(es.Diagonal(np.ones(4)), lower=0.0, upper=[1.0, 2.0, np.inf, 1.0])
-    assert prior.inside.shape == (4,)  # found once and remembered, which is not written
+    assert prior.inside.shape == (4,)  # computed at the first access, and not part of what is written
     again = there_and_back(write(prior))
     assert repr(again) == repr(prior)
     np.testing.assert_array_equal(again.A.toarray(), prior.A.toarray())

@@ -1,4 +1,4 @@
-"""Comparing runs with the record: to the bit where it was made, to nine digits elsewhere."""
+"""Compare runs with the record: bit for bit in the environment of the record, to nine digits elsewhere."""
 
 from __future__ import annotations
 
@@ -27,31 +27,35 @@ DEPEND_ON_PROCESSOR = (
     "local_random",
     "control_variables",
 )
-"""Runs, by the beginning of their names, whose draws differ between processors by more than rounding error.
+"""Beginnings of the names of runs whose draws differ between processors by more than rounding error.
 
-The same code gave other draws on an AMD EPYC and on an Intel Xeon. A likely cause is a factorisation that chooses among
-equal pivots, where rounding decides which comes first; that was not shown.
+The same code gave different draws on an AMD EPYC and on an Intel Xeon. A likely cause is a factorisation that chooses
+among equal pivots, where rounding decides which comes first. This has not been verified.
 """
 
 
 @cache
 def record(name: str = "bits.json") -> dict[str, Any]:
-    """Return one of the records in this folder."""
+    """Return one of the records of this folder."""
     return json.loads(Path(__file__).with_name(name).read_text(encoding="utf8"))
 
 
 def made_here(name: str = "bits.json") -> bool:
-    """Return whether a record was made in this environment, so that bits can be compared."""
+    """Return True if a record was made in this environment, so that bits can be compared."""
     return record(name)["environment"] == environment()
 
 
 def is_comparable(run: str, name: str = "bits.json") -> bool:
-    """Return whether this environment must give the recorded numbers of a run, at least to nine digits."""
+    """Return True if this environment must reproduce the recorded numbers of a run, at least to nine digits."""
     return made_here(name) or not run.startswith(DEPEND_ON_PROCESSOR)
 
 
 def check_run(name: str, found: dict[str, np.ndarray], *, to_the_bit: bool | None = None) -> None:
-    """Raise unless a run is the recorded one. Bits are compared where the record was made, unless this says."""
+    """Raise unless a run is the recorded one.
+
+    Numbers are compared to nine digits. Bits are compared if `to_the_bit` is true. Default: if the record was made in
+    this environment.
+    """
     recorded, described = record()["runs"][name], describe(found)
     assert described["first"].keys() == recorded["first"].keys(), f"{name}: other arrays. {HINT}"
     for key, values in recorded["first"].items():
@@ -61,7 +65,7 @@ def check_run(name: str, found: dict[str, np.ndarray], *, to_the_bit: bool | Non
 
 
 def check_noise() -> None:
-    """Raise unless random numbers are the recorded ones, to the bit: they do not depend on the machine."""
+    """Raise unless random numbers are bit-identical to the recorded ones. They do not depend on the machine."""
     found, recorded = json.loads(json.dumps(describe_noise())), record()["noise"]
     assert found.keys() == recorded.keys(), HINT
     for key, values in recorded.items():
@@ -69,5 +73,5 @@ def check_noise() -> None:
 
 
 def close(found: Any, recorded: Any, what: str) -> None:
-    """Raise unless numbers agree to nine digits."""
+    """Raise unless the numbers agree to nine digits."""
     np.testing.assert_allclose(found, recorded, rtol=1e-9, atol=1e-9, err_msg=f"{what}: other numbers. {HINT}")

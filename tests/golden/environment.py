@@ -1,4 +1,4 @@
-"""Where golden bits hold: the versions and the processor that decide how results round."""
+"""The environment of golden bits: versions and processor, which determine how results round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "blackjax", "numpyro", "tinygp")
 
 
 def environment() -> dict[str, str]:
-    """Return what the last bits of a run depend on besides the code of this library."""
+    """Return what the last bits of a run depend on, besides the code of this library."""
     return {
         "python": ".".join(map(str, sys.version_info[:2])),
         **{name: version(name) for name in PACKAGES},
@@ -25,7 +25,10 @@ def environment() -> dict[str, str]:
 
 
 def _flags() -> str:
-    """Return a hash of the instruction sets: compilers and BLAS choose by these, and virtual machines hide some."""
+    """Return a hash of the instruction sets, by which compilers and BLAS choose code.
+
+    Virtual machines hide some of them.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""Make the unfinished stores of tests/golden/stores, and what uninterrupted runs give: stores.json.
+"""Make the unfinished stores of tests/golden/stores, and the results of the uninterrupted runs: stores.json.
 
     python tests/golden/make_stores.py          # all of them
-    python tests/golden/make_stores.py plain    # this one; the others stay as they are
+    python tests/golden/make_stores.py plain    # only this one; the others stay as they are
 
-Each run is killed in a process of its own, after a commit with at least `DRAWS` draws of each chain.
+Each run is killed in its own process, after a checkpoint with at least `DRAWS` draws of each chain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAWS = 6
 
 
 def kill(name: str, path: str) -> None:
-    """Begin a run with a store, and end this process in the middle of it."""
+    """Begin a run with a store, and end this process during the run."""
     from ellipslice.engines.compiled import block, chain
     from ellipslice.engines.host import engine as host
     from ellipslice.store import arrays, store
@@ -43,7 +43,7 @@ def kill(name: str, path: str) -> None:
     def killing(self: Any, *arguments: Any) -> None:
         commit(self, *arguments)
         if min(self.complete) >= DRAWS:
-            os._exit(int(max(self.complete) >= OPTIONS["draws"]))  # an error if it is finished
+            os._exit(int(max(self.complete) >= OPTIONS["draws"]))  # an error code if the run is finished
 
     store.Store.commit = killing
     begin(name, store=path)

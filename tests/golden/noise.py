@@ -1,4 +1,4 @@
-"""Random numbers that hold on every machine: those of `draw_block`, and those that are made from keys."""
+"""Random numbers that are equal on every machine: those of `draw_block`, and those that are made from keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ellipslice import noise
 from ellipslice.engines.device import noise as device_noise
 from ellipslice.engines.host.search import group_size
 
-PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two: its draws do not round
+PRIOR = es.Diagonal([1.0, 4.0, 0.25])  # powers of two, so that draws are not rounded
 ONE, TWO = (noise.NoiseSpec.from_prior(PRIOR, 3, searches) for searches in (1, 2))
 THREE_DRAWS = noise.NoiseSpec(
     lambda rng, updates: PRIOR.draw_zero_mean(rng, 3 * updates).reshape(updates, 3, 3), searches=2
@@ -26,7 +26,7 @@ ASKED = {
 
 
 def describe_noise() -> dict[str, Any]:
-    """Return the random numbers of a few blocks, the lengths of blocks, and keys of chains and updates."""
+    """Return the random numbers of a few blocks, the lengths of blocks, and the keys of chains and updates."""
     keys = device_noise.chain_keys(5, [0, 1, 7])
     return {
         "blocks": {name: _block(**asked) for name, asked in ASKED.items()},

@@ -1,9 +1,9 @@
 """Record the golden bits of this code, in this environment: tests/golden/bits.json.
 
     python tests/golden/record.py                # everything, in about five minutes
-    python tests/golden/record.py "Cycle of two" # this move alone; the others stay as they are
+    python tests/golden/record.py "Cycle of two" # only this move; the others stay as they are
 
-A recording is a decision that seeds give other draws from now on. Say in the commit message why.
+A new recording means that seeds give other draws from now on. State the reason in the commit message.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(names: list[str]) -> None:
 
 
 def readable(value: Any, indent: int = 0) -> str:
-    """JSON with what fits on a line on one."""
+    """Return JSON in which everything that fits on one line is on one line."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= 118 or not isinstance(value, dict | list):
         return flat

@@ -1,6 +1,6 @@
 """The runs whose bits are recorded: every move of the catalogue on every engine, and a few on larger priors.
 
-Only public names are used here, so that these runs outlive a restructuring of the library.
+Only public names are used here, so that a restructuring of the library does not change this file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DESIGN = np.array([[1.0, 0.0, 0.5, 0.0, 0.0, -1.0, 0.0], [0.0, 2.0, 0.0, 0.0, 1.
 
 
 def quadratic(target, f):
-    """A log-likelihood that takes one latent or a batch of them."""
+    """Return a log-likelihood that takes one latent vector or a batch."""
     return -1.5 * ((f - target) ** 2).sum(axis=-1)
 
 
@@ -36,9 +36,9 @@ def named(f, b):
     return -2.0 * ((f - b[..., None]) ** 2).sum(axis=-1)
 
 
-# A prior, and a log-likelihood. (As a `Partial`, which is a pytree, a function is compiled once for runs with it.)
+# A prior, and a log-likelihood. A `Partial` is a pytree, so that a function is compiled only once for all its runs.
 PROBLEMS: dict[str, tuple[Any, Any]] = {
-    # Moves of the catalogue are written for two values.
+    # Moves of the catalogue are written for two elements.
     "Dense, 2": (es.Dense([[1.0, 0.4], [0.4, 1.5]], mean=0.3), es.likelihoods.Poisson([2, 0])),
     "Diagonal, 2": (es.Diagonal([1.0, 2.5]), Partial(quadratic, np.array([1.0, -0.4]))),
     "Dense, 7": (es.Dense(COVARIANCE, mean=0.3), es.likelihoods.Poisson(COUNTS)),
@@ -51,7 +51,7 @@ PROBLEMS: dict[str, tuple[Any, Any]] = {
     "named latents": (es.Stack({"f": es.Dense(COVARIANCE[:4, :4], 0.3), "b": es.Diagonal(4.0)}), Partial(named)),
 }
 
-# Moves for seven values, with the problems they run on; those of the catalogue run on the first two.
+# Moves for seven elements, with the problems on which they run. Moves of the catalogue run on the first two problems.
 LARGER: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "EllipticalSlice, larger": (EllipticalSlice, ("Dense, 7", "Markov, 7", "linear predictor", "named latents")),
     "ConstrainedSlice, in a box": (ConstrainedSlice, ("box",)),
@@ -75,11 +75,11 @@ ENGINES: dict[str, dict[str, Any]] = {
 OPTIONS = {"draws": 64, "warmup": 0, "chains": 2, "seed": 20, "progress": False}
 
 SHORT = ("EllipticalSlice", "Cycle of two", "NealMetropolis", "ReferenceSlice")
-"""Moves that the normal test run compares on the compiled engine as well; `make long` has all of them."""
+"""Moves that the normal test run compares on the compiled engine, too. `make long` compares all of them."""
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
-    """Every move, problem and engine, allowed or not."""
+    """Return every combination of move, problem and engine, allowed or not."""
     both = dict.fromkeys(MOVES, ("Dense, 2", "Diagonal, 2")) | {name: own for name, (_, own) in LARGER.items()}
     for move, problems in both.items():
         for problem in problems:
@@ -88,7 +88,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def run(move: str, problem: str, engine: str) -> dict[str, np.ndarray]:
-    """Sample, and return the arrays of the result by the names that the record has for them."""
+    """Sample, and return the arrays of the result by their names in the record."""
     prior, log_likelihood = PROBLEMS[problem]
     options = OPTIONS | ENGINES[engine]
     if move == "around a Laplace approximation":
@@ -115,12 +115,12 @@ GP_OPTIONS = {"draws": 20, "warmup": 5, "chains": 2, "seed": 3, "progress": Fals
 
 
 def latent_gp() -> dict[str, np.ndarray]:
-    """A fit with unknown hyperparameters."""
+    """Fit a model with unknown hyperparameters."""
     return arrays(GP.fit(GP_X, GP_Y, **GP_OPTIONS).tree)
 
 
 def known_gp() -> dict[str, np.ndarray]:
-    """A fit without: on the host, by a Python likelihood that JAX cannot trace."""
+    """Fit a model without unknown hyperparameters, on the host, with a Python likelihood that JAX cannot trace."""
     model = es.gp.LatentGP(kernels.Matern32(0.9), on_the_host, mean=0.2)
     fit = model.fit(GP_X, GP_Y, **GP_OPTIONS)
     return arrays(fit.tree) | {"prediction": np.asarray(fit.predict([0.5, 1.1]).latent)}
@@ -152,7 +152,7 @@ OTHERS: dict[str, Callable[[], dict[str, np.ndarray]]] = {
     "EllipticalGPClassifier": classifier,
 }
 
-# --- what is recorded of a result -------------------------------------------------------------------------------------
+# --- the recorded parts of a result ---------------------------------------------------------------------------------
 
 STATISTICS = {
     "log_likelihood": ("total_log_likelihood", "log_likelihood"),
@@ -163,23 +163,23 @@ STATISTICS = {
     "angle": ("angle",),
     "factorisations": ("factorisations",),
 }
-"""Names that statistics have had in results, by the name that the record has for them."""
+"""Names that statistics have had in results, by their name in the record."""
 
 
 def arrays(tree: Any) -> dict[str, np.ndarray]:
-    """Return draws and statistics by the names of the record: latents in the order of the result, then statistics."""
+    """Return draws and statistics by their names in the record: latents in the order of the result, then statistics."""
     found = {f"draws of {name}": values.values for name, values in tree.posterior.data_vars.items()}
     stats = tree.sample_stats
     known = {own: next((name for name in names if name in stats), None) for own, names in STATISTICS.items()}
-    if known["factorisations"] is not None:  # the angle of such an update is their number: recorded once
+    if known["factorisations"] is not None:  # the angle of such an update is this number, which is recorded only once
         known["angle"] = None
     return found | {own: stats[name].values for own, name in known.items() if name is not None}
 
 
 def describe(found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return what the record holds of a run: SHA-256 of its arrays, and the first values as decimals.
+    """Return the record of a run: SHA-256 of its arrays, and the first values as decimals.
 
-    The first values of draws are those of the first 8 draws of the first chain, those of statistics of the last chain.
+    For draws these are the first 8 draws of the first chain, for statistics those of the last chain.
     """
     draws = {name: values for name, values in found.items() if name.startswith("draws")}
     rest = {name: found[name] for name in STATISTICS if name in found}

@@ -1,6 +1,6 @@
-"""Golden bits: for a given seed every move draws on every engine what it drew when the record was made.
+"""Golden bits: for a given seed every move gives the recorded draws on every engine.
 
-The tests of tests/exact compare runs with each other, and would stay green if all of them changed together.
+The tests of tests/exact compare runs with each other. They would still pass if all runs changed in the same manner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONG_OTHERS = ("LatentGP, unknown hyperparameters",)
 
 
 def is_long(move: str, problem: str, engine: str) -> bool:
-    """Whether it takes long: what is compiled, but for a few moves, and conditionals of a Markov prior."""
+    """Return True for runs that take long: compiled ones, except a few moves, and conditionals of a Markov prior."""
     quick = engine.startswith("host") or (engine.startswith("compiled") and move in SHORT)
     return not quick or (problem == "Markov, 7" and move.startswith("Local"))
 
@@ -54,4 +54,4 @@ def test_a_seed_gives_the_recorded_fit(name):
 def test_every_move_of_the_catalogue_is_on_record():
     known = set(record()["runs"]) | set(record()["not_allowed"])
     assert known == {key(*case) for case in cases()} | set(OTHERS), "python tests/golden/record.py NAME adds a move"
-    assert {case.id.split(" | ")[0] for case in ALLOWED} == {case[0] for case in cases()}  # each on some engine
+    assert {case.id.split(" | ")[0] for case in ALLOWED} == {case[0] for case in cases()}  # each move on some engine

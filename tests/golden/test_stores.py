@@ -1,4 +1,4 @@
-"""Stores that an earlier version left unfinished are read, and resumed to what an uninterrupted run gives."""
+"""Stores that an earlier version left unfinished are read, and resumed to the result of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check(name, found, draws, *, exact):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_read(name, unpack):
-    """The draws on disk are those of the uninterrupted run, to the bit on every machine."""
+    """The draws on disk are bit-identical to those of the uninterrupted run, on every machine."""
     tree = xarray.open_datatree(unpack(name), engine="zarr")
     draws = tree.posterior.sizes["draw"]
     assert 6 <= draws < 20  # it is unfinished
@@ -68,7 +68,7 @@ def test_it_is_resumed_to_the_bit(name, unpack):
 
 
 def test_a_damaged_one_is_rejected(unpack):
-    """What is verified: a changed byte of a draw."""
+    """A changed byte of a draw is detected."""
     path = unpack("plain")
     chunk = next(file for file in sorted((path / "posterior/f/c").rglob("*")) if file.is_file())
     content = bytearray(chunk.read_bytes())

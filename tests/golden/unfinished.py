@@ -1,4 +1,4 @@
-"""The runs whose unfinished stores are kept: how each begins, and how it is resumed."""
+"""The runs whose unfinished stores are kept: how each one starts, and how it is resumed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RUNS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 def begin(name: str, **options: Any) -> Any:
-    """Run it, and return the tree."""
+    """Run it from the start, and return the tree."""
     log_likelihood, prior, own = RUNS[name]
     if prior is None:
         return GP.fit(GP_X, GP_Y, **OPTIONS, **options).tree

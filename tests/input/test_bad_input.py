@@ -278,9 +278,9 @@ def test_infinite_likelihood_on_the_way(engine):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda f: -np.sum(f**2), "vectorized=True & shape () & (2,) & all axes but the first"),
+        (lambda f: -np.sum(f**2), "vectorized=True & shape () & (2,) & all axes except the first"),
         (lambda f: -np.sum(f**2, axis=0), "vectorized=True & shape (3,) & (2,)"),
-        (lambda f: -np.sum(f**2, axis=-1) - np.mean(f), "vectorized=True & independently & alone"),
+        (lambda f: -np.sum(f**2, axis=-1) - np.mean(f), "vectorized=True & independently & batch of 1"),
         (lambda f: -(f[0] ** 2 + f[1] ** 2 + f[2] ** 2), "batch of 2 & vectorized=True"),
         (lambda f: -np.sum(np.squeeze(f) ** 2, axis=-1), "vectorized=True & batch of 1 & shape () & (1,) & squeeze"),
     ],

@@ -72,7 +72,7 @@ REFUSED = {
     "keep": (traced, DENSE, {"keep": lambda f: {}}, ValueError, "keep returned an empty dict"),
     "dims": (traced, DENSE, {"dims": {"g": ["q"]}}, ValueError, "dims names 'g'"),
     "initial": (traced, DENSE, {"initial": np.zeros(5)}, ValueError, "initial"),
-    "engine": (on_the_host, DENSE, {"engine": "compiled"}, ValueError, 'engine="compiled" was asked for'),
+    "engine": (on_the_host, DENSE, {"engine": "compiled"}, ValueError, 'engine="compiled" was given'),
     "batched": (traced, DENSE, {"engine": "batched", "move": LineSlice()}, ValueError, "not a single search"),
     "constraints": (traced, BOX, {"move": LineSlice()}, TypeError, "ignores the constraints"),
     "precision": (

@@ -1,4 +1,4 @@
-"""Local updates of any prior in any blocks: sizes from 1, repeated inputs, extreme scales."""
+"""Sweeps of `Local` over any prior and any blocks: blocks of one element, repeated inputs, extreme scales."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dense(rng, size):
 
 
 def repeated(rng, size):
-    # Inputs that repeat: their values are the same, so a block must have all of them, or it cannot move.
+    # Repeated inputs have equal elements, so a block must contain all of them or it cannot move.
     x = rng.integers(0, size, size)
     covariance = rng.uniform(0.1, 10) * np.exp(-np.abs(x[:, None] - x) / 2)
     return es.Dense(covariance), covariance
@@ -53,7 +53,7 @@ def sparse(rng, size):
 
 
 def walk(rng, size):
-    # Its values sum to zero, so a block of one cannot move.
+    # The elements sum to zero, so a block of one element cannot move.
     laplacian = np.diff(np.eye(size + 1), axis=0).T @ np.diff(np.eye(size + 1), axis=0)
     precision = 10.0 ** rng.uniform(-6, 6)
     prior = es.SparsePrecision.random_walk(size + 1, precision=precision)
@@ -74,7 +74,7 @@ def stack(rng, size):
 
 
 def series(rng, size):
-    gaps = 10.0 ** rng.uniform(-2, 2, size)  # closer ones are beyond the dense formula
+    gaps = 10.0 ** rng.uniform(-2, 2, size)  # the dense formula is inaccurate for smaller gaps
     times, variance = np.cumsum(gaps), float(scales(rng, 1)[0])
     distance = np.abs(times[:, None] - times)
     covariance = variance * (1 + np.sqrt(3) * distance) * np.exp(-np.sqrt(3) * distance)
@@ -85,7 +85,7 @@ MAKERS = [dense, repeated, diagonal, low_rank, sparse, walk, product, stack]
 
 
 def blocks_of(rng, size, how):
-    """Any partition: of random blocks, or one that `Local` chooses."""
+    """Return a `Local` with random blocks, or with blocks that it chooses itself."""
     if how == "given":
         which = rng.integers(0, rng.integers(1, size + 1), size)
         return Local([np.flatnonzero(which == i) for i in np.unique(which)])
@@ -97,7 +97,11 @@ def blocks_of(rng, size, how):
 
 
 def check_any_sweep(prior, covariance, move):
-    """The conditional priors are the dense formula's, and a sweep keeps the prior and reaches all of it; or it says."""
+    """Check a sweep: the conditional priors are those of the dense formula, and the sweep leaves the prior invariant.
+
+    If a block is determined by the rest, or if the sweep does not reach all of the prior's support, `prepare` must
+    raise.
+    """
     partitions = move.blocks.partitions(prior)
     deviation = np.sqrt(covariance.diagonal())
     scale = np.outer(deviation, deviation)
@@ -137,7 +141,7 @@ def test_any_sweep_keeps_the_prior(make, size, how, seed):
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.sampled_from([1, 4]), SEEDS)
 def test_any_sweep_over_a_time_series(size, seed):
-    # Few sizes, because each is compiled.
+    # There are few sizes, because each one is compiled.
     rng = np.random.default_rng(seed)
     prior, covariance = series(rng, size)
     check_any_sweep(prior, covariance, blocks_of(rng, size, "given"))

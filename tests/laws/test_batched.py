@@ -1,4 +1,4 @@
-"""Chains that run together, with noise drawn on the device: the same searches as `moves.search.search` makes."""
+"""The batched and the fused engine, with random numbers from the device, make the searches of `moves.search.search`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ellipslice.noise import threefry, uniform
 from ellipslice.programs.site_program import KERNEL
 from ellipslice.programs.site_sums import NotFactorised, elementwise, padded_size
 
-SIZE, CHAINS, LENGTH = 140, 3, 24  # more than one piece of the kernel, and not a whole number of them
+SIZE, CHAINS, LENGTH = 140, 3, 24  # the size is more than one piece of the kernel, but not a whole number of pieces
 X = np.random.default_rng(0).uniform(size=(SIZE, 2))
 PRIOR = es.Dense(4 * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(-1) / 0.3**2))
 Y = np.sign(np.random.default_rng(1).normal(size=SIZE))
@@ -42,9 +42,11 @@ MOVES = [EllipticalSlice(), EllipticalSlice(1.5, "halve"), AuxiliaryEllipse()]
 LIKELIHOODS = {
     "logistic": lambda f: -jnp.sum(jnp.logaddexp(0.0, -Y * f)),
     "ready-made": es.likelihoods.Poisson(COUNTS),
-    "beyond the table": lambda f: -1e16 * jnp.sum((f - 0.5) ** 2),  # from its peak: needs more angles than are there
+    # Needs more angles than the table has, if it starts at its peak.
+    "beyond the table": lambda f: -1e16 * jnp.sum((f - 0.5) ** 2),
     "NaN": lambda f: jnp.sum(jnp.log(f[:10] + 2.0)) - jnp.sum(f**2),
-    "never": lambda f: jnp.sum(jnp.where(f == 0.0, 0.0, -jnp.inf)),  # below: from a start with a value of its own
+    # No state is accepted after a start whose value is set to 0 below.
+    "never": lambda f: jnp.sum(jnp.where(f == 0.0, 0.0, -jnp.inf)),
 }
 
 
@@ -57,7 +59,7 @@ def make_noise(move, dtype: np.dtype, float16: bool):
 
 @cache
 def make(name: str, move, dtype: str, float16: bool = False):
-    """A likelihood, states, and noise for a block; its nu in terms, if it is made of float16 numbers."""
+    """Return a likelihood, states, and the random numbers of a block. With `float16`, nu is in two terms."""
     dtype = np.dtype(dtype)
     likelihood = jax.tree.map(jnp.asarray, LIKELIHOODS[name]) if name == "ready-made" else LIKELIHOODS[name]
     noise = make_noise(move, dtype, float16)
@@ -70,7 +72,7 @@ def make(name: str, move, dtype: str, float16: bool = False):
 
 @cache
 def replay(name, move, updates):
-    """The same updates by `moves.search.search`: states, and info, by chain."""
+    """Return the states and the info of each chain from the same updates by `moves.search.search`."""
     likelihood, state, noise = make(name, move, "float64")
     evaluate = jax.jit(lambda f: jnp.asarray(likelihood(f)))
     noise = jax.tree.map(np.asarray, noise)
@@ -143,7 +145,7 @@ def test_these_searches_reach_every_branch():
     ],
 )
 def test_the_kernel_does_the_same(name, move, look_ahead, dtype):
-    """Interpreted, since there is no GPU: the program is the same."""
+    """The kernel is interpreted, because there is no GPU. Its program is the same."""
     updates = 1 if name == "never" else LENGTH - 3
     schedule = DrawSchedule(updates, jnp.int32(-4), jnp.int32(3))
     with jax_settings(dtype == "float64"):
@@ -188,7 +190,7 @@ def test_the_kernel_adds_up_the_terms_of_nu():
     ],
 )
 def test_the_kernel_can_be_compiled_for_a_gpu(name, dtype, float16):
-    """As far as that goes without one: up to the GPU's own assembler."""
+    """Compile the kernel as far as is possible without a GPU: up to the GPU's own assembler."""
     from jax.sharding import AbstractDevice, AbstractMesh
 
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
@@ -228,7 +230,7 @@ def test_noise_is_a_function_of_seed_chain_and_update():
         many = draw(chain_keys(5, range(4)), jnp.uint32(0), 20)
         alone = draw(chain_keys(5, [2]), jnp.uint32(8), 6)
     for whole, part in zip(many, alone, strict=True):
-        if whole is None:  # the unit of terms
+        if whole is None:  # for the unit of the terms
             continue
         axis = 0 if whole.shape[0] == 20 else 1
         chosen = np.moveaxis(np.asarray(whole), axis, 0)[8:14]
@@ -284,7 +286,7 @@ def test_draws_by_products_of_halves_have_the_prior_s_covariance():
     assert np.abs(sums.var(0) / expected - 1).max() < 6 * np.sqrt(2 / len(nu))
 
 
-# --- which likelihoods are sums over sites ---------------------------------------------------------------------------
+# --- which likelihoods factorise over the elements of f --------------------------------------------------------------
 
 SUMS = {
     "logaddexp": lambda f: -jnp.sum(jnp.logaddexp(0.0, -Y * f)),
@@ -418,7 +420,7 @@ def test_keep_runs_on_the_device_if_it_can():
 
     kept = run(keep=lambda f: {"first": f[:2], "largest": f.max()})
     plain = run(keep=on_the_host)
-    assert 80 <= len(calls) < 90  # 40 draws of 2 chains, and a few to see what it returns: no rows left empty
+    assert 80 <= len(calls) < 90  # 40 draws of 2 chains, and a few calls that find out what it returns
     whole = run().posterior.f
     for tree in (kept, plain):
         np.testing.assert_allclose(tree.posterior["first"], whole[..., :2], rtol=1e-9)

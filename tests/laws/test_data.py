@@ -1,4 +1,4 @@
-"""The data that ships with the package is the paper's."""
+"""The data sets that ship with the package are those of the paper."""
 
 import dataclasses
 from importlib import resources
@@ -44,7 +44,7 @@ def test_bin_centres(coal):
 
 
 def test_every_event_lies_in_its_bin(coal):
-    """Day numbers begin at 1, so an event is at most 24.5 days from its bin's centre."""
+    """Days are numbered from 1, so an event is at most 24.5 days from the centre of its bin."""
     nearest = coal.centres[coal.days // 50]
     assert np.abs(coal.days + 1 - nearest).max() <= 24.5
 

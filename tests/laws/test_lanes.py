@@ -1,4 +1,4 @@
-"""Sums over sites in lanes: the same values and gradients to rounding, at sizes that fill all lanes and that do not."""
+"""Vectorised sums have the same values and gradients up to rounding error, for sizes that fill the vectors or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that every likelihood in the catalogue keeps, the tails, and what bad data is told."""
+"""Property tests of every likelihood in the catalogue: values, derivatives, tails, and messages about bad data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ellipslice.likelihoods import (
 )
 
 EVERY = pytest.mark.parametrize("name", CATALOGUE)
-COMPILED = pytest.mark.parametrize(  # in the quick run one of each class
+COMPILED = pytest.mark.parametrize(  # the quick run compiles one of each class
     "name", [pytest.param(name, marks=pytest.mark.long) if "," in name else name for name in CATALOGUE]
 )
 WIDE = np.concatenate([np.linspace(-1e3, 1e3, 401), np.linspace(-30, 30, 241)])
@@ -41,7 +41,7 @@ def latents(item, batch=(), seed=0, scale=1.5):
 
 
 def everywhere(item, grid=WIDE):
-    """Each grid value in turn as the latent value of all observations."""
+    """Return latent vectors in which all observations have the same latent value, one for each value of the grid."""
     return np.broadcast_to(grid.reshape(-1, *[1] * item.y.ndim), (grid.size, *item.y.shape)).copy()
 
 
@@ -69,7 +69,7 @@ def test_value_is_the_sum_of_terms(name):
 
 @EVERY
 def test_a_batch_has_the_bits_of_its_members(name):
-    # Exactly, in any memory layout: a chain must not depend on how many points are looked at together.
+    # They must be equal exactly, in any memory layout, because a chain must not depend on the size of a batch.
     item = CATALOGUE[name]()
     f = latents(item, batch=(5, 3))
     one_by_one = np.array([[item(point) for point in row] for row in f])
@@ -94,7 +94,7 @@ def test_numpy_equals_jax(name):
         np.testing.assert_allclose(terms, item.pointwise(f), **close)
         np.testing.assert_allclose(total, item(f), **close)
         np.testing.assert_allclose(one_by_one, item(f), **close)
-    f = latents(item)  # a NumPy f where the data are traced
+    f = latents(item)  # f is a NumPy array while the data are traced
     np.testing.assert_allclose(compiled(lambda i: i(f), item), item(f), **close)
 
 
@@ -111,7 +111,8 @@ def test_terms_are_the_densities_scipy_has(name):
     f = latents(item, batch=(200,))
     distribution = DISTRIBUTION[type(item)](item, f)
     log_density = getattr(distribution, "logpdf", None) or distribution.logpmf
-    # The reference goes through probabilities, and loses up to 1/(1 - p) digits where they are near 1.
+    # The reference is computed from probabilities, and loses up to a factor 1/(1 - p) in accuracy where they are near
+    # 1.
     np.testing.assert_allclose(item.pointwise(f), log_density(item.y), rtol=1e-11, atol=1e-13)
 
 
@@ -172,8 +173,9 @@ def test_derivatives_are_those_of_the_value(name):
     curvature = compiled(jax.grad(lambda f: jax.grad(lambda f: item.pointwise(f).sum())(f).sum()), f)
     h = 1e-4
     low, middle, high = item.pointwise(f - h), item.pointwise(f), item.pointwise(f + h)
-    # Central differences of values up to 1e3, so rounded by 1e-13: 1e-9 after division by h, 1e-5 by h^2. What they
-    # leave out is of order h^2 times a derivative of at most 100.
+    # The values are up to 1e3, so they are rounded by 1e-13: central differences have an error of 1e-9 after division
+    # by h, and of 1e-5 after division by h^2. The error of the differences themselves is of order h^2 times a
+    # derivative of at most 100.
     np.testing.assert_allclose(slopes(item, f), (high - low) / (2 * h), rtol=0, atol=1e-6)
     np.testing.assert_allclose(curvature, (high - 2 * middle + low) / h**2, rtol=0, atol=1e-4)
 
@@ -190,7 +192,7 @@ def test_claims_of_log_concavity(name):
 
 @COMPILED
 def test_claims_of_how_fast_they_bend(name):
-    """Third derivatives are at most the rate times second ones, and somewhere as much: no smaller rate would do."""
+    """Third derivatives are at most the rate times second ones, and reach that somewhere: the rate is not too large."""
     item = CATALOGUE[name]()
     f = everywhere(item, np.arange(-25, 25, 0.25))
 
@@ -201,10 +203,12 @@ def test_claims_of_how_fast_they_bend(name):
     bends, change = np.abs(compiled(seconds, f)), np.abs(compiled(slope_of(seconds), f))
     clear = bends > 1e-6 * bends.max()
     fastest = (change[clear] / bends[clear]).max()
-    if item.curvature_rate_bound is None:  # where there is none, no rate such as the others have would do
+    # Without a rate, third derivatives exceed second ones by more than any rate of the others.
+    if item.curvature_rate_bound is None:
         assert fastest > 3
     else:
-        # Of rounding: derivatives of the sigmoid are differences of numbers up to 1, times the largest count.
+        # The tolerance is for rounding: derivatives of the sigmoid are differences of numbers up to 1, times the
+        # largest count.
         assert (change <= item.curvature_rate_bound * bends * (1 + 1e-9) + 1e-14 * (1 + bends.max())).all()
         assert fastest >= 0.9 * item.curvature_rate_bound
 
@@ -213,7 +217,7 @@ def test_claims_of_how_fast_they_bend(name):
 
 
 def misses(draws, distribution):
-    """How many of the means and variances are off by more than 5 Monte Carlo standard errors."""
+    """Return the number of means and variances that differ by more than 5 Monte Carlo standard errors."""
     mean, variance = distribution.mean(), distribution.var()
     spread = (draws - mean) ** 2
     mean_error = np.sqrt(variance / len(draws))
@@ -236,13 +240,13 @@ def test_simulated_moments(name):
     if name == "StudentT":
         item = StudentT(
             item.y, degrees_of_freedom=9.0
-        )  # 4 degrees have no fourth moment, hence no error for the variance
+        )  # with 4 degrees of freedom there is no fourth moment, hence no standard error of the variance
     assert moments_off(item, item) == 0
 
 
 @EVERY
 def test_what_is_observed_on_average(name):
-    """SciPy's mean of the same distribution; for labels the probability of +1."""
+    """Compare `expected` with SciPy's mean of the same distribution. For labels it is the probability of +1."""
     item = CATALOGUE[name]()
     f = latents(item, scale=0.8)
     mean = DISTRIBUTION[type(item)](item, f).mean()
@@ -326,7 +330,7 @@ def test_later_changes_of_the_callers_array_do_nothing():
 
 
 def log_normal_tail(x):
-    """Log Phi(-x) for x > 3 with 50 digits, from Laplace's continued fraction 1/(x + 1/(x + 2/(x + ...)))."""
+    """Return log Phi(-x) for x > 3 with 50 digits, from Laplace's continued fraction 1/(x + 1/(x + 2/(x + ...)))."""
     with localcontext() as context:
         context.prec = 50
         x, tail = Decimal(x), Decimal(0)
@@ -342,7 +346,7 @@ def test_probit_tails(x):
     np.testing.assert_allclose(item.pointwise(f), log_normal_tail(x), rtol=1e-13)
     np.testing.assert_allclose(compiled(item.pointwise, f), log_normal_tail(x), rtol=1e-13)
     log_density = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
-    # The slope comes from a difference of logs as large as x^2 / 2.
+    # The derivative is computed from a difference of logarithms as large as x^2 / 2.
     slope = math.exp(log_density - log_normal_tail(x))
     np.testing.assert_allclose(slopes(item, f), [slope, -slope], rtol=1e-12 + 1e-15 * x * x)
 
@@ -373,7 +377,7 @@ TAILS = [
 @pytest.mark.parametrize(("item", "f", "expected"), TAILS, ids=[f"{type(row[0]).__name__} {row[1]}" for row in TAILS])
 def test_tails(item, f, expected):
     f = np.array(f, dtype=float)
-    # Ten to the twelve degrees or dispersion are the limit up to 1e-12 times a few.
+    # With 10^12 degrees of freedom or dispersion, values equal the limit up to a few times 1e-12.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         np.testing.assert_allclose(item.pointwise(f), expected, rtol=2e-11, atol=1e-300)
@@ -386,7 +390,7 @@ def test_a_rate_too_large_to_simulate_is_named():
             item.simulate(np.array([0.0, 100.0]), np.random.default_rng(0))
 
 
-# --- what people see ------------------------------------------------------------------------------------------------
+# --- repr, messages and accuracy --------------------------------------------------------------------------------------
 
 
 def test_repr():
@@ -402,7 +406,7 @@ def test_repr():
 
 @pytest.mark.long
 def test_probit_has_all_its_digits():
-    """Against arithmetic with 400 digits, from deep in one tail to deep in the other, with both derivatives."""
+    """Compare values and derivatives with arithmetic of 400 digits, from far in one tail to far in the other."""
     x = np.concatenate([-np.logspace(-8, 3, 45), [0.0], np.logspace(-8, np.log10(37.0), 45)])
     with mpmath.workdps(400):
         exact = [mpmath.log(mpmath.ncdf(mpmath.mpf(float(value)))) for value in x]

@@ -1,4 +1,4 @@
-"""Linear predictors: carried along they are the product, whatever the matrix is, and cost none for a proposal."""
+"""Linear predictors: A f is carried along with f, so that a proposal needs no matrix product, and equals A f."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ QUICK = {"draws": 60, "warmup": 0, "chains": 2, "seed": 3, "progress": False}
 
 
 def plain(predictor):
-    """The same as G, of one predictor, for the host alone."""
+    """Return G of one predictor, computed so that JAX cannot trace it."""
     return float(G(np.asarray(predictor)))
 
 
 def log_likelihoods(tree):
-    """g(A f) at every draw, with the product made anew."""
+    """Return g(A f) at every draw, with the product computed again."""
     latents = [tree.posterior[name].values for name in tree.posterior.data_vars]
     flat = np.concatenate([part.reshape(2, -1, int(np.prod(part.shape[2:]))) for part in latents], axis=-1)
     matrix = A if flat.shape[-1] == 3 else np.concatenate(list(BY_NAME.values()), axis=1)
@@ -59,7 +59,7 @@ def test_what_is_carried_is_the_product(name, engine):
 def test_rounding_does_not_add_up():
     sharp = LinearPredictor(
         A, Gaussian(A @ [1.0, -2.0, 0.5], 1e-3)
-    )  # tiny angles, so that what is carried is carried far
+    )  # tiny angles, so that the same product is carried through many updates
     tree = es.sample(sharp, PRIOR, draws=100, thin=200, warmup=0, chains=1, seed=3, progress=False)
     expected = [sharp.likelihood(A @ f) for f in tree.posterior.f.values[0]]
     np.testing.assert_allclose(tree.sample_stats.total_log_likelihood.values[0], expected, rtol=1e-7)
@@ -104,7 +104,8 @@ def test_proposals_cost_no_product():
 
     tree = es.sample(LinearPredictor(Counted(), G), PRIOR, draws=2000, warmup=0, chains=1, seed=1, progress=False)
     assert tree.attrs["evaluations"] > 4000
-    assert Counted.columns < 2000 * 1.5 + 200  # a draw for each update of whole blocks, and a few for the first look
+    # One product for each update of whole blocks, and a few for the first checks.
+    assert Counted.columns < 2000 * 1.5 + 200
 
 
 def test_starts_and_what_is_kept_are_the_users_latents():
@@ -137,7 +138,7 @@ def test_a_linear_gaussian_model_has_its_posterior():
 
 
 def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
-    # A planted mistake: the test above that makes the product anew must see it.
+    # An injected bug, which the test above that computes the product again must find.
     init = PredictorLikelihood.__init__
 
     def forgets(self, *arguments, **options):
@@ -206,7 +207,7 @@ GRAM = es.Dense(kernel(INPUTS, INPUTS))
     ids=repr,
 )
 def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
-    # The products were counted among the values: "blocks leave out 40 of 43 values, the first of them index 3".
+    # The products were once counted as elements: "blocks leave out 40 of 43 values, the first of them index 3".
     with pytest.raises(
         TypeError, match=r"Local needs .*likelihoods.LinearPredictor has no `condition`.*lambda f: g\(A @ f\)"
     ):
@@ -232,5 +233,6 @@ def test_control_variables_leave_f_and_its_products_together(move):
     options = {**QUICK, "engine": "host"}
     tree = es.sample(LinearPredictor(A, G), GRAM, move=move, **options)
     plain = es.sample(lambda f: G(A @ f), GRAM, move=move, **options)
-    np.testing.assert_allclose(tree.posterior.f, plain.posterior.f, atol=1e-9)  # the same noise, the same draws
+    # The same random numbers, the same draws.
+    np.testing.assert_allclose(tree.posterior.f, plain.posterior.f, atol=1e-9)
     assert np.ptp(tree.posterior.f.values) > 0

@@ -1,4 +1,4 @@
-"""Local updates: a sweep leaves any prior as it is, is the same in both engines, and says what it cannot do."""
+"""Updates of `Local`: a sweep leaves any prior invariant, is the same in both engines, or raises where impossible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STACK = es.Stack(
 )
 STACKED = blocks(CORRELATED, [[4.0]], FACTOR @ FACTOR.T + np.diag(SPREADS))
 
-# name -> (prior, covariance, moves)
+# Each name maps to (prior, covariance, moves).
 SWEEPS = {
     "Dense": (es.Dense(ROUGH), ROUGH, [Local.contiguous(5), Local([[0, 7, 3], [1, 2, 11, 10, 9, 8], [4, 5, 6]])]),
     "Dense, random": (es.Dense(ROUGH), ROUGH, [Local.random(3), Local.random(5, partitions=3, seed=4)]),
@@ -136,7 +136,7 @@ def test_a_chain_has_the_same_bits_in_any_company(engine, move):
 
 
 def test_moves_with_other_blocks_are_other_moves():
-    # Compiled code is kept for a move and used again for an equal one.
+    # Compiled code is cached for a move and used again for an equal one.
     moves = [
         Local("names"),
         Local(["f"]),
@@ -158,7 +158,7 @@ def test_random_blocks_differ_from_update_to_update():
     move = Local.random(5, partitions=6)
     chosen = move.noise_spec(prior, move.prepare(prior)).draw(np.random.default_rng(0), 200).choice
     assert set(chosen) == set(range(6))
-    assert len(Local.random(12).prepare(prior)) == 1  # all values in one block: there is nothing to choose
+    assert len(Local.random(12).prepare(prior)) == 1  # all elements are in one block, so there is only one partition
 
 
 @pytest.mark.short_cases("Local('names')-compiled")
@@ -183,7 +183,7 @@ def test_local_updates_draw_from_the_posterior(move, engine):
 
 @pytest.mark.long
 def test_a_latent_that_stays_keeps_its_bits():
-    # No point of any ellipse is acceptable, so nothing may move, not even by rounding.
+    # No point of any ellipse is acceptable, so no element may change, not even by rounding.
     prior = es.Dense(ROUGH)
     posterior = Posterior(prior, lambda f: -np.inf + 0.0 * f.sum())
     start = np.asarray(prior.draw_zero_mean(np.random.default_rng(1), 1))[0]
@@ -210,7 +210,7 @@ def test_a_whole_latent_of_a_stack_needs_no_ability():
     np.testing.assert_array_equal(conditional.mean(np.ones(9)), np.zeros(8))
 
 
-# --- what it cannot do ----------------------------------------------------------------------------------------------
+# --- combinations that are rejected ---------------------------------------------------------------------------------
 
 NAMED = es.Stack({"f": es.Dense(CORRELATED), "m": es.Diagonal(4.0)})
 BAD = {
@@ -282,7 +282,7 @@ def test_kmeans_puts_neighbours_together_even_if_inputs_repeat():
 
 @pytest.mark.long
 def test_every_prior_that_can_condition_can_be_swept():
-    # In two halves, unless one determines the other.
+    # Two halves, except where one determines the other.
     for name, make in PRIORS.items():
         prior = make()
         if (
@@ -292,6 +292,6 @@ def test_every_prior_that_can_condition_can_be_swept():
             or prior.rank < prior.size
         ):
             continue
-        compiled = name.startswith(("Markov", "Kronecker"))  # takes long, and has been swept above
-        if not compiled and "1e-12" not in name:  # at that scale the dense formula is off, not the sweep
+        compiled = name.startswith(("Markov", "Kronecker"))  # these take long, and were tested above
+        if not compiled and "1e-12" not in name:  # at that scale the dense formula is inaccurate, not the sweep
             check_sweep(Local.contiguous(count=2), prior, COVARIANCES[name])

@@ -1,4 +1,4 @@
-"""Laws that every move in the catalogue keeps."""
+"""Property tests of every move in the catalogue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_laws_of_moves(name, seed):
 
 @EVERY
 def test_moves_are_values(name):
-    # Compiled code is used again for a move that is equal, so equal settings must mean an equal and hashable move.
+    # Compiled code is used again for an equal move, so moves with equal settings must be equal and hashable.
     one, two = MOVES[name](), MOVES[name]()
     assert one == two
     assert hash(one) == hash(two)
@@ -105,7 +105,7 @@ def test_the_bracket_always_holds_the_current_state(name):
 
 
 def test_a_cycle_makes_its_moves_in_turn():
-    # Each move gets its own lot of noise, and starts where the one before it ended.
+    # Each move uses its own part of the random numbers, and starts where the previous one ended.
     rng = np.random.default_rng(0)
     one, two = MOVES["EllipticalSlice, narrow"](), MOVES["AuxiliaryEllipse"]()
     cycle = Cycle(one, Cycle(two, one))
@@ -126,7 +126,7 @@ def test_a_cycle_makes_its_moves_in_turn():
 
 
 def test_a_cycle_is_stuck_if_one_of_its_moves_is():
-    # The first move finds nothing, since the first thousand evaluations fail; the second finds a point at once.
+    # The first move finds no point, because the first thousand evaluations fail. The second finds one immediately.
     calls = iter(range(10**6))
     cycle = Cycle(MOVES["EllipticalSlice"](), MOVES["EllipticalSlice"]())
     prepared = cycle.prepare(NORMALS)
@@ -158,7 +158,7 @@ def test_settings_that_make_no_move_are_refused(make, error, says):
 
 @pytest.mark.parametrize("name", [name for name in MOVES if isinstance(MOVES[name](), Search)])
 def test_tabled_angles_are_those_of_the_loop_however_many(name):
-    """To the bit, and over several sheets: the bracket goes on where the last sheet left it."""
+    """The angles are bit-identical over several sheets, because each sheet continues the bracket of the last one."""
     move = MOVES[name]()
     uniforms = draw_block(NoiseSpec.from_prior(NORMALS, 2), 3, 0, 0, 16).uniforms[:, 0]
     table = AngleTable(move, uniforms)
@@ -175,7 +175,7 @@ def test_tabled_angles_are_those_of_the_loop_however_many(name):
 
 
 def test_a_sheet_of_angles_is_a_whole_number_of_groups(monkeypatch):
-    """A group of points takes its angles from one sheet."""
+    """A group of points takes all its angles from one sheet."""
     assert {WIDTH % host_search.group_size(size) for size in range(1, 10_000, 7)} == {0}
     monkeypatch.setattr(host_search, "WIDTH", 31)
     with pytest.raises(ValueError, match="31 angles cannot be divided into groups of 16 points"):

@@ -1,4 +1,4 @@
-"""The noise is what it says: known generator, uniform, and a pure function of (seed, chain, block)."""
+"""The random numbers come from a known generator, are uniform, and are a pure function of (seed, chain, block)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from catalogue import PRIORS, SEEDS
 from ellipslice import noise
 from ellipslice.priors import Diagonal
 
-LEAST = 1e-6  # p-values below this are not bad luck
+LEAST = 1e-6  # significance level: smaller p-values are not due to chance
 NORMALS = Diagonal(np.ones(7))
 
 # --- Threefry -------------------------------------------------------------------------------------------------------
 
-# The known answers of Random123, the authors' own library (kat_vectors, threefry2x32 with 20 rounds):
-# counter, key, result.
+# The known answers of Random123, the library of the authors (kat_vectors, threefry2x32 with 20 rounds): counter, key,
+# result.
 KNOWN_ANSWERS = [
     ("00000000 00000000", "00000000 00000000", "6b200159 99ba4efe"),
     ("ffffffff ffffffff", "ffffffff ffffffff", "1cb996fc bb002be7"),
@@ -80,7 +80,7 @@ def uniforms(kind, seed):
     if kind == "many keys, one index":
         return noise.uniform(rng.integers(0, 2**32, (20_000, 2), dtype=np.uint32), np.ones(20_000, np.uint32))
     keys = np.stack([np.arange(20_000), np.full(20_000, seed)], axis=1).astype(np.uint32)
-    return noise.uniform(keys, np.zeros(20_000, np.uint32))  # neighbouring keys
+    return noise.uniform(keys, np.zeros(20_000, np.uint32))  # from neighbouring keys
 
 
 @pytest.mark.statistical
@@ -133,7 +133,7 @@ def test_a_block_does_not_depend_on_what_was_drawn_before(name):
 
 
 def test_blocks_differ_between_seeds_chains_and_numbers():
-    # Every vector of a thousand blocks is its own: nothing is repeated anywhere, not even shifted by some updates.
+    # All vectors of a thousand blocks differ: nothing is repeated, not even shifted by some updates.
     seeds = (0, 1, 2, 7, 2**31, 2**32, 2**63 + 1, 2**100, 10**40, 3)
     blocks = [block(*path) for path in itertools.product(seeds, range(10), range(10))]
     starts = [noise.start_generator(seed, chain).standard_normal((1, 7)) for seed in seeds for chain in range(10)]
@@ -143,7 +143,7 @@ def test_blocks_differ_between_seeds_chains_and_numbers():
 
 
 def test_uniforms_go_on_without_end():
-    """The same numbers one by one, on the host, as a table and in compiled code."""
+    """The numbers are equal one by one on the host, as a table, and in compiled code."""
     uniforms = block(seed=3, length=16).uniforms[5, 0]
     numbers = [uniforms(k) for k in range(100)]
     assert numbers[: noise.DRAWN_UNIFORMS] == uniforms.first.tolist()
@@ -157,7 +157,7 @@ def test_uniforms_go_on_without_end():
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
 def test_blocks_are_independent_of_each_other(seed):
-    # Correlations between the noise of neighbouring chains, blocks and seeds are those of independent numbers.
+    # Correlations between the random numbers of neighbouring chains, blocks and seeds are those of independent numbers.
     base = block(seed=seed, length=2048)
     for other in (block(seed, 1, 0, 2048), block(seed, 0, 1, 2048), block(seed + 1, 0, 0, 2048)):
         pairs = [(base.nu, other.nu), (base.nu[1:], other.nu[:-1])]
@@ -171,7 +171,7 @@ def test_blocks_are_independent_of_each_other(seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_parts_of_an_update_s_noise_are_independent(seed):
-    """Of each other, and of those of the next update."""
+    """The parts are independent of each other and of those of the next update."""
     one = block(seed=seed, length=8192)
     uniforms = np.concatenate([one.uniforms.first[:, 0, :8], one.uniforms.key[:, 0] / 2.0**32], axis=1)
     columns = np.concatenate(
@@ -204,5 +204,6 @@ def test_block_length_is_a_function_of_size_alone():
     assert lengths == [noise.block_length(size) for size in sizes] == sorted(lengths, reverse=True)
     for size, length in zip(sizes, lengths, strict=True):
         assert length in (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
-        assert length == 2048 or length * size > 2.6e5  # about 4 x 10^5 numbers, but for the smallest and largest
+        # About 4 x 10^5 numbers, except for the smallest and largest sizes.
+        assert length == 2048 or length * size > 2.6e5
         assert length == 8 or length * size <= 2**19

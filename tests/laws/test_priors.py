@@ -1,4 +1,4 @@
-"""Laws that every prior in the catalogue keeps, and Dense's factorisation of any covariance."""
+"""Property tests of every prior in the catalogue, and the factorisation of any covariance by `Dense`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COLORED = pytest.mark.parametrize("name", COVARIANCES)
 
 
 def factor_of(prior):
-    """Its `unwhiten` as a matrix (noise_size, size)."""
+    """Return the matrix of `unwhiten`, shape (noise_size, size)."""
     with jax.enable_x64(True):
         return np.asarray(prior.unwhiten(np.eye(prior.noise_size)))
 
 
 def relative_error(got, expected):
-    """The largest error of a covariance's entries, each relative to its two values' standard deviations."""
+    """Return the largest error of a covariance, each entry relative to the standard deviations of its two elements."""
     deviation = np.sqrt(expected.diagonal())
     scale = deviation[:, None] * deviation
     error = np.abs(got - expected)
@@ -49,7 +49,7 @@ def relative_error(got, expected):
 
 def test_the_catalogue_has_every_prior():
     gaussian = {cls for cls in priors.REGISTERED if issubclass(cls, Prior)}
-    means = {cls: set() for cls in gaussian}  # each with and without a mean
+    means = {cls: set() for cls in gaussian}  # each class with and without a mean
     for make in PRIORS.values():
         prior = make()
         means[type(prior)].add(prior.mean is None)
@@ -74,7 +74,7 @@ def test_the_laws_of_priors(name, seed):
 
 @COLORED
 def test_the_covariance_is_right_entry_by_entry(name):
-    # Relative to each pair's own standard deviations: what is small beside the rest counts too.
+    # Errors are relative to the standard deviations of each pair, so that small elements count, too.
     factor = factor_of(PRIORS[name]())
     assert relative_error(factor.T @ factor, COVARIANCES[name]) < 100 * len(factor) * EPS
 
@@ -103,7 +103,7 @@ def test_draws_are_never_repeated(name):
 
 @EVERY
 def test_a_mean_is_left_out_of_draws(name):
-    # Posterior adds it. Draws with and without a mean have the same bits.
+    # `Posterior` adds the mean. Draws with and without a mean are bit-identical.
     prior, plain = PRIORS[name](), PRIORS[name.removesuffix(", mean 1.5")]()
     one, two = (np.asarray(p.draw_zero_mean(np.random.default_rng(1), 5)) for p in (prior, plain))
     np.testing.assert_array_equal(one, two)
@@ -170,7 +170,7 @@ def test_new_numbers_are_not_compiled_again(name):
 
 
 def test_a_run_on_new_numbers_is_not_compiled_again(caplog, log_compiles):
-    # The prior's numbers, its mean and the data are arguments of the compiled loop, not constants in it.
+    # The arrays of the prior, its mean and the data are arguments of the compiled loop, not constants in it.
     def log_likelihood(data, f):
         return -jnp.cosh(f - data).sum()
 
@@ -192,7 +192,7 @@ def test_a_run_on_new_numbers_is_not_compiled_again(caplog, log_compiles):
 
 
 def test_a_function_whose_data_have_changed_is_compiled_again():
-    # Compiled code holds the data as they were when it was made.
+    # Compiled code contains the data as they were when it was compiled.
     data = np.zeros(3)
 
     def log_likelihood(f):
@@ -252,7 +252,7 @@ def test_a_stack_draws_its_members_one_after_the_other():
 
 @st.composite
 def covariances(draw):
-    """A positive semi-definite matrix of any size, rank and scaling, with repeated rows now and then."""
+    """Return a positive semi-definite matrix of any size, rank and scaling, sometimes with repeated rows."""
     size, rng = draw(st.integers(1, 30)), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rank = draw(st.integers(0, size))
     kind = draw(st.sampled_from(["normal", "graded", "integer", "kernel"]))
@@ -292,7 +292,7 @@ def test_any_covariance_is_factorised(covariance):
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_the_rank_is_found(size, rank, seed):
-    # Of integers, so that the true rank is known exactly.
+    # The factors are integers, so that the true rank is known exactly.
     factor = np.random.default_rng(seed).integers(-2, 3, (size, rank))
     assert Dense(factor @ factor.T).noise_size == max(1, exact_rank((factor @ factor.T).tolist()))
 
@@ -315,7 +315,7 @@ def exact_rank(matrix):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(covariances(), st.floats(1e-6, 1.0), st.integers(0, 2**32 - 1))
 def test_what_is_not_positive_semi_definite_is_refused(covariance, by, seed):
-    # One direction of unit length (in the scaled matrix) is given a negative variance.
+    # One direction of unit length (in the scaled matrix) gets a negative variance.
     deviation = np.sqrt(covariance.diagonal())
     if len(covariance) == 1 or not deviation.all():
         return
@@ -343,7 +343,7 @@ def test_a_smooth_kernel_in_single_precision_is_cut_at_its_own_rounding():
 
 
 def test_a_row_and_its_copy_are_always_drawn_equal():
-    # Repeated inputs to a kernel: the two values are the same in every draw, not merely highly correlated.
+    # With repeated inputs of a kernel the two elements are equal in every draw, and not merely highly correlated.
     x = np.array([0.0, 1.0, 1.0, 2.5, 0.0])
     draws = np.asarray(Dense(np.exp(-0.5 * (x[:, None] - x) ** 2)).draw_zero_mean(np.random.default_rng(0), 100))
     np.testing.assert_allclose(draws[:, [0, 1]], draws[:, [4, 2]], rtol=0, atol=1e-13)
@@ -361,7 +361,7 @@ def test_what_is_given_is_copied():
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_simulate_gives_what_a_likelihood_receives(name):
-    """The draws of `draw_zero_mean`, with the mean, by name and in shape."""
+    """`simulate` returns the draws of `draw_zero_mean` plus the mean, by name and in shape."""
     prior = PRIORS[name]()
     drawn = np.asarray(prior.draw_zero_mean(np.random.default_rng(3), 4)) + (0.0 if prior.mean is None else prior.mean)
     latents = prior.simulate(np.random.default_rng(3), 4)

@@ -1,4 +1,4 @@
-"""Sweeps over blocks of a singular prior: they reach everything that the prior does, or are refused."""
+"""Sweeps over blocks of a singular prior reach everything that the prior does, or are rejected."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def squared_exponential(count, length_scale):
 
 WALK = es.SparsePrecision.random_walk(6, precision=2.0)
 LINES = es.SparsePrecision.random_walk(6, order=2)
-# Priors of 6 values that sum to zero.
+# Priors of 6 elements that sum to zero.
 SUM_TO_ZERO = {
     "random walk": WALK,
     "intrinsic autoregression": es.SparsePrecision.car(np.ones((6, 6)) - np.eye(6)),
     "a constraint on a proper field": es.SparsePrecision(np.linalg.inv(KERNEL), constraints=np.ones((1, 6))),
     "Dense": es.Dense(centred(KERNEL)),
-    "Dense, rounding of a large level": es.Dense(centred(KERNEL + 100)),  # of full rank as far as Cholesky can say
+    # Cholesky cannot distinguish it from full rank.
+    "Dense, rounding of a large level": es.Dense(centred(KERNEL + 100)),
     "Dense by a factor": es.Dense(factor=CENTRING @ np.linalg.cholesky(KERNEL)),
     "LowRank": es.LowRank(CENTRING @ np.linalg.cholesky(KERNEL)),
     "in a Stack": es.Stack({"f": WALK, "b": es.Diagonal(4.0)}),
@@ -52,7 +53,7 @@ BLOCKS = [[0, 1, 2], [3, 4, 5]]
 
 
 def blocks(prior, own, **options):
-    """The same blocks of 6 values, and one of what else there is."""
+    """Return a `Local` with these blocks of 6 elements, and one block of all other elements."""
     rest = [list(range(6, prior.size))] if prior.size > 6 else []
     return Local([*own, *rest], **options)
 
@@ -86,7 +87,8 @@ def test_blocks_that_overlap_or_come_with_another_move_are_accepted(name):
         ControlVariables.at_values([0, 3]),
     ):
         move.prepare(prior)
-    assert blocks(prior, BLOCKS).prepare(es.Diagonal(np.ones(prior.size)))  # it is the prior that is in the way
+    # The same blocks are accepted with a prior of full rank.
+    assert blocks(prior, BLOCKS).prepare(es.Diagonal(np.ones(prior.size)))
 
 
 @pytest.mark.parametrize("move", [CoordinateSlice(), CoordinateGibbs()], ids=repr)
@@ -96,7 +98,7 @@ def test_one_value_at_a_time_is_refused(name, move):
         move.prepare(SUM_TO_ZERO[name])
 
 
-# name -> (move, prior, how many combinations stay: 0 if it is accepted)
+# Each name maps to (move, prior, number of combinations that never change: 0 if the move is accepted).
 OTHERS = {
     "constants and lines": (Local.contiguous(3), LINES, 2),
     "an overlap of one value fixes the constant, not the line": (
@@ -140,9 +142,10 @@ OTHERS = {
         es.Markov(quasisep.Cosine(scale=1.0), 0.3 * np.arange(6)),
         2,
     ),
-    # Of full rank: slow, and the convergence check can see it.
+    # The prior has full rank: the chain mixes slowly, and the convergence check can detect it.
     "a smooth kernel": (Local.contiguous(5), squared_exponential(20, 0.1), 0),
-    # Singular to rounding. Without the refusal half of the values have a posterior deviation of 0.00 for one of 0.33.
+    # The prior is singular up to rounding. If it were accepted, half of the elements would have a posterior standard
+    # deviation of 0.00 instead of 0.33.
     "a smoother kernel": (Local.contiguous(count=2), squared_exponential(20, 0.2), 2),
     "a vague level": (Local.contiguous(3), es.Dense(KERNEL + 1e10), 0),
     "values left out of a Cycle": (
@@ -171,7 +174,7 @@ def test_what_a_sweep_cannot_change_is_counted(name):
 
 @pytest.mark.long
 def test_a_long_field_is_checked_without_a_dense_matrix():
-    size = 2_100  # more than the most for which a matrix of that size is made
+    size = 2_100  # larger than the largest size for which a matrix of that size is made
     lines = es.SparsePrecision.random_walk(size, order=2)
     with pytest.raises(ValueError, match="never change 58 combinations"):
         Local.contiguous(70).prepare(lines)
@@ -179,15 +182,17 @@ def test_a_long_field_is_checked_without_a_dense_matrix():
     weights = np.kron(np.eye(6), np.ones((350, 1)))
     Local.contiguous(350).prepare(es.LowRank(weights))
     shared = es.LowRank(weights + 0.5 * np.roll(weights, 175, axis=0))
-    with pytest.raises(ValueError, match="never change 3 combinations"):  # of weights that two blocks share
+    # Combinations of weights that two blocks share.
+    with pytest.raises(ValueError, match="never change 3 combinations"):
         Local.contiguous(700).prepare(shared)
     thirds = Local([range(350, 1050), range(1050, 1750)], partial=True)
-    with pytest.raises(ValueError, match="never change 1 combination"):  # the last weight goes round to the start
+    with pytest.raises(ValueError, match="never change 1 combination"):  # the last weight wraps around to the start
         Cycle(Local.contiguous(700), thirds).prepare(shared)
 
 
 def test_the_rank_of_a_conditional_is_not_raised_by_rounding():
-    # 3 of 8 values that sum to zero, given the others: rank 2. It was 3 for some, with a deviation of 1e-16 in the sum.
+    # 3 of 8 elements that sum to zero, given the others, have rank 2. It was once 3 for some blocks, with a standard
+    # deviation of 1e-16 of the sum.
     x = np.linspace(0, 1, 8)
     kernel, centring = np.exp(-np.abs(x[:, None] - x) / 0.4), np.eye(8) - 1 / 8
     for prior in (es.Dense(factor=centring @ np.linalg.cholesky(kernel)), squared_exponential(20, 0.2)):
@@ -210,6 +215,6 @@ def test_sweeps_that_are_accepted_draw_from_the_posterior(move):
         Gaussian(y, noise), WALK, move=move, initial=np.zeros(6), draws=700, warmup=50, seed=SEED, engine="host",
         progress=False,
     )  # fmt: skip
-    draws = tree.posterior.f.values[..., :5]  # the last value follows from the others
+    draws = tree.posterior.f.values[..., :5]  # the last element follows from the others
     compare_gaussian(draws, (gain @ y)[:5], (covariance - gain @ covariance)[:5, :5], repr(move))
     assert draws[..., :3].sum(-1).std() > 0.1

@@ -1,4 +1,4 @@
-"""Priors with structure: against dense formulas for any input, against the kernel for large fields."""
+"""Priors with structure, compared with dense formulas for any input, and with the kernel for large fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def covariance_of(prior):
 
 
 def assert_same(got, expected, tolerance):
-    """Entry by entry, each relative to its two values' deviations."""
+    """Assert that two covariances are equal, each entry relative to the standard deviations of its two elements."""
     deviation = np.sqrt(expected.diagonal())
     scale = deviation[:, None] * deviation
     scale[scale == 0] = 1.0
@@ -46,8 +46,8 @@ def assert_same(got, expected, tolerance):
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.integers(1, 12), st.integers(1, 14), st.integers(0, 12), st.booleans(), ANY_SEED)
 def test_conditionals_add_up_to_the_covariance(size, rank, taken, repeat, seed):
-    # For any covariance, singular ones too: what the others explain of a block and what they leave is all of it, and
-    # what they leave has nothing to do with them.
+    # For any covariance, including singular ones: the part of a block that the others explain and the rest add up to
+    # the block, and the rest is independent of the others.
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((rank, size))
     if repeat:
@@ -99,7 +99,7 @@ def test_a_grid_has_the_kernels_covariance(shape, kind, length, spacing, varianc
 
 @pytest.mark.parametrize(("shape", "count"), [(300, 250), ((20, 30), 40), ((5, 1, 7), 3), (40_000, 2), (3, 0)])
 def test_a_grid_s_draws_are_its_noise_coloured(shape, count):
-    # `draw_zero_mean` is another piece of code than `unwhiten`, and transforms a few draws at a time.
+    # `draw_zero_mean` is other code than `unwhiten`, and transforms a few draws at a time.
     prior = Stationary(lambda lag: np.exp(-np.linalg.norm(lag, axis=-1)), shape, 1.0)
     z = np.random.default_rng(1).standard_normal((count, prior.noise_size))
     with jax.enable_x64(True):
@@ -108,7 +108,7 @@ def test_a_grid_s_draws_are_its_noise_coloured(shape, count):
 
 
 def test_the_embedding_grows_until_it_is_positive():
-    # The smallest one of this kernel has negative eigenvalues that amount to 6 % of the variance.
+    # The smallest embedding of this kernel has negative eigenvalues that amount to 6 % of the variance.
     prior = Stationary(smooth, 9, 1.0)
     assert prior.embedding[0] > 18
     assert prior.embedding_error < 1e-12
@@ -161,7 +161,7 @@ def test_draws_in_pieces_are_the_same_draws(monkeypatch):
 
 
 def spread_of_estimate(kernel, shape, spacing, lag):
-    """Standard deviation of the average of f(x) f(x + lag) over one draw of a Gaussian field (Isserlis)."""
+    """Return the standard deviation of the average of f(x) f(x + lag) over one draw of a Gaussian field (Isserlis)."""
     counts = np.array(shape) - np.abs(lag)
     axes = [np.arange(-n + 1, n) for n in counts]
     offsets = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
@@ -179,9 +179,9 @@ def check_large_field(prior, kernel, spacing, lags, seed, count=8):
         estimate = np.mean(draws[(slice(None), *here)] * draws[(slice(None), *there)])
         expected = float(kernel(np.array(lag) * spacing))
         deviation = spread_of_estimate(kernel, prior.shape, spacing, lag) / np.sqrt(count)
-        # A sum of many products, weakly dependent: normal, to what matters here.
+        # The average is a sum of many weakly dependent products, so it is nearly normal.
         assert 2 * stats.norm.sf(abs(estimate - expected) / deviation) > LEAST, (lag, estimate, expected, deviation)
-        assert deviation < 0.1 * float(kernel(np.zeros(len(lag))))  # or the test could not fail
+        assert deviation < 0.1 * float(kernel(np.zeros(len(lag))))  # otherwise the test could not fail
 
 
 def planar(lag):
@@ -199,7 +199,7 @@ def test_a_large_grid_has_the_kernels_covariance(seed):
 def test_a_wrong_large_grid_is_found(seed):
     with pytest.raises(AssertionError):
         check_large_field(Stationary(planar, (300, 200), 1.5), planar, 1.0, [(3, 0)], seed)
-    with pytest.raises(AssertionError):  # the axes taken for each other
+    with pytest.raises(AssertionError):  # the axes are exchanged
         check_large_field(Stationary(lambda lag: planar(lag[..., ::-1]), (300, 200), 1.0), planar, 1.0, [(3, 0)], seed)
 
 
@@ -216,7 +216,7 @@ def test_a_long_series_has_the_kernels_covariance(seed):
 
 
 def test_a_large_matern_lattice_is_near_the_kernel():
-    # Away from the edges, at a spacing of a tenth of the length scale.
+    # Away from the edges, with a spacing of a tenth of the length scale.
     prior = SparsePrecision.matern((121, 121), 0.1, 1.0, smoothness=1, variance=2.0)
     middle = np.zeros((1, prior.size))
     middle[0, 60 * 121 + 60] = 1.0
@@ -248,7 +248,7 @@ def test_any_sparse_precision(size, constraints, scale, cholesky, seed):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.lists(st.integers(2, 8), min_size=1, max_size=4), SCALES, ANY_SEED)
 def test_an_intrinsic_field_on_any_graph(sizes, scale, seed):
-    # Each component connected, with weights of its own; the nodes in any order.
+    # Each component is connected, with its own weights. The nodes are in any order.
     rng = np.random.default_rng(seed)
     graph, start = np.zeros((sum(sizes), sum(sizes))), 0
     component = np.repeat(np.arange(len(sizes)), sizes)
@@ -268,7 +268,8 @@ def test_an_intrinsic_field_on_any_graph(sizes, scale, seed):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_long_random_walk_keeps_its_digits(order):
-    # Its precision's smallest eigenvalue is far below rounding beside the largest; its steps are right all the same.
+    # The smallest eigenvalue of the precision is below the rounding error of the largest. The steps are accurate
+    # anyway.
     prior = SparsePrecision.random_walk(3000, order=order, precision=4.0)
     draws = prior.draw_zero_mean(np.random.default_rng(0), 20)
     steps = np.diff(draws, n=order, axis=1)
@@ -301,7 +302,7 @@ KERNELS = {
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.sampled_from([1, 30]), st.sampled_from(sorted(KERNELS)), SCALES, SCALES, ANY_SEED)
 def test_any_times_have_the_kernels_covariance(size, kind, scale, sigma, seed):
-    # Gaps from far apart to far below what the kernel can tell apart in double precision.
+    # Gaps range from large ones to ones that the kernel cannot resolve in double precision.
     rng = np.random.default_rng(seed)
     gaps = 10.0 ** rng.uniform(-14, 1, size)
     times = np.unique(scale * (rng.uniform(-5, 5) + np.cumsum(gaps)))
@@ -328,14 +329,14 @@ def test_a_long_series_is_whitened():
         f = jax.jit(prior.unwhiten)(z)
         np.testing.assert_allclose(jax.jit(prior.unwhiten)(jax.jit(prior.whiten)(f)), f, rtol=0, atol=1e-9)
         log_density = np.asarray(prior.log_density(f))
-    # Of a draw it is normal with a known mean and variance.
+    # For a draw this is normal with a known mean and variance.
     expected = float(prior.log_density(np.zeros(50_000))) - 25_000
     assert np.abs(log_density - expected).max() < 6 * np.sqrt(50_000 / 2)
 
 
 @pytest.mark.long
 def test_a_stretch_of_a_long_series():
-    # Far from the ends, a Matérn-1/2 process is determined by the two neighbours of the stretch.
+    # Far from the ends, a Matérn-1/2 process on an interval is determined by the two neighbours of the interval.
     times = np.sort(np.random.default_rng(0).uniform(0, 3000, 30_000))
     prior = Markov(quasisep.Exp(scale=2.0), times)
     block = np.arange(15_000, 15_040)
@@ -376,7 +377,7 @@ def test_inducing_points(kernel):
         "tinygp": 2.0 * tinygp_kernels.Matern32(1.0),
         "scikit-learn": 2.0 * sklearn_kernels.Matern(nu=1.5),
     }
-    x, points = np.array([0.0, 0.3, 1.0, 1.7, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 1.0])  # some twice
+    x, points = np.array([0.0, 0.3, 1.0, 1.7, 2.0, 2.0]), np.array([0.0, 1.0, 2.0, 1.0])  # some are repeated
     exact = 2.0 * KERNELS["Matern32"][1](np.abs(x[:, None] - x))
     across = 2.0 * KERNELS["Matern32"][1](np.abs(x[:, None] - points[:3]))
     within = 2.0 * KERNELS["Matern32"][1](np.abs(points[:3][:, None] - points[:3]))
@@ -405,7 +406,10 @@ def test_any_product_of_covariances(sizes, seed):
 
 
 def assert_conditionals_agree(conditional, expected, f, near=slice(None)):
-    """Means at f, or at the part of it that the other one knows, and covariances."""
+    """Assert that two conditionals have equal means and covariances.
+
+    `near` selects the part of f that `expected` takes.
+    """
     scale = np.linalg.norm(expected.prior.rows, axis=0)
     with jax.enable_x64(True):
         means = conditional.mean(f), expected.mean(f[..., near])
@@ -417,7 +421,8 @@ def assert_conditionals_agree(conditional, expected, f, near=slice(None)):
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 64), st.booleans(), ANY_SEED)
 def test_any_block_of_a_product(sizes, taken, sparse, seed):
-    # The dense formula, on the product of the factors; one of them may be a random field, whose factor is on the host.
+    # The dense formula is applied to the product of the factors. One may be a random field, whose factor is on the
+    # host.
     rng = np.random.default_rng(seed)
     covariances = [np.cov(rng.standard_normal((n, 3 * n + 3))) * 10.0 ** rng.uniform(-5, 5) for n in sizes]
     covariances = [np.atleast_2d(covariance) for covariance in covariances]
@@ -435,7 +440,7 @@ def test_any_block_of_a_product(sizes, taken, sparse, seed):
 
 @pytest.mark.long
 def test_a_block_of_a_product_with_a_long_axis():
-    # No matrix of that axis is made. Far from the ends, the two neighbours in time say all there is to know.
+    # No matrix of the long axis is made. Far from the ends, the two neighbours in time determine the conditional.
     times = np.sort(np.random.default_rng(0).uniform(0, 600, 6_000))
     near = np.arange(2_990, 3_010)
     long, short = (Kronecker(Markov(quasisep.Exp(scale=2.0), t), CORRELATED) for t in (times, times[near]))

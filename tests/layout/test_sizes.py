@@ -25,7 +25,7 @@ MANY_PARAMETERS = {
     "apps/cli/bench.py: bench",
     "apps/cli/fit.py: fit",
     "apps/cli/resume.py: resume",
-    "engines/device/run.py: _run_own",
+    "engines/device/run.py: _run_on_one_device",
     "gp/cox.py: CoxProcess.fit",
     "gp/sklearn/classifier.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/regressor.py: EllipticalGPRegressor.__init__",

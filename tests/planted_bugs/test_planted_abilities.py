@@ -1,4 +1,4 @@
-"""Mistakes in what a prior can do beyond drawing, planted on purpose: each is caught by `check_prior`."""
+"""Injected bugs in the optional capabilities of a prior: `check_prior` detects each of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 
 
 def planted(name, mistake, covariance=CORRELATED):
-    """A dense prior with one capability replaced; the mistake is given the prior, the argument and the right result."""
+    """Return a dense prior with one capability replaced. The bug gets the prior, the argument and the right result."""
 
     @pytree
     class Planted(Dense):
@@ -50,7 +50,7 @@ def test_a_wrong_whiten_is_caught(name, seed):
 
 @EVERY_SEED
 def test_a_whiten_that_is_not_the_smallest_is_caught(seed):
-    # Three normals for two values: many z give f, and one of them is the shortest.
+    # Three normals for two elements: many z give the same f, and one of them is the shortest.
     @pytree
     class Wide(Prior):
         rows: object
@@ -112,14 +112,14 @@ def test_mass_away_from_the_span_is_caught(seed):
 
 
 def other(conditional, **fields):
-    """The conditional with other fields."""
+    """Return the conditional with some fields replaced."""
     names = ("block", "others", "weights", "prior")
     return Regression(**{name: fields.get(name, getattr(conditional, name)) for name in names})
 
 
 @pytree
 class Leaking(Regression):
-    """Its mean looks at the block it is the mean of."""
+    """A conditional whose mean depends on the block itself."""
 
     def mean(self, f):
         return super().mean(f) + 0.1 * f[..., self.block]

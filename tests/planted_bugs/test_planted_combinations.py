@@ -1,4 +1,4 @@
-"""Mistakes in the sampler, planted on purpose: a row of the table of combinations finds each of them."""
+"""Injected bugs in the sampler: a row of the table of combinations detects each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ellipslice.sampling.keep import StateSelector
 from ellipslice.store.store import Store
 from seams import replace_drive
 
-sample_module = sys.modules["ellipslice.sampling.sample"]  # the package has a function of this name
+sample_module = sys.modules["ellipslice.sampling.sample"]  # as an attribute of the package this name is a function
 ROW = DEFAULTS | {"likelihood": "python float"}
 
 
@@ -76,7 +76,7 @@ def test_a_sweep_never_moves_the_sum_of_a_block(tmp_path, monkeypatch):
 def test_draws_are_too_wide(tmp_path, monkeypatch):
     draw = es.Dense.draw_zero_mean
     monkeypatch.setattr(es.Dense, "draw_zero_mean", lambda self, rng, count: 1.5 * draw(self, rng, count))
-    monkeypatch.setattr(combined, "HOST_DRAWS", combined.DRAWS)  # as many as a compiled row has
+    monkeypatch.setattr(combined, "HOST_DRAWS", combined.DRAWS)  # the number of draws of a compiled row
     with pytest.raises(AssertionError, match="standard errors"):
         check(row(), tmp_path)
 

@@ -1,4 +1,4 @@
-"""Mistakes in chains that move between places, and the test that catches each."""
+"""Injected bugs in chains over the members of an ensemble, and the tests that detect them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def forget_the_weights(fresh, *rest):
 
 
 def forget_its_own(heights, rng):
-    """The place where the chain is has no chance: always another one."""
+    """The current member is never chosen, only the others."""
     return 1 + CHOOSE(heights[1:], rng)
 
 
@@ -37,7 +37,7 @@ RATIO, RUN, CHOOSE = GaussianApproximation.log_ratio, ensemble._run, ensemble._c
 def test_a_wrong_ratio(planted, monkeypatch):
     monkeypatch.setattr(GaussianApproximation, "log_ratio", planted)
     with pytest.raises(AssertionError, match="standard errors off"):
-        check_places(SEEN["StudentT, an outlier"]())  # under whose three kernels the data are not equally likely
+        check_places(SEEN["StudentT, an outlier"]())  # the data are not equally likely under its three kernels
 
 
 @pytest.mark.long

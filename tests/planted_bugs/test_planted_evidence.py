@@ -1,4 +1,4 @@
-"""Mistakes in estimates of log Z, each planted and seen to be caught by replicates of a problem with a closed form."""
+"""Injected bugs in estimates of the evidence: replicates of a problem with a closed form detect each of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ellipslice as es
 from ellipslice.marginal import annealing, particle_moves
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
 
-evidence = sys.modules["ellipslice.marginal.evidence"]  # the package's attribute of that name is the function
+evidence = sys.modules["ellipslice.marginal.evidence"]  # as an attribute of the package this name is a function
 
 pytestmark = [
     pytest.mark.statistical,
@@ -83,7 +83,7 @@ def test_errors_that_forget_that_replicates_are_few(monkeypatch):
 
 
 def test_no_moves_between_powers_are_noticed(monkeypatch):
-    """The estimate would still have no bias, and a large error: a warning says what is wrong."""
+    """The estimate would still be unbiased, but with a large error. A warning reports the cause."""
 
     def stay(self, particles, betas):
         return particle_moves.MovedParticles(particles, np.tile(particles.log_likelihood, (len(betas), 1)), 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Mistakes that farming chains out invites, planted: the comparison with a run in one process catches each."""
+"""Injected bugs in chains on workers: the comparison with a run in one process detects each of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_values_of_the_last_ellipse_are_taken_for_this_one(monkeypatch):
 
 
 def test_whoever_answers_first_is_accepted(monkeypatch):
-    """A later angle is for those who have rejected the earlier ones: the bracket has shrunk to it."""
+    """A later angle must not be accepted before the earlier ones are rejected, because its bracket assumes that."""
 
     class LastFirst(deque):
         def __getitem__(self, index):
@@ -85,13 +85,13 @@ def test_whoever_answers_first_is_accepted(monkeypatch):
 
 
 def test_a_worker_keeps_the_job_of_another_run(monkeypatch):
-    """Jobs are known by a key that no other has; by the name of the likelihood they would be mixed up."""
+    """Payloads have unique keys. By the name of the likelihood they would be confused."""
     monkeypatch.setattr(remote.secrets, "token_hex", lambda size: "the same")
-    monkeypatch.setattr(pool, "drop_payloads", lambda keys: None)  # as in workers that are processes of their own
+    monkeypatch.setattr(pool, "drop_payloads", lambda keys: None)  # as if the workers were other processes
     remote._payloads.clear()
     workers = Pickled()
     es.sample(bowl, PRIOR, executor=workers, **OPTIONS)
-    with pytest.raises(ValueError, match="a worker of the executor says"):
+    with pytest.raises(ValueError, match="a worker of the executor computed"):
         es.sample(other, PRIOR, executor=workers, **OPTIONS)
     remote._payloads.clear()
 

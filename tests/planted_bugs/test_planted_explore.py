@@ -1,4 +1,4 @@
-"""Known mistakes, planted in the page of `ellipslice explore`: the comparison with the library must see each."""
+"""Known bugs, injected into the page of `ellipslice explore`: the comparison with the library detects each of them."""
 
 from __future__ import annotations
 

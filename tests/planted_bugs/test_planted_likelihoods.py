@@ -1,4 +1,4 @@
-"""Mistakes in likelihoods, planted on purpose: each is caught by `check_likelihood`."""
+"""Injected bugs in likelihoods: `check_likelihood` detects each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = np.array([-1.0, 0.2, 0.5, 1.0, -0.4, 2.0])
 
 
 def planted(**methods):
-    """The Gaussian likelihood with some methods replaced."""
+    """Return the Gaussian likelihood with some methods replaced."""
     return type("Planted", (Gaussian,), methods)(REALS, noise_scale=0.7)
 
 
@@ -30,17 +30,17 @@ def test_every_likelihood_in_the_catalogue_passes(name, seed):
 
 
 WRONG = {
-    "terms that do not sum": (
+    "pointwise values that do not sum": (
         lambda: planted(pointwise=lambda self, f: Gaussian.pointwise(self, f) - 0.01),
-        "terms do not sum",
+        "pointwise does not sum",
     ),
     "a term left out of the sum": (
         lambda: planted(__call__=lambda self, f: self.pointwise(f)[..., 1:].sum(axis=-1)),
-        "terms do not sum",
+        "pointwise does not sum",
     ),
-    "terms of the wrong shape": (
+    "pointwise values of the wrong shape": (
         lambda: planted(pointwise=lambda self, f: Gaussian.pointwise(self, f)[..., None]),
-        "terms of shape",
+        "pointwise of shape",
     ),
     "rows that know of each other": (
         lambda: planted(__call__=lambda self, f: Gaussian.__call__(self, f - 0.01 * (f.ndim > 1))),
@@ -48,25 +48,25 @@ WRONG = {
     ),
     "data of the wrong shape": (
         lambda: planted(simulate=lambda self, f, rng: np.zeros(3)),
-        "simulate gives shape",
+        "simulate returns shape",
     ),
     "compiled otherwise": (
         lambda: lambda f: (f * f).sum() * (-1.0 if isinstance(f, np.ndarray) else -1.0001),
-        "compiled and plain",
+        "compiled value differs",
     ),
     "random": (
         lambda: lambda f: -float(f @ f) + 1e-6 * np.random.default_rng().standard_normal(),
-        "the same f gave",
+        "two calls with the same f",
     ),
-    "annealed": (lambda: Annealed(), "the same f gave"),
+    "annealed": (lambda: Annealed(), "two calls with the same f"),
     "+inf": (lambda: lambda f: np.inf, r"\+inf"),
-    "zero at the point given": (lambda: lambda f: -np.inf, "-inf at the point given"),
-    "NaN at the point given": (lambda: lambda f: np.nan, "nan at the point given"),
+    "zero at the point given": (lambda: lambda f: -np.inf, "-inf at the given f"),
+    "NaN at the point given": (lambda: lambda f: np.nan, "nan at the given f"),
 }
 
 
 class Annealed:
-    """Not a function of f alone: every call is a little sharper."""
+    """A log-likelihood that is not a function of f alone: every call is a little sharper."""
 
     def __init__(self):
         self.calls = 0

@@ -1,4 +1,4 @@
-"""Mistakes in local updates, planted on purpose: each is caught, and what is planted is a mistake."""
+"""Injected bugs in updates of `Local`: each is detected, and each is really a bug."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIOR = es.Dense(ROUGH)
 
 
 class MeanNotSubtracted(Local):
-    """The inner move runs on f[block] itself."""
+    """An injected bug: the inner move runs on f[block] itself, without subtracting the mean."""
 
     def update(self, block, noise, state, target):
         indices, f = block.conditional.block, state.f
@@ -28,7 +28,7 @@ class MeanNotSubtracted(Local):
 
 
 class MeanNotAddedBack(MeanNotSubtracted):
-    """Only half of the change of variables."""
+    """An injected bug: the mean is subtracted, but not added again."""
 
     def update(self, block, noise, state, target):
         indices = block.conditional.block
@@ -37,7 +37,7 @@ class MeanNotAddedBack(MeanNotSubtracted):
 
 
 class StaleMean(Local):
-    """The means of all blocks are those of the state before the sweep."""
+    """An injected bug: the means of all blocks are those of the state before the sweep."""
 
     def _sweep(self, sweep, target, noise, state):
         self.before = state.f
@@ -52,7 +52,7 @@ class StaleMean(Local):
 
 
 class WrongAssembly(Local):
-    """The block's values are put back in another order."""
+    """An injected bug: the elements of the block are written back in another order."""
 
     def update(self, block, noise, state, target):
         new, info = super().update(block, noise, state, target)
@@ -62,7 +62,7 @@ class WrongAssembly(Local):
 
 
 class SameDrawForAll(Local):
-    """Every block takes its draw from the whole prior's one: nu[block] - mean(nu), which are not independent."""
+    """An injected bug: all blocks use one draw from the prior, nu[block] - mean(nu), so they are not independent."""
 
     def noise_spec(self, prior, prepared):
         blocks = prepared[0].blocks
@@ -78,7 +78,7 @@ class SameDrawForAll(Local):
 
 
 class MarginalPrior(Local):
-    """Blocks are drawn from the prior as it is, not from the conditional one."""
+    """An injected bug: blocks are drawn from the prior instead of the conditional prior."""
 
     def noise_spec(self, prior, prepared):
         partition = [block.indices for block in prepared[0].blocks]
@@ -113,13 +113,13 @@ def test_wrong_draws_are_caught(mistake, seed):
     "mistake", [MeanNotSubtracted, MeanNotAddedBack, StaleMean, MarginalPrior], ids=lambda mistake: mistake.__name__
 )
 def test_check_move_sees_it_too(mistake, seed):
-    # On two values; a block of one has no order to be assembled in, and a user's own move has no other check.
-    with pytest.raises(AssertionError, match=r"posterior|not its state's"):
+    # On two elements, because a block of one has no order. A user's own move has no other check.
+    with pytest.raises(AssertionError, match=r"posterior|not that of its state"):
         check_move(mistake([[0], [1]]), seed=seed)
 
 
 def test_stacked_conditionals_are_not_mixed_up(monkeypatch):
-    # Every block gets the arrays of the first.
+    # Every block gets the arrays of the first one.
     monkeypatch.setattr(module.BlockGroup, "blocks", property(lambda g: [g.block([x[0] for x in g.stacked])] * g.count))
     with pytest.raises(AssertionError, match="changes the prior"):
         check_sweep(Local.contiguous(4), PRIOR, ROUGH)

@@ -1,4 +1,4 @@
-"""Mistakes in moves and in their search, planted on purpose: each is caught, and by the check that should."""
+"""Injected bugs in moves and in their search: each is detected by the check that is meant for it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from seams import replace_host_search
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 
-# --- brackets: found by the replayed proof --------------------------------------------------------------------------
+# --- brackets: detected by `check_reversible` -----------------------------------------------------------------------
 
 
 class FixedBracket(EllipticalSlice):
-    """The bracket is always [-pi, pi]: "not valid" (Section 2.4 of the paper), and no moment shows it."""
+    """The bracket is always [-pi, pi]: "not valid" (Section 2.4 of the paper), although no moment shows it."""
 
     def begin(self, here, place, u):
         return 2 * pi * u - pi, -pi, pi
@@ -44,7 +44,7 @@ class FixedBracketStartingAtItsEnd(EllipticalSlice):
 
 
 class WrongSide(EllipticalSlice):
-    """Cuts away the side that holds the current state."""
+    """Removes the side of the bracket that contains the current state."""
 
     def shrink(self, theta, theta_min, theta_max, here):
         return super().shrink(-theta, theta_min, theta_max, here)
@@ -59,7 +59,7 @@ class CutsTheOther(EllipticalSlice):
 
 
 class NarrowFromItsEdge(EllipticalSlice):
-    """A narrow bracket used as Figure 2 uses the full turn: its end is the first proposal."""
+    """A narrow bracket used as Figure 2 uses the whole ellipse: its end is the first proposal."""
 
     def begin(self, here, place, u):
         theta_min = -self.bracket_width * place
@@ -67,7 +67,7 @@ class NarrowFromItsEdge(EllipticalSlice):
 
 
 class NarrowAlwaysInTheMiddle(EllipticalSlice):
-    """A narrow bracket with the current state at its middle rather than at a random place."""
+    """A narrow bracket with the current state always in its middle instead of at a random position."""
 
     def begin(self, here, place, u):
         width = self.bracket_width
@@ -75,14 +75,14 @@ class NarrowAlwaysInTheMiddle(EllipticalSlice):
 
 
 class HalvesBothEnds(EllipticalSlice):
-    """Halves the distance to both ends, whatever was rejected."""
+    """Halves the distance to both ends, independently of the rejected angle."""
 
     def shrink(self, theta, theta_min, theta_max, here):
         return (theta_min + here) / 2, (theta_max + here) / 2
 
 
 class HalvesToTheLeft(EllipticalSlice):
-    """Keeps the left half whether or not it holds the current state."""
+    """Keeps the left half even if it does not contain the current state."""
 
     def shrink(self, theta, theta_min, theta_max, here):
         return theta_min, (theta_min + theta_max) / 2
@@ -103,14 +103,14 @@ class NotUniform(EllipticalSlice):
 
 
 class PrefersSmallAngles(EllipticalSlice):
-    """Draws the angle near the current state, as one might to save evaluations."""
+    """Prefers angles near the current state, which would save evaluations."""
 
     def propose(self, theta_min, theta_max, u):
         return (theta_min + u * (theta_max - theta_min)) / 2
 
 
 class ForgetsWhereItIs(AuxiliaryEllipse):
-    """Figure 1 shrunk about 0 instead of about the current angle."""
+    """Figure 1, but the bracket shrinks towards 0 instead of the current angle."""
 
     def shrink(self, theta, theta_min, theta_max, here):
         return super().shrink(theta, theta_min, theta_max, pi)
@@ -139,17 +139,18 @@ BRACKETS = [
     "move", BRACKETS, ids=lambda move: f"{type(move).__name__} {getattr(move, 'bracket_width', 0):.3g}"
 )
 def test_a_wrong_bracket_is_not_reversible(move, seed):
-    with pytest.raises(AssertionError, match=r"not reversible|away from the current state|to nothing|not affine"):
+    with pytest.raises(AssertionError, match=r"not reversible|away from the current state|length zero|not affine"):
         check_reversible(move, seed=seed)
-    with pytest.raises(AssertionError):  # which check_move says first
+    with pytest.raises(AssertionError):  # `check_move` detects it by another check first
         check_move(move, seed=seed)
 
 
 @pytest.mark.long
 def test_moments_do_not_see_a_bracket_fixed_at_pi():
-    # Why there is an exact test. The invalid algorithm passes every moment check: a hundred thousand draws ...
+    # The reason for an exact test: the invalid algorithm passes every check of moments, with a hundred thousand draws
+    # ...
     assert long_run(FixedBracket(), seed=0) > 1e-3
-    # ... and exact posterior draws that are updated and tested for being posterior draws still.
+    # ... and the test that exact posterior draws have the same distribution after an update.
     testing_move._check_stationary(FixedBracket(), seed=0)
 
 
@@ -157,7 +158,7 @@ def test_moments_do_not_see_a_bracket_fixed_at_pi():
 
 
 class Shortened(EllipticalSlice):
-    """The draw is too small by a tenth: through the current state, but not an ellipse that keeps the prior."""
+    """The draw is too small by a tenth: the curve passes through the current state, but changes the prior."""
 
     def weights(self, theta):
         cos, sin = super().weights(theta)
@@ -165,7 +166,7 @@ class Shortened(EllipticalSlice):
 
 
 class Turned(AuxiliaryEllipse):
-    """Figure 1 with a sign wrong: nu_1 = f cos + nu sin."""
+    """Figure 1 with a wrong sign: nu_1 = f cos + nu sin."""
 
     def curve(self, f, nu, here):
         sin, cos = self.weights(here)
@@ -173,7 +174,7 @@ class Turned(AuxiliaryEllipse):
 
 
 class Straight(EllipticalSlice):
-    """The random walk's line, f + theta nu."""
+    """The line of a random walk, f + theta nu."""
 
     def weights(self, theta):
         return 1.0 + 0 * theta, theta
@@ -194,13 +195,13 @@ def test_a_wrong_curve_is_caught(move, seed):
         check_curve(move, seed)
 
 
-# --- the search itself: small wrong copies of it --------------------------------------------------------------------
+# --- the search itself: copies with small bugs ----------------------------------------------------------------------
 
 
 def planted_search(
     accepts=lambda value, log_y: value > log_y, factor=1.0, count=lambda tried: tried, finish=State, misses=1000
 ):
-    """`moves.search.search`, with places to plant a mistake in. As it stands it has none."""
+    """Run a copy of `moves.search.search` whose options inject bugs. By default it is right."""
 
     def copy(move, nu, level, uniform, state, log_likelihood):
         place = uniform(0)
@@ -225,7 +226,7 @@ def planted_search(
 
 def in_place(move, nu, level, uniform, state, log_likelihood):
     new, info = search(move, nu, level, uniform, state, log_likelihood)
-    state.f[:] = new.f  # spares an array
+    state.f[:] = new.f  # saves an array
     return State(state.f, new.log_likelihood), info
 
 
@@ -240,7 +241,7 @@ def forgets_to_count_the_first(move, nu, level, uniform, state, log_likelihood):
 
 
 def evaluates_twice(move, nu, level, uniform, state, log_likelihood):
-    """The new state's likelihood is computed once more, and not counted."""
+    """The likelihood of the new state is computed once more, and not counted."""
     new, info = search(move, nu, level, uniform, state, log_likelihood)
     return State(new.f, log_likelihood(new.f)), info
 
@@ -251,16 +252,16 @@ def draws_of_its_own(move, nu, level, uniform, state, log_likelihood):
 
 
 SEARCHES = {
-    "NaN accepted": (planted_search(accepts=lambda value, log_y: not (value <= log_y)), "went where .* nan"),
+    "NaN accepted": (planted_search(accepts=lambda value, log_y: not (value <= log_y)), "reached a state where .* nan"),
     "NaN accepted, other spelling": (
         planted_search(accepts=lambda value, log_y: not value < log_y),
-        "went where .* nan",
+        "reached a state where .* nan",
     ),
-    "stale log-likelihood": (stale, "not its state's"),
+    "stale log-likelihood": (stale, "not that of its state"),
     "state changed in place": (in_place, "in place"),
     "evaluations miscounted": (forgets_to_count_the_first, "evaluations and reports"),
     "an evaluation not counted": (evaluates_twice, "evaluations and reports"),
-    "randomness of its own": (draws_of_its_own, "function of its noise"),
+    "randomness of its own": (draws_of_its_own, "function of its random numbers"),
     "gives in after two misses": (planted_search(misses=2), "."),
     "always accepts": (planted_search(misses=0), "."),
 }
@@ -303,12 +304,12 @@ def test_a_wrong_level_is_caught_by_what_is_accepted(name, seed, monkeypatch):
         check_level(EllipticalSlice(), seed)
 
 
-# --- the level and all else, by a long run --------------------------------------------------------------------------
+# --- the level and everything else, by a long run -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class WrongLevel(Move):
-    """Elliptical slice sampling with its level too far down or up, in both engines: a move that writes `step` whole.
+    """Elliptical slice sampling with its level too low or too high, in both engines, by its own `step`.
 
     It leaves N(f; 0, Sigma) L(f)^(1/factor) invariant.
     """
@@ -326,10 +327,10 @@ def sharp(f):
 
 
 def long_run(move, seed, updates=100_000, batches=100):
-    """The p-value of a long compiled run's mean square against the known posterior N(0, 1/11), by batch means.
+    """Return the p-value of the mean square of a long compiled run, for the known posterior N(0, 1/11), by batch means.
 
-    The likelihood is sharp beside the prior, so what is wrong with the level is wrong with the variance: 10 % gives a
-    deviation of 12 to 16 standard errors. (In the few thousand single draws of `check_move` it gives one of about 3.)
+    The likelihood is much narrower than the prior, so a wrong level gives a wrong variance: 10 % give a difference of
+    12 to 16 standard errors. (In the few thousand single draws of `check_move` it is about 3.)
     """
     posterior = Posterior(Diagonal(np.ones(2)), Partial(sharp))
     start = np.random.default_rng(seed).standard_normal(2) / np.sqrt(11)
@@ -370,7 +371,7 @@ def test_a_grossly_wrong_level_is_caught_by_check_move(factor, seed):
 
 
 class OtherwiseCompiled(EllipticalSlice):
-    """Does something else when traced."""
+    """A move that behaves differently when JAX traces it."""
 
     def curve(self, f, nu, here):
         return f, nu * (1 + 1e-6) if isinstance(nu, Tracer) else nu
@@ -378,7 +379,7 @@ class OtherwiseCompiled(EllipticalSlice):
 
 @EVERY_SEED
 def test_engines_that_disagree_are_caught(seed, monkeypatch):
-    monkeypatch.setattr(testing_move, "_check_stationary", lambda move, seed: None)  # slow, and passed
+    monkeypatch.setattr(testing_move, "_check_stationary", lambda move, seed: None)  # slow, and it passes
     with pytest.raises(AssertionError, match="compiled"):
         check_move(OtherwiseCompiled(), seed=seed)
 
@@ -388,7 +389,7 @@ def test_engines_that_disagree_are_caught(seed, monkeypatch):
 
 @dataclass(frozen=True)
 class Whole(Move):
-    """A move that makes another's step and then spoils it."""
+    """A move that makes the step of another one and then spoils the result."""
 
     spoil: str
 
@@ -413,9 +414,9 @@ class Whole(Move):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        ("stale log-likelihood", "not its state's"),
+        ("stale log-likelihood", "not that of its state"),
         ("miscounted", "evaluations and reports"),
-        ("shifted", r"went where|posterior"),
+        ("shifted", r"reached a state where|posterior"),
         ("always to the highest of two", "posterior"),
     ],
 )
@@ -430,7 +431,7 @@ def test_an_unspoilt_move_passes():
 
 
 def test_planted_values_are_what_they_seem():
-    # The comparisons that let NaN in, and the one that does not.
+    # The comparisons that accept NaN, and the one that does not.
     assert not nan > 0.0
     assert not (nan <= 0.0)
     assert not nan < 0.0

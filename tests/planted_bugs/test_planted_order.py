@@ -1,6 +1,6 @@
-"""Random numbers taken in another order, planted on purpose: the golden bits see it, on every machine.
+"""Injected bugs in the order of random numbers: the golden bits detect them, on every machine.
 
-Tests that compare runs with each other cannot, for all runs change together.
+Tests that compare runs with each other cannot detect them, because all runs change in the same manner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from seams import replace_draw_block
 
 
 def drawn_in_order(order):
-    """`draw_block`, with its four fields drawn in another order."""
+    """Return `draw_block` with its four fields drawn in another order."""
 
     def draw_block(spec, seed, chain, block, length):
         rng, shape = noise.generator(seed, chain, 1 + block), (length, spec.searches)
@@ -56,7 +56,7 @@ def test_another_order_in_a_block_is_seen(order, monkeypatch):
 @pytest.mark.parametrize("order", ["levels before nu", "uniforms before levels"])
 @pytest.mark.parametrize(("move", "engine"), [("EllipticalSlice", "host"), ("ReferenceSlice", "host, vectorized")])
 def test_another_order_is_seen_in_the_draws(move, engine, order, monkeypatch):
-    """By the decimals too, which are what another machine compares."""
+    """The decimals detect it, too, which are compared on other machines."""
     plant(monkeypatch, CHANGED[order])
     for to_the_bit in (True, False):
         with pytest.raises(AssertionError, match="other numbers"):

@@ -1,7 +1,7 @@
-"""Mistakes in how prior and likelihood are put together, against posteriors known in closed form.
+"""Injected bugs in the combination of prior and likelihood, compared with posteriors known in closed form.
 
-Tolerances are Monte Carlo errors: a mean over draws is compared with the truth in units of its standard error, which
-takes the draws' effective sample size into account.
+Tolerances are Monte Carlo errors: a mean over draws is compared with the truth in units of its standard error, which is
+computed from the effective sample size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEAST = 1e-6
 
 
 def p_value(values, truth):
-    """Of the mean over draws, shape (chain, draw), being `truth`."""
+    """Return the p-value for the mean over draws, shape (chain, draw), being `truth`."""
     size = float(array_stats.ess(values, method="mean"))
     return 2 * stats.norm.sf(abs(values.mean() - truth) / (values.std() / math.sqrt(size)))
 
@@ -42,7 +42,7 @@ def run(log_likelihood, prior, seed, engine):
 
 
 def p_values(draws, mean, variance):
-    """Of the posterior's mean and of its variance being these."""
+    """Return the p-values for the mean and the variance of the posterior being these."""
     return p_value(draws, mean), p_value((draws - mean) ** 2, variance)
 
 
@@ -55,7 +55,7 @@ def observed(f):
 
 
 def observed_and_prior(f):
-    """What Gen and PyMC3 sliced on: the whole model's log-density."""
+    """The log-density of the whole model, which Gen and PyMC3 once used."""
     return observed(f) - 0.5 * (f**2).sum()
 
 
@@ -68,7 +68,7 @@ def test_a_prior_counted_twice_is_caught(engine, seed):
     assert min(p_values(right, 0.8, 0.2)) > LEAST
     wrong = run(Partial(observed_and_prior), Diagonal(np.ones(1)), seed, engine)
     assert p_value(wrong, 0.8) < LEAST
-    assert min(p_values(wrong, 2 / 3, 1 / 6)) > LEAST  # which is the answer to another question
+    assert min(p_values(wrong, 2 / 3, 1 / 6)) > LEAST  # the posterior with the prior counted twice
 
 
 # --- the mean -------------------------------------------------------------------------------------------------------
@@ -76,13 +76,13 @@ def test_a_prior_counted_twice_is_caught(engine, seed):
 
 
 def forgets_to_add_the_mean(self, f):
-    """`CentredLikelihood.unpack`, the likelihood seeing f - mean."""
+    """An injected bug of `CentredLikelihood.unpack`: the likelihood gets f - mean."""
     return {"f": f}
 
 
 @pytree
 class DrawsAroundItsMean(Diagonal):
-    """A prior that puts its mean, 3, into its draws: the ellipse runs about 0 and its draws about the mean."""
+    """A prior whose draws contain its mean, 3: the ellipse is centred at 0, but its draws at the mean."""
 
     def draw_zero_mean(self, rng, count):
         return np.asarray(super().draw_zero_mean(rng, count)) + 3.0
@@ -108,7 +108,7 @@ def test_draws_about_the_mean_are_caught(seed):
         check_prior(DrawsAroundItsMean(np.ones(1)), seed=seed)
 
 
-# --- deviations for variances ---------------------------------------------------------------------------------------
+# --- standard deviations instead of variances -----------------------------------------------------------------------
 
 
 @EVERY_SEED

@@ -1,4 +1,4 @@
-"""Mistakes in priors, planted on purpose: each is caught by `check_prior`, and what it cannot catch is said."""
+"""Injected bugs in priors: `check_prior` detects each of them. Its limits are stated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOWER = np.linalg.cholesky(CORRELATED)
 
 @pytree
 class Planted(Dense):
-    """A right prior to plant mistakes in."""
+    """A right prior, into which bugs are injected."""
 
     def __init__(self, **fields):
         super().__init__(CORRELATED, mean=1.0)
@@ -41,7 +41,7 @@ def test_the_unplanted_prior_passes(seed):
     "wrong",
     [
         lambda: Dense(factor=LOWER.T),  # L.T instead of L: qslice and others
-        lambda: Dense(factor=CORRELATED),  # the covariance taken for a factor of it
+        lambda: Dense(factor=CORRELATED),  # the covariance used as a factor
         lambda: Dense(CORRELATED @ CORRELATED),
         lambda: Dense(np.linalg.inv(CORRELATED)),  # the precision
         lambda: Dense(1.01 * CORRELATED),  # off by 1 %
@@ -53,20 +53,20 @@ def test_the_unplanted_prior_passes(seed):
 )
 @pytest.mark.filterwarnings("ignore:factor is upper triangular")
 def test_a_wrong_covariance_is_caught_by_the_one_given(wrong, seed):
-    with pytest.raises(AssertionError, match="covariance given"):
+    with pytest.raises(AssertionError, match="not the given covariance"):
         check_prior(wrong(), covariance=CORRELATED, seed=seed)
 
 
 def test_deviations_for_variances_are_caught():
-    with pytest.raises(AssertionError, match="covariance given"):
+    with pytest.raises(AssertionError, match="not the given covariance"):
         check_prior(Diagonal([2.0, 3.0]), covariance=np.diag([4.0, 9.0]))
 
 
-# --- draws against color --------------------------------------------------------------------------------------------
+# --- draws compared with unwhiten -----------------------------------------------------------------------------------
 
 
 def drawing(draw):
-    """A prior whose `draw_zero_mean` is not its `unwhiten` of standard normals; it is given the right ones and rng."""
+    """Return a prior whose `draw_zero_mean` is replaced. The replacement gets the right draws and rng."""
 
     @pytree
     class Drawing(Planted):
@@ -82,16 +82,16 @@ def permuted(draws, rng):
 
 DRAWS = {
     "shifted by its mean": (lambda draws, rng: draws + 1.0, "mean zero"),
-    "30 % too wide": (lambda draws, rng: 1.3 * draws, "covariance they should"),
-    "30 % too narrow": (lambda draws, rng: draws / 1.3, "covariance they should"),
+    "30 % too wide": (lambda draws, rng: 1.3 * draws, "expected covariance"),
+    "30 % too narrow": (lambda draws, rng: draws / 1.3, "expected covariance"),
     "without correlations": (
         lambda draws, rng: rng.standard_normal(draws.shape) * np.sqrt(CORRELATED.diagonal()),
-        "covariance they should",
+        "expected covariance",
     ),
-    "in another order": (permuted, "covariance they should"),
+    "in another order": (permuted, "expected covariance"),
     "not Gaussian": (
         lambda draws, rng: (rng.standard_exponential(draws.shape) - 1) * np.sqrt(CORRELATED.diagonal()),
-        "Gaussian|covariance they should|mean zero",
+        "Gaussian|expected covariance|mean zero",
     ),
     "the rng ignored": (
         lambda draws, rng: np.random.default_rng().standard_normal(draws.shape),
@@ -100,7 +100,7 @@ DRAWS = {
     "one draw too few": (lambda draws, rng: draws[1:], "shape"),
     "not finite": (lambda draws, rng: np.where(draws == draws.max(), np.inf, draws), "finite"),
     "the same draw again and again": (lambda draws, rng: np.tile(draws[:1], (len(draws), 1)), "."),
-    "constant": (lambda draws, rng: np.zeros_like(draws), "covariance they should"),
+    "constant": (lambda draws, rng: np.zeros_like(draws), "expected covariance"),
 }
 
 
@@ -115,7 +115,7 @@ def test_wrong_draws_are_caught(name, seed):
 def test_the_generator_may_not_be_shared():
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # FromDraws says so itself
+        warnings.simplefilter("ignore")  # `FromDraws` warns itself
         prior = FromDraws(lambda _: rng.standard_normal(3), 3)
     with pytest.raises(AssertionError, match="function of its generator"):
         check_prior(prior)
@@ -141,21 +141,22 @@ def test_a_routine_that_is_not_a_gaussian_is_caught(name, seed):
 
 @EVERY_SEED
 def test_what_two_thousand_draws_can_tell(seed):
-    # `draw_zero_mean` and `unwhiten` are compared through the variance of 2,000 draws, whose relative standard error is
-    # sqrt(2 / 2000) = 3.2 %. At a level of 1e-6, 4.9 of them, a variance off by 16 % is caught every other time, one
-    # off by 35 % always, one off by 1 % never: that takes the `covariance` argument, which is compared to rounding.
+    # `draw_zero_mean` and `unwhiten` are compared by the variance of 2,000 draws, whose relative standard error is
+    # sqrt(2 / 2000) = 3.2 %. The level of 1e-6 corresponds to 4.9 of them. So an error of the variance of 16 % is
+    # detected every other time, one of 35 % always, and one of 1 % never. For these there is the argument `covariance`,
+    # which is compared up to rounding error.
     threshold = stats.norm.isf(0.5e-6) * np.sqrt(2 / 2000)
     assert 0.15 < threshold < 0.16
     check_prior(drawing(lambda draws, rng: np.sqrt(1.01) * draws), seed=seed)
-    with pytest.raises(AssertionError, match="covariance they should"):
+    with pytest.raises(AssertionError, match="expected covariance"):
         check_prior(drawing(lambda draws, rng: np.sqrt(1.35) * draws), seed=seed)
 
 
-# --- color ----------------------------------------------------------------------------------------------------------
+# --- unwhiten -------------------------------------------------------------------------------------------------------
 
 
 def coloring(color):
-    """A prior with another `unwhiten`, which is given z and the right result."""
+    """Return a prior with another `unwhiten`, which gets z and the right result."""
 
     @pytree
     class Coloring(Planted):
@@ -232,7 +233,7 @@ def test_shapes_that_do_not_fit_are_caught(make, says):
 
 
 def test_data_outside_the_pytree_are_caught():
-    # A field that JAX does not know of is lost when the prior is taken apart.
+    # A field that is not part of the pytree is lost when the prior is flattened.
     class Hidden(Planted):
         def __init__(self):
             super().__init__()

@@ -1,4 +1,4 @@
-"""Mistakes in the moves that the paper compares with, planted on purpose: each is caught."""
+"""Injected bugs in the moves that the paper compares with: each is detected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from judged import check_ratio, check_slice
 
 EVERY_SEED = pytest.mark.parametrize("seed", SEEDS)
 
-# --- Neal's proposal: the density of what is proposed, and of the way back, are those of the proposal as it is ------
+# --- Neal's proposal: the densities of the proposal and of its reverse must be those that are used in the ratio -----
 
 
 class Lengthened(NealMetropolis):
@@ -33,7 +33,7 @@ class Lengthened(NealMetropolis):
 
 
 class Shortened(NealMetropolis):
-    """(1 - step) f + step nu, as one who remembers an average might write it."""
+    """(1 - step) f + step nu, a weighted average."""
 
     def propose(self, f, nu):
         return (1 - self.step_size) * f + self.step_size * nu
@@ -68,11 +68,11 @@ def test_a_proposal_that_does_not_keep_the_prior_is_caught(move, log_q, seed):
         check_ratio(move, log_q, seed)
 
 
-# --- what is accepted -----------------------------------------------------------------------------------------------
+# --- acceptance -----------------------------------------------------------------------------------------------------
 
 
 def judge(accepts=lambda value, log_y: value > log_y, stale=False, evaluations=1):
-    """`metropolis`, with places to plant a mistake in. As it stands it has none, but that it runs on the host only."""
+    """A copy of `metropolis` whose options inject bugs. By default it is right, but it runs on the host only."""
 
     def copy(proposal, log_y, distance, state, target):
         new = target.at(proposal)
@@ -84,10 +84,10 @@ def judge(accepts=lambda value, log_y: value > log_y, stale=False, evaluations=1
 
 
 JUDGES = {
-    "NaN accepted": (judge(accepts=lambda value, log_y: not value <= log_y), "went where .* nan"),
-    "stale log-likelihood": (judge(stale=True), "not its state's"),
+    "NaN accepted": (judge(accepts=lambda value, log_y: not value <= log_y), "reached a state where .* nan"),
+    "stale log-likelihood": (judge(stale=True), "not that of its state"),
     "the first evaluation not counted": (judge(evaluations=0), "evaluations and reports"),
-    "always accepts": (judge(accepts=lambda value, log_y: value == value), "went where|posterior"),
+    "always accepts": (judge(accepts=lambda value, log_y: value == value), "reached a state where|posterior"),
 }
 
 
@@ -132,7 +132,7 @@ def test_a_wrong_prior_on_a_line_is_caught(name, seed, monkeypatch):
 
 @dataclass(frozen=True)
 class InTheMiddle(Line):
-    """The current state is always at the middle of the bracket."""
+    """The current state is always in the middle of the bracket."""
 
     def begin(self, here, place, u):
         return self.width * (u - 0.5), -self.width / 2, self.width / 2
@@ -148,7 +148,7 @@ class OneSided(Line):
 
 @dataclass(frozen=True)
 class FromItsEnd(Line):
-    """The end of the bracket is tried first, as Figure 2 has it for the whole ellipse."""
+    """The end of the bracket is tried first, as in Figure 2 for the whole ellipse."""
 
     def begin(self, here, place, u):
         w_min = -self.width * place
@@ -162,12 +162,12 @@ def test_a_wrong_bracket_on_a_line_is_not_reversible(wrong, seed):
         check_reversible(wrong(1.0, PriorOnLine(0.0, 1.0)), turn=None, seed=seed)
 
 
-# --- the noise ------------------------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------------------------
 
 
 @EVERY_SEED
 def test_products_with_another_draw_are_caught(seed, monkeypatch):
-    """S nu of the update before: the right distribution, and the wrong number."""
+    """S nu of the previous update: the right distribution, but the wrong value."""
 
     class Shifted(LineSlice):
         def noise_spec(self, prior, prepared):

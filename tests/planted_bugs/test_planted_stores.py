@@ -1,4 +1,4 @@
-"""Mistakes that a store could make, planted: a run that is cut and goes on must notice each of them."""
+"""Injected bugs in stores: a run that is interrupted and resumed must detect each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_likelihood(f):
 
 
 def cut_and_go_on(folder):
-    """A run of 30 draws, and one that is cut after 12, with something left over that was not committed."""
+    """Check that a run of 30 draws equals one that stops after 12 draws, with a leftover chunk, and is resumed."""
     es.sample(log_likelihood, PRIOR, draws=30, store=folder / "whole.zarr", **OPTIONS)
     path = folder / "run.zarr"
     es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
@@ -65,7 +65,7 @@ def counts_an_update_twice(monkeypatch):
 
 
 def writes_draws_again(monkeypatch):
-    resume = sys.modules["ellipslice.sampling.resume"]  # its name in the package is the function's
+    resume = sys.modules["ellipslice.sampling.resume"]  # as an attribute of the package this name is a function
     before = sinks.Collector
 
     def forgetful(keep, starts, draws_done):
@@ -102,13 +102,13 @@ def test_a_mistake_is_noticed(plant, tmp_path, monkeypatch):
 
 
 def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
-    """If the order of a commit were the other way round, a kill would leave draws that are counted and not there."""
+    """If the order of a checkpoint were reversed, a kill would leave draws that are counted but not on disk."""
     path = tmp_path / "run.zarr"
     before = store.Store.commit
 
     def commit(self, snapshot):
         before(self, snapshot)
-        for chunk in path.glob("posterior/f/c/*/*/*"):  # as a power cut does, to what was not synced
+        for chunk in path.glob("posterior/f/c/*/*/*"):  # as a power failure does to data that were not synced
             chunk.write_bytes(bytes(chunk.stat().st_size))
 
     monkeypatch.setattr(store.Store, "commit", commit)
@@ -117,7 +117,7 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
         es.resume(path, log_likelihood, draws=30, progress=False)
 
 
-# --- damage that must be noticed --------------------------------------------------------------------------------------
+# --- damage that must be detected -----------------------------------------------------------------------------------
 
 
 def does_not_look_at_labels(monkeypatch):
@@ -133,7 +133,7 @@ def does_not_look_at_draws(monkeypatch):
     [(does_not_look_at_labels, "posterior/chain/c/0"), (does_not_look_at_draws, "posterior/f/c/0/0/0")],
 )
 def test_a_chunk_that_is_gone_would_be_read_all_the_same(plant, chunk, tmp_path, monkeypatch):
-    """Zarr takes a missing chunk for one that was never written: without the check nobody would notice."""
+    """Zarr reads a missing chunk as one that was never written: without the check it would not be detected."""
     path = tmp_path / "run.zarr"
     es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
     (path / chunk).unlink()

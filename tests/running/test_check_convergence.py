@@ -1,4 +1,4 @@
-"""What `check_convergence` reports, on results made by hand."""
+"""Reports of `check_convergence`, on results that are made by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import ellipslice as es
 
 
 def tree(draws: int = 1000, chains: int = 4, **latents: Any) -> Any:
-    """A result with these latents, and a log-likelihood that is well mixed."""
+    """Return a result with these latents, and a log-likelihood that mixes well."""
     rng = np.random.default_rng(0)
     made = arviz_base.from_dict(
         {
@@ -31,12 +31,12 @@ def mixed(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
 
 
 def own_place(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """One chain in another mode, seen through something that is constant within each."""
+    """Return draws in which one chain is in another mode, and a statistic that is constant within each mode."""
     return np.broadcast_to(np.eye(shape[0])[0][:, None], shape)
 
 
 def slow(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """A random walk held together, whose every step is small: some chains agree, and are worth little."""
+    """Return a stationary random walk with small steps: the chains agree, but have a small effective sample size."""
     walk = np.zeros(shape)
     for t in range(1, shape[1]):
         walk[:, t] = 0.995 * walk[:, t - 1] + 0.1 * rng.standard_normal(shape[0])
@@ -172,7 +172,7 @@ def test_one_chain_has_no_rhat():
 
 
 def advice_for(**attributes: Any) -> str:
-    """What is advised for a run that mixes slowly and has these attributes."""
+    """Return the advice for a run that mixes slowly and has these attributes."""
     made = tree(5000, f=slow)
     made.attrs.update(attributes)
     report = es.diagnostics.check_convergence(made)
@@ -225,7 +225,7 @@ def test_a_run_with_another_move_is_told_that_a_reference_replaces_it():
 @pytest.mark.parametrize("case", ["truncated", "reference", "hyperparameters"])
 @pytest.mark.long_cases("hyperparameters")
 def test_what_is_not_advised_is_told_by_the_attributes_of_a_run(case):
-    """Results of real runs have the attributes that the advice depends on."""
+    """Results of real runs have the attributes on which the advice depends."""
     y, options = np.array([50, 40, 60]), {"draws": 4, "warmup": 2, "chains": 2, "seed": 1, "progress": False}
     likelihood, prior = es.likelihoods.Poisson(y), es.Diagonal(np.ones(3))
     if case == "truncated":
@@ -246,7 +246,7 @@ def test_what_is_not_advised_is_told_by_the_attributes_of_a_run(case):
     assert "Local(" not in advice
 
 
-# --- what is judged ---------------------------------------------------------------------------------------------------
+# --- which quantities are checked -----------------------------------------------------------------------------------
 
 
 def signs(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -301,7 +301,7 @@ def test_a_run_that_keeps_booleans_is_judged(engine):
     assert report.not_judged == ()
 
 
-# --- what is no result ------------------------------------------------------------------------------------------------
+# --- arguments that are not results ---------------------------------------------------------------------------------
 
 
 def without(made: Any, *attributes: str) -> Any:

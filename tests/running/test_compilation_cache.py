@@ -1,4 +1,4 @@
-"""JAX's persistent cache spares the second process its compiling."""
+"""With JAX's persistent cache a second process does not compile again."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_the_second_process_compiles_nothing_that_takes_time(tmp_path):
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()[-2:]
         for _ in range(2)
     )
-    for before, hits in zip(map(int, first), map(int, second), strict=True):  # of each engine
+    for before, hits in zip(map(int, first), map(int, second), strict=True):  # for each engine
         assert hits > before
         assert hits >= 5
 
 
 @pytest.mark.parametrize("move", [es.moves.EllipticalSlice(), es.moves.NealMetropolis(0.5)], ids=["search", "steps"])
 def test_a_loop_is_compiled_once(move):
-    """What a loop takes at first is of the same type as what it returns."""
+    """The arguments of a loop have the types of its results, so that it is compiled only once."""
 
     def compiled():
         return sum(way._cache_size() for way in xla_loop._COMPILED.values())

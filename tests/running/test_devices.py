@@ -1,4 +1,4 @@
-"""Several devices and several processes of JAX: the same draws."""
+"""Several devices and several processes of JAX give the same draws."""
 
 from __future__ import annotations
 
@@ -98,20 +98,20 @@ def model():
 @pytest.mark.long
 @pytest.mark.parametrize(("engine", "chains"), [("compiled", 8), ("batched", 12)])
 def test_the_number_of_devices_does_not_matter(engine, chains, eight, model):
-    """Chains that run together have the same draws to rounding, as in any company; others to the bit."""
+    """The batched engine gives the same draws up to rounding error, and the others bit-identical ones."""
     alone = model["sampled"](engine, chains)
     np.testing.assert_allclose(eight[engine], alone, rtol=0, atol=0 if engine == "compiled" else 1e-9)
 
 
 @pytest.mark.long
 def test_devices_have_equal_parts_of_the_chains(eight):
-    """Twelve chains on eight devices: two each on six of them."""
+    """Twelve chains on eight devices: six of the devices run two each."""
     assert eight["devices"].tolist() == [6]
 
 
 @pytest.mark.long
 def test_data_over_all_devices(eight):
-    """An evaluation sends one number; each device has its thousand rows and no more."""
+    """An evaluation transfers one number, and each device has only its own thousand rows."""
     assert eight["sent"].tolist() == ["f64[]"]
     assert eight["largest"] == 1000
     assert eight["data, compiled"] < 1e-9
@@ -128,7 +128,7 @@ TWO_PROCESSES = """
     try:
         es.sample(log_likelihood, PRIOR, chains=1, **OPTIONS)
     except ValueError as error:
-        assert "runs 2 processes, which share them" in str(error)
+        assert "runs 2 processes, among which the chains are" in str(error)
     else:
         raise SystemExit("one chain was shared by two processes")
 """
@@ -161,7 +161,8 @@ def test_every_chain_has_one_process(processes, chains, monkeypatch):
     for process in range(processes):
         monkeypatch.setattr(jax, "process_index", lambda process=process: process)
         shares.append(chain_numbers(chains))
-        assert chain_numbers([1, 3]) == (1, 3)  # those named are run by whoever names them
+        # Chain indices that are given explicitly are not divided among processes.
+        assert chain_numbers([1, 3]) == (1, 3)
     assert sum(shares, ()) == tuple(range(chains))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 

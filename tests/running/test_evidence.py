@@ -1,4 +1,4 @@
-"""Using `evidence`: results, engines, seeds, named latents, and what is refused."""
+"""Using `evidence`: results, engines, seeds, named latents, and arguments that are rejected."""
 
 from __future__ import annotations
 
@@ -153,5 +153,5 @@ def test_bad_models_are_refused():
         small(lambda f: jnp.where(f[0] > 0, jnp.inf, 0.0), PRIOR)
     with pytest.raises(ValueError, match="factorises over the elements of f"):
         small(lambda f: -((f[0] * f[1]) ** 2), PRIOR, reference="ep")
-    with pytest.raises(ValueError, match='engine="batched" was asked for'):
+    with pytest.raises(ValueError, match='engine="batched" was given'):
         small(by_numpy, PRIOR, engine="batched")

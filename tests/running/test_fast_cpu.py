@@ -1,4 +1,4 @@
-"""The XLA setting: asked for in time, too late, twice, beside other settings. Memory that is kept."""
+"""The XLA setting: requested in time, too late, twice, and with other settings. Memory that is kept for reuse."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def has_mallopt() -> bool:
 @pytest.mark.skipif(not has_mallopt(), reason="only glibc can be told")
 @pytest.mark.parametrize("late", [False, True])
 def test_memory_is_kept_in_time_or_late(late):
-    """Three arrays of 8 MB, made and freed again and again, are fetched from the system no more."""
+    """After three arrays of 8 MB are made and freed repeatedly, no more memory is requested from the system."""
     started = "import jax; jax.numpy.ones(3)\n" if late else ""
     before, after = map(int, run(started + textwrap.dedent(PAGE_FAULTS)).splitlines()[0].split())
     assert after < before / 10
@@ -126,14 +126,14 @@ DRAWS_AGAIN = """
 @pytest.mark.long
 @pytest.mark.skipif(not has_mallopt(), reason="only there is it kept")
 def test_memory_of_draws_that_were_let_go_is_used_again():
-    """160 MB of them, which are 40,000 pages."""
+    """160 MB of draws, which are 40,000 pages, use memory that was freed before."""
     plain, kept = (int(run(DRAWS_AGAIN % first)) for first in ("", "es.fast_cpu()"))
     assert kept < plain - 30_000
 
 
 def test_where_memory_cannot_be_kept_nothing_happens(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", importlib.import_module("ellipslice.fast_cpu").SETTING)
-    monkeypatch.setattr(memory, "_kept_memory", 0)  # put back afterwards
+    monkeypatch.setattr(memory, "_kept_memory", 0)  # monkeypatch restores it afterwards
     for said in ("the system has no mallopt", None):  # musl, and systems other than Linux
         monkeypatch.setattr(memory, "_mallopt", lambda said=said: said)
         es.fast_cpu()

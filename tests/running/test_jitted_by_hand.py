@@ -1,4 +1,4 @@
-"""A user's jitted function of NumPy data that is called by hand, in single precision, before and after a run."""
+"""A user's jitted function of NumPy data that is called directly, in single precision, before and after a run."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ print(run(4), run(300))
 
 @pytest.mark.long
 def test_chains_that_wait_hold_a_state_and_no_noise():
-    """Each block of 512 updates has noise and a trace of 3 MB: of 300 chains, these would be 900 MB."""
+    """A block of 512 updates has random numbers and a trace of 3 MB. For 300 chains these would be 900 MB."""
     said = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=120, check=True)
     few, many = (int(word) / 1024 for word in said.stdout.split())
     assert many - few < 200
@@ -66,7 +66,7 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
 
 @pytest.mark.long
 def test_a_loop_that_xla_cannot_make_one_function_of_is_run_as_it_comes_by_every_chain(monkeypatch):
-    """Two chains that find out at the same time: the second must not take the first one's finding for its own trial."""
+    """Two chains find out at the same time. The second must not take the result of the first for its own."""
     both = threading.Barrier(2)
 
     def too_much(*arguments):

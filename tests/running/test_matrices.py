@@ -1,6 +1,7 @@
-"""Log-likelihoods with linear algebra. JAX hands several matrices at once to XLA's threads, and waits in one of these.
+"""Log-likelihoods with linear algebra on several matrices.
 
-Chains that run beside each other, one for each core, once waited for ever. A process of its own can be given up.
+JAX passes a batch of matrices to XLA's threads, and waits in one of these threads. Chains that run in parallel, one on
+each core, once waited forever. So the tests run in their own processes, which can be ended.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def test_several_matrices_are_taken_apart_wherever_they_are():
     for name, function in FUNCTIONS.items():
         program = compiled(function).program
         assert matrices.never_waits(program.jaxpr), name
-        assert program.one_by_one, name  # or points were batched, and the matrices with them
+        assert program.one_by_one, name  # else points would be batched, and the matrices with them
         with jax_settings():
             assert not matrices.never_waits(jax.make_jaxpr(function)(f).jaxpr), name
 
@@ -241,7 +242,7 @@ def test_derivatives_of_those_with_one_of_their_own_are_that():
         slopes = jax.jit(lambda f: {name: jax.grad(likelihoods[name])(f) for name in names})
         likelihoods = {name: compiled(FUNCTIONS[name]) for name in names}
         for name, slope in slopes(f).items():
-            # Not compiled, for that might wait for ever.
+            # It is not compiled, because that might wait forever.
             np.testing.assert_allclose(slope, jax.grad(FUNCTIONS[name])(f), rtol=1e-9, err_msg=name)
 
 

@@ -22,7 +22,7 @@ ELLIPSE = EllipticalSlice()
 
 @dataclass(frozen=True)
 class Reporting(Move):
-    """Elliptical slice sampling that reports a number of each type."""
+    """Elliptical slice sampling that reports a statistic of each type."""
 
     statistics: ClassVar = {"tried": int, "half": float, "far": bool}
 
@@ -90,7 +90,7 @@ def test_control_variables_report_their_acceptance_rate(engine):
 @pytest.mark.parametrize(
     ("statistics", "says"),
     [
-        ({"angle": float}, "every move has already"),
+        ({"angle": float}, "every move has"),
         ({"name": str}, "float, int or bool"),
         ({1: int}, "expected a string"),
     ],
@@ -103,5 +103,5 @@ def test_declarations_that_cannot_be_are_refused(statistics, says):
 
 def test_a_single_search_has_none():
     wrong = type("Wrong", (EllipticalSlice,), {"statistics": {"tried": int}})
-    with pytest.raises(TypeError, match="is a single search, which engines run themselves"):
+    with pytest.raises(TypeError, match="is a single search, whose loop is part of the engine"):
         run(wrong())

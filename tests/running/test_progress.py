@@ -1,4 +1,4 @@
-"""The live line: there in a terminal, nowhere else."""
+"""The progress line appears in a terminal and in a notebook, and nowhere else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def program(**settings: Any) -> list[str]:
 
 
 def in_terminal(columns: int = 120, interrupt_after: float | None = None, **settings: Any) -> str:
-    """What a terminal of this width receives."""
+    """Return the output that a terminal of this width receives."""
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm-256color"}
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CI"):
@@ -66,7 +66,7 @@ def in_terminal(columns: int = 120, interrupt_after: float | None = None, **sett
             if select.select([master], [], [], 0.2)[0]:
                 try:
                     chunk = os.read(master, 65536)
-                except OSError:  # Linux's way to say that the other side has closed
+                except OSError:  # Linux raises this if the other side has closed
                     break
                 if not chunk:
                     break
@@ -83,7 +83,7 @@ def in_terminal(columns: int = 120, interrupt_after: float | None = None, **sett
 
 
 def plain(text: str) -> str:
-    """Without colours and cursor movements."""
+    """Return the text without colours and cursor movements."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
@@ -95,7 +95,7 @@ def test_the_bar_says_all_that_is_promised(columns):
     counts = [int(count.replace(",", "")) for count in re.findall(r"([\d,]+)(?: of |/)1,200", text)]
     assert 0 in counts  # during warm-up
     assert counts == sorted(counts)
-    assert len(set(counts)) > 4  # it is live
+    assert len(set(counts)) > 4  # it is updated during the run
     assert counts[-1] == 1200
     assert re.search(r"[\d,]+ draws/s", text)
     assert re.search(r"\d+\.\d evaluations(?: per |/)update", text)
@@ -104,8 +104,8 @@ def test_the_bar_says_all_that_is_promised(columns):
     assert "warm-up" in text
     assert "NaN" not in text
     assert "returned (2, 600, 3)" in text
-    assert text.rindex("left") < text.index("returned")  # the line stays above what follows
-    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")  # the cursor is back
+    assert text.rindex("left") < text.index("returned")  # the line stays above the output that follows
+    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l")  # the cursor is visible again
 
 
 @pytest.mark.long
@@ -167,7 +167,7 @@ tree = es.sample(log_likelihood, es.Diagonal(np.ones(3)), draws={draws}, warmup=
 @pytest.mark.filterwarnings("ignore")  # of Jupyter's own packages
 @pytest.mark.parametrize(("noisy", "draws"), [(False, 600), (True, 30)])
 def test_a_notebook_shows_it_too(noisy, draws, monkeypatch):
-    """In a kernel of its own, as Jupyter runs it; without ipywidgets."""
+    """In its own kernel, as Jupyter runs it, without ipywidgets."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
@@ -186,16 +186,16 @@ def test_a_notebook_shows_it_too(noisy, draws, monkeypatch):
     client.execute()
     outputs = notebook.cells[0].outputs
     (shown,) = [output["data"]["text/plain"] for output in outputs if output["output_type"] == "display_data"]
-    assert f"{2 * draws:,}/{2 * draws:,}" in shown  # one line that changed, and ends whole
+    assert f"{2 * draws:,}/{2 * draws:,}" in shown  # one line that changed, and is complete at the end
     assert re.search(r"[\d,]+ draws/s, \d+\.\d evaluations/update", shown)
     assert re.search(r"effective sample size [\d,]+.*, R-hat \d\.\d{3}", shown)
     assert "00:00 left" in shown
-    assert len(seen) > (1 if noisy else 4)  # it was live
+    assert len(seen) > (1 if noisy else 4)  # it was updated during the run
     printed = "".join(output["text"] for output in outputs if output["output_type"] == "stream")
     assert ("likelihood speaking" in printed) == noisy
 
 
-# --- how health is looked at ------------------------------------------------------------------------------------------
+# --- how convergence is checked during a run ------------------------------------------------------------------------
 
 
 class SlowTraces:
@@ -243,7 +243,7 @@ def test_traces_of_a_run_that_goes_on_begin_where_it_did():
     f, log_l = rng.standard_normal((2, 100, 3)), rng.standard_normal((2, 100))
     whole, later = Traces({"f": f[:1, 0]}, 2), Traces({"f": f[:1, 0]}, 2, start=40)
     whole.write(slice(0, 2), 0, {"f": f[:, 40:]}, {"total_log_likelihood": log_l[:, 40:]})
-    for a in range(30, 100, 7):  # a chain may be made again from a little earlier
+    for a in range(30, 100, 7):  # a chain may be continued from a little earlier
         rows = slice(a, a + 7)
         later.write(slice(0, 2), a, {"f": f[:, rows]}, {"total_log_likelihood": log_l[:, rows]})
     assert later.measure(100) == whole.measure(60)
@@ -251,7 +251,7 @@ def test_traces_of_a_run_that_goes_on_begin_where_it_did():
 
 
 def test_it_runs_without_rich(monkeypatch):
-    """Rich is for the eyes only."""
+    """Rich is used only for display."""
     monkeypatch.setitem(sys.modules, "rich.console", None)
     tree = es.sample(lambda f: -float(np.sum(np.asarray(f) ** 2)), es.Diagonal(np.ones(2)), draws=20, seed=1)
     assert tree.posterior["f"].shape == (4, 20, 2)

@@ -1,4 +1,4 @@
-"""What `sample` returns, whatever it is given: groups, names, attributes, engines, files."""
+"""Results of `sample` for all kinds of arguments: groups, names, attributes, engines, files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL: dict[str, Any] = {"draws": 30, "warmup": 5, "chains": 2, "seed": 7, "prog
 
 
 def host(f: Any) -> float:
-    """A likelihood that JAX cannot trace, so that nothing is compiled where the engine is not the point."""
+    """Return a likelihood that JAX cannot trace, so that tests that are not about engines compile nothing."""
     return -2.0 * float(np.sum((np.asarray(f) - 1.0) ** 2))
 
 
@@ -264,7 +264,7 @@ def test_chains_by_number(chains):
 
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_chains_start_dispersed(engine):
-    """A bracket of 1e-9 hardly moves, so the first draw shows the start: a prior draw, another for each chain."""
+    """With a bracket of 1e-9 the first draw is nearly the start, which is a different prior draw for each chain."""
     still = EllipticalSlice(bracket_width=1e-9)
     likelihood = Gaussian([0.0, 0.0, 0.0], 10.0)
     options = {"move": still, "warmup": 0, "draws": 100, "chains": 100, "engine": engine}
@@ -276,7 +276,7 @@ def test_chains_start_dispersed(engine):
 
 
 def test_more_chains_than_draws_is_nothing_to_warn_about():
-    """ArviZ guesses that the axes were swapped; here they were not."""
+    """ArviZ warns that the axes may have been swapped, which is not the case here."""
     assert sampled(chains=5, draws=2).posterior["f"].shape == (5, 2, 3)
 
 
@@ -300,7 +300,7 @@ def test_starts_of_named_latents_and_of_a_mean():
 
 
 def test_a_start_from_an_earlier_run():
-    """As a user would go on: with the last draw of every chain."""
+    """A user continues from the last draw of every chain."""
     first = sampled()
     again = sampled(initial=first.posterior["f"].isel(draw=-1), move=EllipticalSlice(bracket_width=1e-9), warmup=0)
     np.testing.assert_allclose(again.posterior["f"][:, 0], first.posterior["f"][:, -1], atol=1e-7)
@@ -318,7 +318,7 @@ libm.pow.restype, libm.pow.argtypes = ctypes.c_double, [ctypes.c_double, ctypes.
 
 
 class Opaque:
-    """In the manner of scikit-learn: data in attributes, a method that turns its input into a NumPy array."""
+    """A class like those of scikit-learn: data in attributes, and a method that converts its input to a NumPy array."""
 
     def __init__(self, y: float):
         self.y_ = y
@@ -407,8 +407,8 @@ CALLABLES: dict[str, tuple[Any, str, str]] = {
     "scikit-learn-like": (Opaque(1.0), "host", "cannot trace"),
     "its method": (Opaque(1.0).score, "host", "cannot trace"),
     "prints": (that_prints, "host", "cannot trace"),
-    "catches what JAX raises": (that_catches_everything, "host", "what JAX traced gives"),
-    "catches and gives up": (that_catches_and_gives_up, "host", "what JAX traced gives"),
+    "catches what JAX raises": (that_catches_everything, "host", "the function that JAX traced returns"),
+    "catches and gives up": (that_catches_and_gives_up, "host", "the function that JAX traced returns"),
 }
 
 
@@ -420,7 +420,7 @@ def reference() -> np.ndarray:
 @pytest.mark.long_cases("catches and gives up")
 @pytest.mark.parametrize("name", CALLABLES)
 def test_any_callable(name, reference):
-    """They all compute the same function, so with the same seed they must all give the same chain."""
+    """All of them compute the same function, so they must give the same chain for the same seed."""
     log_likelihood, engine, reason = CALLABLES[name]
     tree = sampled(log_likelihood)
     assert tree.attrs["engine"] == engine
@@ -431,14 +431,14 @@ def test_any_callable(name, reference):
 @pytest.mark.parametrize("name", ["jax.numpy", "SciPy"])
 def test_an_engine_asked_for(name, reference):
     tree = sampled(CALLABLES[name][0], engine="host", draws=10)
-    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("host", "asked for")
+    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("host", "requested")
     np.testing.assert_allclose(tree.posterior["f"], reference[:, :10], rtol=0, atol=1e-9)
 
 
 @pytest.mark.long_cases("compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_batches_of_named_latents(engine):
-    """With vectorized=True every latent comes with a leading axis; the chain is the one without it."""
+    """With vectorized=True every latent has a leading axis, and the chain is the same."""
     prior = es.Stack({"f": es.Diagonal(np.ones((2, 3)), mean=0.5), "b": es.Diagonal(4.0, mean=-1.0)})
 
     def one(f: Any, b: Any) -> Any:
@@ -457,7 +457,7 @@ def test_batches_of_named_latents(engine):
 
 def test_compiled_asked_for():
     tree = sampled(by_jax, engine="compiled", draws=10)
-    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("compiled", "asked for")
+    assert (tree.attrs["engine"], tree.attrs["engine_reason"]) == ("compiled", "requested")
 
 
 def test_a_whole_number_is_a_value():
@@ -472,7 +472,7 @@ def test_single_precision_values_are_values(reference):
 
 
 def test_a_likelihood_in_single_precision_is_not_called_random():
-    """A value in a compiled loop rounds otherwise than the same value by itself; in float32 that shows."""
+    """A value in a compiled loop rounds differently from the same value alone, which is visible in float32."""
     y = np.linspace(0, 3, 200, dtype=np.float32)
     tree = sampled(
         lambda f: -0.5 * jnp.sum((f.astype(jnp.float32) - y) ** 2) / 0.3, es.Diagonal(np.ones(200)), chains=8
@@ -498,7 +498,7 @@ def indicator(f: Any) -> float:
 
 @pytest.mark.parametrize("log_likelihood", [positive, indicator])
 def test_catching_everything_is_never_compiled(log_likelihood):
-    """Where the function itself is -inf, or 0, what it returns on giving up agrees with it."""
+    """Where the function is -inf or 0, the value that it returns after catching the exception equals it."""
     for seed in range(4):
         tree = sampled(log_likelihood, seed=seed)
         assert tree.attrs["engine"] == "host"
@@ -506,7 +506,7 @@ def test_catching_everything_is_never_compiled(log_likelihood):
 
 
 def test_a_callable_tuple_with_a_word_in_it():
-    """JAX takes a named tuple apart, and finds something that is not an array."""
+    """JAX flattens a named tuple, and finds something that is not an array."""
 
     class Model(NamedTuple):
         y: np.ndarray
@@ -531,7 +531,7 @@ def test_a_callable_dataclass_gets_the_same_engine_every_time():
 
 
 def test_data_changed_in_place_between_runs_are_seen():
-    """A compiled function must not remember the data of the last run."""
+    """A compiled function must not use the data of the previous run."""
     y = np.random.default_rng(0).standard_normal(20_000)
 
     def log_likelihood(f: Any) -> Any:
@@ -554,7 +554,7 @@ def test_new_data_of_the_same_shape_are_not_compiled_again(caplog, log_compiles)
     def own(y: Any) -> Any:
         return lambda f: -jnp.sum(jnp.cosh(y - f))
 
-    assert compiled(lambda f: -jnp.sum(jnp.cosh(0.7 * f))) > 0  # it can be seen
+    assert compiled(lambda f: -jnp.sum(jnp.cosh(0.7 * f))) > 0  # the program can be analysed
     compiled(Poisson([1, 2, 3], offset=0.125))
     assert compiled(Poisson([4, 0, 1], offset=0.25)) == 0
     compiled(own(np.zeros(3)))
@@ -598,9 +598,9 @@ def test_new_data_of_the_same_shape_are_not_compiled_again(caplog, log_compiles)
     ],
 )
 def test_whatever_jax_can_compute_runs_compiled(function):
-    """Loops are put into one function where XLA can; where it cannot, they run as they come."""
+    """Loops are compiled into one function where XLA can, and by plain `jax.jit` where it cannot."""
     tree = sampled(function, engine="compiled", draws=20)
-    alone = jax.jit(function)  # loops would be compiled in every call
+    alone = jax.jit(function)  # otherwise loops would be compiled in every call
     host = sampled(lambda f: float(alone(jnp.asarray(f))), engine="host", draws=20)
     np.testing.assert_allclose(tree.posterior["f"], host.posterior["f"], rtol=1e-5, atol=1e-5)
 
@@ -610,7 +610,7 @@ def test_whatever_jax_can_compute_runs_compiled(function):
 
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_double_precision_whatever_the_flag_says(engine):
-    assert not jax.config.jax_enable_x64  # the test is about users who leave it off
+    assert not jax.config.jax_enable_x64  # the test is for users who leave it off
     seen = set()
 
     def log_likelihood(f: Any) -> Any:
@@ -645,7 +645,7 @@ JAX_SETTINGS = {
 
 @pytest.mark.long
 def test_the_user_s_jax_settings_do_not_break_it():
-    """In a process of their own, for settings are global, and so are JAX's caches."""
+    """Each runs in its own process, because settings and JAX's caches are global."""
     output = run(f"""
         import json, jax, numpy as np, ellipslice as es
         options = dict(draws=5, warmup=0, chains=2, seed=1, progress=False)
@@ -679,7 +679,7 @@ def run(code: str) -> str:
 
 
 def test_importing_is_light():
-    """Only NumPy, SciPy and JAX, and no JAX backend: a GPU must not be claimed by an import."""
+    """An import loads only NumPy, SciPy and JAX, and starts no JAX backend, which could claim a GPU."""
     run("""
         import sys
         import ellipslice
@@ -693,7 +693,7 @@ def test_importing_is_light():
 
 
 def test_building_a_model_starts_no_backend():
-    """Priors, likelihoods and moves are plain NumPy until they are run."""
+    """Priors, likelihoods and moves are plain NumPy objects until they are run."""
     run("""
         import numpy as np
         import ellipslice as es

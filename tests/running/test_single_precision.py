@@ -1,4 +1,4 @@
-"""Single precision: whatever the prior's mean, `keep` and the data, runs are in it, also after runs in double."""
+"""Single precision is used for any prior mean, `keep` and data, also after runs in double precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ellipslice.posterior import Posterior
 X = np.linspace(0, 1, 5)
 COVARIANCE = np.exp(-np.abs(X[:, None] - X) / 0.4)
 COUNTS = np.array([1, 0, 2, 1, 3])
-NUMBERS = COUNTS + 0.1  # double precision, of NumPy
+NUMBERS = COUNTS + 0.1  # NumPy data in double precision
 with jax.enable_x64(True):
     OF_JAX = jnp.asarray(NUMBERS)
 
@@ -51,7 +51,7 @@ LIKELIHOODS = {
 @pytest.mark.parametrize("mean", [1.0, pytest.param(0.0, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_a_likelihood_is_compiled_in_the_precision_asked_for(name, mean):
-    """In single precision after double, in double after single, and again, with all of them in use."""
+    """Single precision after double, double after single, and again, with all of them in use."""
     posterior = Posterior(es.Dense(COVARIANCE, mean=mean), LIKELIHOODS[name])
     f = np.asarray(posterior.points(np.random.default_rng(0), 1))[0]
     in_use, found = [], []
@@ -97,7 +97,7 @@ KEEPS = {
 @pytest.mark.parametrize("name", KEEPS)
 def test_what_is_kept_is_in_single_precision(name):
     keep, dtypes = KEEPS[name]
-    es.sample(with_numbers, PRIOR, **OPTIONS | {"draws": 2})  # in double precision before it
+    es.sample(with_numbers, PRIOR, **OPTIONS | {"draws": 2})  # a run in double precision before it
     for engine in (None, "batched"):
         tree = es.sample(with_numbers, PRIOR, **SINGLE, keep=keep, engine=engine)
         assert tree.attrs["engine"] == "batched"
@@ -111,7 +111,7 @@ def test_what_is_kept_is_in_single_precision(name):
 
 @pytest.mark.long
 def test_draws_have_the_mean_of_the_prior_in_them():
-    """The draws of a prior with a mean are those without, and the mean."""
+    """The draws of a prior with a mean are those of the prior without it, plus the mean."""
     moved = es.sample(with_numbers, PRIOR, **SINGLE).posterior.f.values
     centred = es.sample(lambda f: with_numbers(f + 1.0), es.Dense(COVARIANCE), **SINGLE).posterior.f.values
     assert moved.dtype == centred.dtype == np.float32

@@ -1,4 +1,4 @@
-"""What can go wrong during a run: it is noticed and named, or it does no harm, and no draw is lost."""
+"""What can go wrong during a run: it is reported or does no harm, and no draw is lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def bowl(f: Any) -> float:
 
 
 def warned(log_likelihood: Any, prior: Any = PRIOR, **options: Any) -> tuple[Any, str]:
-    """The result, and all warnings in one text."""
+    """Return the result, and all warnings as one text."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tree = sampled(log_likelihood, prior, **options)
@@ -69,7 +69,7 @@ def test_nan_is_rejected_counted_and_said(engine, look_ahead):
             log_likelihood, engine=engine, initial=np.zeros(3), vectorized=True, look_ahead=look_ahead, warmup=10
         )
     assert str(tree.attrs["nan_evaluations"]) in str(caught[0].message).replace(",", "")
-    assert caught[0].filename == __file__  # it points at the user's line
+    assert caught[0].filename == __file__  # the warning points to the user's line
     assert tree.attrs["nan_evaluations"] >= int(tree.sample_stats["nan_evaluations"].sum()) > 0
     assert tree.posterior["f"][..., 0].max() <= 0.3
     assert np.isfinite(tree.sample_stats["total_log_likelihood"]).all()
@@ -77,7 +77,7 @@ def test_nan_is_rejected_counted_and_said(engine, look_ahead):
 
 
 def test_nan_counts_are_exact():
-    """Every NaN the function returned during the run is counted, and no other."""
+    """Exactly the NaN values that the function returned during the run are counted."""
     nans = 0
 
     def log_likelihood(f: np.ndarray) -> float:
@@ -91,7 +91,7 @@ def test_nan_counts_are_exact():
         tree = sampled(log_likelihood, initial=np.zeros(3), draws=300, chains=1)
     in_run = int(tree.sample_stats["nan_evaluations"].sum())
     assert in_run == tree.attrs["nan_evaluations"]
-    assert 0 <= nans - in_run < 60  # the rest are the looks before the run
+    assert 0 <= nans - in_run < 60  # the others were calls before the run
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -111,7 +111,7 @@ def test_a_start_is_looked_for_where_the_likelihood_is_not_zero():
 
 
 def dies_after(calls: int) -> Callable[[Any], float]:
-    """A likelihood that is NaN from some call on, everywhere, even where it was not before."""
+    """Return a likelihood that is NaN everywhere from some call on."""
     made = 0
 
     def value(f: Any) -> Any:
@@ -123,7 +123,7 @@ def dies_after(calls: int) -> Callable[[Any], float]:
 
 
 def dies_during_a_run() -> Callable[[Any], float]:
-    """NaN everywhere soon after the run has begun; before it, the likelihood is looked at some number of times."""
+    """Return a likelihood that is NaN everywhere soon after the run has begun. Some calls are made before the run."""
     looks = 0
 
     def counted(f: Any) -> float:
@@ -142,7 +142,7 @@ def test_a_search_without_end_is_given_up():
     stuck = tree.sample_stats["search_failed"].to_numpy()[0]
     first = int(np.argmax(stuck))
     assert stuck[-1]
-    assert stuck[first:].all()  # from the first one on, for it never comes back
+    assert stuck[first:].all()  # all updates from the first one on
     f = tree.posterior["f"].to_numpy()[0]
     assert (f[first:] == f[max(first - 1, 0)]).all() or first == 0
     assert (tree.sample_stats["angle"].to_numpy()[0, first:] == 0).all()
@@ -161,7 +161,7 @@ def test_every_move_gives_up(move):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_spike_holds_the_chain_and_does_not_hang_it(engine):
-    """A single point with likelihood: the bracket shrinks until rounding proposes that very point."""
+    """Only a single point has a positive likelihood: the bracket shrinks until rounding proposes that very point."""
     xp = jnp if engine == "compiled" else np
     spike = np.full(3, 0.25)
     tree, _ = warned(lambda f: xp.where((f == spike).all(), 0.0, -xp.inf), engine=engine, initial=spike, draws=3)
@@ -190,7 +190,7 @@ def test_a_random_likelihood_on_the_host():
 
 
 def test_a_random_likelihood_that_jax_can_trace():
-    """What is random while it is traced is frozen in compiled code, which would then sample another posterior."""
+    """Random numbers that are drawn while JAX traces become constants: compiled code would sample another posterior."""
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match="not a function of f alone"):
         tree = sampled(lambda f: -jnp.sum(f**2) + rng.standard_normal())
@@ -199,14 +199,14 @@ def test_a_random_likelihood_that_jax_can_trace():
 
 @pytest.mark.long
 def test_a_function_that_calls_back_into_python_runs_on_the_host():
-    """Compiled code may do so in a thread that has other settings; and there is nothing to gain."""
+    """Compiled code may call back in a thread with other settings, and would not be faster."""
 
     def log_likelihood(f: Any) -> Any:
         return jax.pure_callback(
             lambda f: np.float64(-np.sum(np.asarray(f) ** 2)), jax.ShapeDtypeStruct((), "float64"), f
         )
 
-    tree = sampled(log_likelihood, draws=5, warmup=0, chains=1)  # JAX compiles each call anew
+    tree = sampled(log_likelihood, draws=5, warmup=0, chains=1)  # JAX compiles each call again
     assert tree.attrs["engine"] == "host"
     assert "calls back into Python" in tree.attrs["engine_reason"]
     with pytest.raises(ValueError, match="calls back into Python"):
@@ -259,7 +259,7 @@ OBSERVED = {
 @pytest.mark.parametrize("by", ["jax", "scipy"])
 @pytest.mark.parametrize("name", OBSERVED)
 def test_a_prior_inside_is_noticed(name, by):
-    """A smooth process: most of its directions are so narrow that data say nothing about them."""
+    """A smooth process: the prior is so narrow in most directions that the data are not informative about them."""
     with pytest.warns(UserWarning, match=r"contain the log-density of the prior.*count twice.*likelihood alone"):
         tree = sampled(with_prior_inside(OBSERVED[name], SMOOTH, by), es.Dense(SMOOTH), draws=2)
     assert tree.attrs["engine"] == ("host" if by == "scipy" else "compiled")
@@ -267,8 +267,8 @@ def test_a_prior_inside_is_noticed(name, by):
 
 @pytest.mark.parametrize("name", ["Logistic", "StudentT", "Poisson"])
 def test_a_rough_prior_inside_is_noticed(name):
-    """Not with a Gaussian likelihood, which could hide it for good."""
-    by = "jax" if name == "Poisson" else "scipy"  # flat only where it would be unwise to send a simulator
+    """Not with a Gaussian likelihood, which can hide the prior completely."""
+    by = "jax" if name == "Poisson" else "scipy"  # flat only where a simulator could not be called safely
     with pytest.warns(UserWarning, match="contain the log-density of the prior"):
         sampled(with_prior_inside(OBSERVED[name], ROUGH, by), es.Dense(ROUGH), draws=2)
 
@@ -281,7 +281,7 @@ def test_a_prior_with_a_mean_inside_is_noticed():
 
 @pytest.mark.long
 def test_a_diagonal_prior_inside_is_noticed():
-    """Weights of a regression with standard normal priors: the mistake of someone who comes from another library."""
+    """Weights of a regression with standard normal priors: a mistake of users who come from another library."""
     rng = np.random.default_rng(0)
     design = rng.standard_normal((60, 8))
     labels = np.where(rng.random(60) < special.expit(design[:, 0]), 1, -1)
@@ -326,7 +326,7 @@ def two_named() -> tuple[Any, Any]:
 
 
 def three_named() -> tuple[Any, Any]:
-    """A smooth function, an offset and group effects: far out the values are so large that nothing can be seen."""
+    """A smooth function, an offset and group effects: far out, values are so large that the check detects nothing."""
     groups = np.arange(25) % 6
     return (
         lambda f, b, u: Poisson(np.arange(25) % 3)(f + b + u[groups]),
@@ -366,7 +366,7 @@ HONEST: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 
 def own(log_likelihood: Callable[..., Any]) -> Callable[..., Any]:
-    """As a user's own function: our classes cannot contain a prior, and are not looked at."""
+    """Return a likelihood as a user's own function, because the library's classes are not checked."""
     return lambda *latents, **named: log_likelihood(*latents, **named)
 
 
@@ -380,7 +380,7 @@ def test_an_honest_likelihood_is_not_suspected(name, engine):
 @pytest.mark.long_cases("1")
 @pytest.mark.parametrize("size", [1, 5, 50])
 def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
-    """The likelihood then has the prior's curvature exactly; only its place tells them apart, so y must not be 0."""
+    """The likelihood has the curvature of the prior exactly. Only its location differs, so y must not be 0."""
     suspected = []
     for seed in range(20):
         y = np.random.default_rng(seed).normal(0, math.sqrt(2), size)
@@ -418,7 +418,7 @@ def test_a_function_is_looked_at_once_and_again_with_other_data(monkeypatch):
         assert "contain the log-density" in text
 
 
-# --- looks before the run must not do harm --------------------------------------------------------------------------
+# --- checks before the run must do no harm --------------------------------------------------------------------------
 
 
 def test_a_likelihood_undefined_at_the_mean():
@@ -440,7 +440,7 @@ def test_no_warnings_from_places_no_chain_visits():
 
 @pytest.mark.parametrize("vectorized", [None, True])
 def test_a_slow_likelihood_starts_soon(vectorized):
-    """Three seconds per call: the run should begin after a few, not after minutes."""
+    """With three seconds per call, the run should begin after a few calls, not after minutes."""
     calls, shift, clock = 0, 0.0, time.perf_counter
 
     def slow(f: Any) -> Any:
@@ -456,7 +456,7 @@ def test_a_slow_likelihood_starts_soon(vectorized):
 
 
 def test_many_chains_of_a_slow_batched_likelihood_make_few_calls():
-    """Starts, updates and the looks at the end, each of all chains in one call."""
+    """Starts, updates and the checks at the end evaluate all chains in one call each."""
     calls, shift, clock = 0, 0.0, time.perf_counter
 
     def slow(f: Any) -> Any:
@@ -475,7 +475,7 @@ def test_many_chains_of_a_slow_batched_likelihood_make_few_calls():
 
 
 class DivergedError(Exception):
-    """A user's own."""
+    """An exception of the user."""
 
 
 def breaks_after(count: int, **names: Any) -> Callable[..., float]:
@@ -547,11 +547,11 @@ def test_a_long_latent_does_not_flood_the_message():
 
 
 def test_an_exception_that_takes_no_attributes():
-    """As some from compiled extensions."""
+    """Some exceptions of compiled extensions are like that."""
 
     class SealedError(DivergedError):
         def __setattr__(self, name: str, value: Any) -> None:
-            if name not in ("__traceback__", "__cause__", "__context__"):  # which Python itself sets
+            if name not in ("__traceback__", "__cause__", "__context__"):  # Python itself sets these
                 raise AttributeError(name)
 
     def log_likelihood(f: Any) -> float:
@@ -562,7 +562,7 @@ def test_an_exception_that_takes_no_attributes():
 
 
 def test_the_check_at_the_end_cannot_lose_the_draws():
-    """A connection that closes, a budget that is used up: the run was complete."""
+    """For example, a connection closes or a budget is used up: the run was complete."""
     count, calls = 0, 0
 
     def log_likelihood(f: Any) -> float:
@@ -573,7 +573,7 @@ def test_the_check_at_the_end_cannot_lose_the_draws():
         return bowl(f)
 
     sampled(log_likelihood)
-    count, calls = calls - 2, 0  # the same run again, all but its last looks
+    count, calls = calls - 2, 0  # the same run again, except for the checks at its end
     with pytest.warns(UserWarning, match="log-likelihood|Ctrl-C"):
         tree = sampled(log_likelihood)
     assert tree.posterior["f"].shape == (2, 40, 3)
@@ -591,7 +591,7 @@ def test_a_likelihood_that_changes_its_argument_is_refused(prior):
 
 @pytest.mark.parametrize("vectorized", [None, True])
 def test_a_likelihood_that_changes_its_argument_now_and_then_is_refused(vectorized):
-    """A clip in place: nothing to clip at the first point, then every state of the chain is clipped."""
+    """A clip in place: at the first point there is nothing to clip, but then every state of the chain is clipped."""
     prior = es.FromDraws(lambda rng: rng.standard_normal(3), 3)
 
     def log_likelihood(f: np.ndarray) -> Any:
@@ -603,7 +603,7 @@ def test_a_likelihood_that_changes_its_argument_now_and_then_is_refused(vectoriz
 
 
 def test_a_routine_that_uses_its_memory_again():
-    """As fast samplers do: each call fills the same array. Every draw must still be its own."""
+    """Some fast samplers fill the same array in each call. Every draw must still have its own values."""
     memory = np.empty(3)
 
     def routine(rng: np.random.Generator) -> np.ndarray:
@@ -615,7 +615,7 @@ def test_a_routine_that_uses_its_memory_again():
 
 
 def test_a_routine_is_called_from_one_thread_at_a_time():
-    """ "Any Python will do": most samplers are not made for several threads."""
+    """`FromDraws` accepts any Python function, and most samplers are not thread-safe."""
     inside, worst, lock = 0, 0, threading.Lock()
 
     def routine(rng: np.random.Generator) -> np.ndarray:
@@ -649,14 +649,14 @@ def test_a_routine_that_raises_on_the_way():
 
 
 def test_a_start_outside_a_singular_prior_is_refused():
-    """f2 = 2 f1 always. From a point off that line the chain comes back slowly, if at all, and nobody would know."""
+    """f2 = 2 f1 always. From a point off that line the chain returns slowly, or never, and the draws would be wrong."""
     prior = es.LowRank(np.array([[1.0], [2.0]]))
     with pytest.raises(ValueError, match=r"initial.*prior"):
         sampled(bowl, prior, initial=[1.0, -5.0])
 
 
 def test_it_runs_in_threads_too():
-    """As under a web server, or Dask: no signal handlers there, and the same bits."""
+    """As under a web server or Dask, where there are no signal handlers: the draws are bit-identical."""
     expected = sampled(bowl).posterior["f"].to_numpy()
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: results.append(sampled(bowl).posterior["f"].to_numpy())) for _ in "abc"]
@@ -673,7 +673,7 @@ def test_it_runs_in_threads_too():
 
 
 def test_a_slow_vectorized_likelihood_comes_to_an_end():
-    """Slower than a turn of the engine: a search must go on where it was, not begin again."""
+    """The likelihood is slower than a turn of the engine: a search must continue, and not begin again."""
     calls = 0
 
     def log_likelihood(f: np.ndarray) -> np.ndarray:
@@ -690,7 +690,7 @@ def test_a_slow_vectorized_likelihood_comes_to_an_end():
 @pytest.mark.long_cases("compiled")
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_a_slow_likelihood_leaves_no_long_silence(engine):
-    """10 ms a call, 8 calls an update: progress is shown and Ctrl-C answered between pieces, so none may be long."""
+    """With 10 ms per call and 8 calls per update, rows must be short, because progress and Ctrl-C wait for them."""
 
     def slow(f: Any) -> Any:
         if engine == "host":
@@ -708,8 +708,8 @@ def test_a_slow_likelihood_leaves_no_long_silence(engine):
         keep=lambda f: times.append(time.perf_counter()) or f,
         initial=np.full(3, 0.5),
     )
-    pauses = np.diff(times[1:]) > 0.02  # the first is the look at what keep returns
-    assert pauses.sum() > 10  # draws arrive one or a few at a time, not all at once
+    pauses = np.diff(times[1:]) > 0.02  # the first is the call that finds out what `keep` returns
+    assert pauses.sum() > 10  # draws arrive one or a few at a time
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
@@ -720,7 +720,10 @@ def bowls(f: Any) -> Any:
 
 
 def interrupted(log_likelihood: Callable[[Any], Any], at: int, pause: float = 0.0) -> Callable[[Any], Any]:
-    """The likelihood with Ctrl-C pressed during one of its calls; slow, so that all chains have their turns."""
+    """Return the likelihood, with Ctrl-C pressed during one of its calls.
+
+    It is slow, so that all chains have their turns.
+    """
     calls = 0
 
     def pressed(f: Any) -> Any:
@@ -735,7 +738,7 @@ def interrupted(log_likelihood: Callable[[Any], Any], at: int, pause: float = 0.
 
 
 def survives(log_likelihood: Callable[[Any], Any], **options: Any) -> Any:
-    """`sampled`, with an escaped Ctrl-C made an ordinary failure: pytest itself would stop."""
+    """Call `sampled`. An escaped Ctrl-C becomes an ordinary failure, because it would stop pytest itself."""
     try:
         with pytest.warns(UserWarning, match=r"stopped by Ctrl-C: returning [\d,]+ of [\d,]+ draws per chain"):
             return sampled(log_likelihood, **options)
@@ -754,7 +757,7 @@ def test_ctrl_c_from_inside_the_likelihood(at, options):
 
 
 def check_prefix(part: Any, whole: Any) -> None:
-    """All that is there is as it would have been, to the bit."""
+    """Check that all draws are bit-identical to those of the complete run."""
     draws = part.posterior.sizes["draw"]
     assert 0 < draws < whole.posterior.sizes["draw"]
     assert part.attrs["draws"] == draws
@@ -764,7 +767,7 @@ def check_prefix(part: Any, whole: Any) -> None:
 
 
 def test_no_completed_draw_is_lost():
-    """With one chain and a constant likelihood every call of the run completes an update."""
+    """With one chain and a constant likelihood, every call during the run completes an update."""
     looks = 0
 
     def look(f: Any) -> float:
@@ -773,7 +776,7 @@ def test_no_completed_draw_is_lost():
         return 0.0
 
     sampled(look, chains=1, draws=1, engine="host")
-    before_the_run = looks - 2  # less the one update, and the look at the end
+    before_the_run = looks - 2  # without the one update and the check at the end
     tree = survives(interrupted(lambda f: 0.0, before_the_run + 351), chains=1, draws=10_000, engine="host")
     assert tree.attrs["draws"] == 350
 
@@ -785,7 +788,7 @@ def test_ctrl_c_before_every_chain_had_a_turn():
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_while_python_collects_garbage():
-    """What is raised there is dropped. JAX has work to do there, so it happens."""
+    """Exceptions in the garbage collector are dropped. JAX has callbacks there, so this happens."""
     pressed = 0
 
     def collecting(phase: str, _: Any) -> None:
@@ -899,7 +902,7 @@ PROGRAM = """
 
 
 def interrupt_program(name: str, draws: int, path: Path, after: float) -> dict[str, Any]:
-    """Run the program, press Ctrl-C when it has sampled for a while, and return what it says."""
+    """Run the program, press Ctrl-C after it has sampled for a while, and return its output."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), name, str(draws), str(path)],
         stdout=subprocess.PIPE,
@@ -916,7 +919,7 @@ def interrupt_program(name: str, draws: int, path: Path, after: float) -> dict[s
         output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-        process.communicate()  # a process that did not end is no trouble to the tests that follow
+        process.communicate()  # so that a process that did not end does not disturb the tests that follow
     assert process.returncode == 0, errors
     return {**json.loads(output), "pressed": pressed}
 

@@ -1,4 +1,4 @@
-"""Using truncated Gaussians: what is kept, where chains start, which engine runs, what is refused."""
+"""Using truncated Gaussians: stored draws, initial states, engines, and arguments that are rejected."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_no_proposal_breaks_a_constraint():
 
     es.sample(sharp, Truncated.box(ROUGH, 0.0, 1.0), engine="host", initial=np.full(12, 0.05), **QUICK)
     tried = np.array(tried)
-    looked_outside = 300  # the look for a prior inside the likelihood goes everywhere
+    looked_outside = 300  # the check for a prior inside the likelihood uses points everywhere
     assert len(tried) > 1000
     outside = (tried < -1e-12).any(1) | (tried > 1 + 1e-12).any(1)
     assert not outside[looked_outside:].any()
@@ -108,7 +108,7 @@ def test_far_bounds_leave_the_chain_of_elliptical_slices():
 
 @pytest.mark.long
 def test_rounding_does_not_add_up():
-    """A likelihood so sharp that angles are tiny: the products are carried far, and are still the products."""
+    """With tiny angles the products are carried through many updates, and must stay accurate."""
     rng = np.random.default_rng(1)
     truncated = Truncated(ROUGH, RISING, 0.0)
     sharp = TruncatedPosterior(truncated, lambda f: float(-1e9 * ((f - X) ** 2).sum()))
@@ -134,7 +134,7 @@ def test_random_polytopes(seed, size, count):
     assert np.isfinite(tree.sample_stats.total_log_likelihood).all()
 
 
-# --- where chains start ---------------------------------------------------------------------------------------------
+# --- initial states -------------------------------------------------------------------------------------------------
 
 
 def test_starts_are_inside_and_differ():
@@ -170,7 +170,7 @@ def test_a_given_start_is_checked():
     assert ((tree.posterior.f >= 1.0) & (tree.posterior.f <= 1.0 + 1e-8)).all()
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- arguments that are rejected ------------------------------------------------------------------------------------
 
 EQUAL = np.array([[1.0, -1.0], [-1.0, 1.0]])
 

@@ -1,4 +1,4 @@
-"""Step sizes found by preliminary runs."""
+"""Step sizes that are found by preliminary runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_best_is_what_sample_says_it_is(move):
     tuned = es.tune_step(move, LIKELIHOOD, PRIOR, step_sizes=(0.02, 0.15, 0.9), **options)
     assert tuned.move == move(0.15)
     np.testing.assert_array_equal(tuned.step_sizes, [0.02, 0.15, 0.9])
-    assert (np.diff(tuned.acceptance_rate) < 0).all()  # the longer the step, the fewer are accepted
+    assert (np.diff(tuned.acceptance_rate) < 0).all()  # the acceptance rate decreases with the step size
     tree = es.sample(LIKELIHOOD, PRIOR, move=tuned.move, chains=1, progress=False, **options)
     assert tuned.effective_sample_sizes[1] == effective_sample_size(tree.sample_stats["total_log_likelihood"])
     assert tuned.acceptance_rate[1] == (tree.sample_stats["angle"] != 0).mean()
@@ -88,7 +88,7 @@ def test_what_cannot_be_tuned_is_refused(move, steps, error, says):
     ],
 )
 def test_a_move_without_a_step_is_refused_before_any_run(move, says):
-    # The step was taken for the width of the bracket, and "tuned".
+    # The step size was once taken for the width of the bracket, and "tuned".
     def never(f):
         raise AssertionError("a run was begun")
 

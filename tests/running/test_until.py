@@ -1,4 +1,4 @@
-"""Goals: a run ends when they are reached or the budget is gone, says which, and does the same again."""
+"""Stopping rules: a run ends when its goals are reached or a budget is used up, reports which, and is reproducible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_goals_are_reached_and_said():
     assert (
         tree.attrs["stopping_rule"] == "Until(effective_sample_size=150.0, rhat=1.2, max_seconds=None, max_draws=None)"
     )
-    # What was judged is what ArviZ says of the whole: here all values are watched.
+    # The reported values are those of ArviZ for the whole result, because all elements are monitored here.
     assert_judged_as_arviz_does(tree)
     again = run(Until(effective_sample_size=150, rhat=1.2))
     np.testing.assert_array_equal(again.posterior.f, tree.posterior.f)
@@ -163,7 +163,7 @@ def test_values_that_never_change_are_not_judged():
     judge.write(slice(0, 2), 0, {"f": f}, {"total_log_likelihood": rng.standard_normal((2, 100))})
     assert judge.check(100)
     judge.write(slice(0, 2), 0, {"f": np.ones_like(f)}, {"total_log_likelihood": np.ones((2, 100))})
-    assert not judge.check(100)  # a chain that never moves has reached nothing
+    assert not judge.check(100)  # a chain that never moves has reached no goal
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_goals_that_do_not_fit():
         run(400)
 
 
-# --- values that cannot be judged ------------------------------------------------------------------------------------
+# --- values that cannot be checked ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("gone", [np.nan, np.inf])

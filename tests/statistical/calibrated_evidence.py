@@ -1,4 +1,4 @@
-"""Whether estimates of log Z are right on average, with errors that mean what they say: for tests, and planted bugs."""
+"""Check that estimates of the log-evidence are calibrated, for tests and for injected bugs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def estimate(seed, **options):
         "particles": 200,
         "replicates": REPLICATES,
         "target_effective_fraction": 0.5,
-        "updates_per_temperature": 1,  # so few that mistakes are not forgotten by the next power
+        "updates_per_temperature": 1,  # so few that errors persist to the next inverse temperature
         "reference": None,
         "engine": "host",
         "vectorized": True,
@@ -34,7 +34,7 @@ def estimate(seed, **options):
 
 
 def check_calibrated(replicates=100, **options):
-    """Many runs of a small problem: Z is right on average, and errors are as large as they should be."""
+    """Run a small problem many times: Z must be right on average, and have the reported standard errors."""
     runs = [estimate(seed, **options) for seed in range(replicates)]
     for way in ("", "ais_"):
         off = np.array([getattr(run, f"{way}log_z") - TRUTH for run in runs])

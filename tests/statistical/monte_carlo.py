@@ -1,10 +1,10 @@
-"""How draws are compared with a known answer: every tolerance is a Monte Carlo error, none is chosen.
+"""Compare draws with known answers. Every tolerance is a Monte Carlo error, and none is chosen by hand.
 
-A chain of averages is compared with its expectation in units of its standard error, which comes from the effective
-sample size (`arviz_stats`). `LIMIT` makes a false alarm rarer than 1 in 10,000 for a whole file of up to 1,000
+The mean of a chain is compared with its expectation in units of its standard error, which is computed from the
+effective sample size (`arviz_stats`). `LIMIT` makes a false alarm rarer than 1 in 10,000 for a file of up to 1,000
 comparisons.
 
-`ELLIPSLICE_TEST_SEED=17 pytest tests/statistical` runs everything with other noise.
+`ELLIPSLICE_TEST_SEED=17 pytest tests/statistical` runs all tests with another seed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ FALSE_ALARMS_PER_FILE = 1e-4
 COMPARISONS_PER_FILE = 1000
 P_LIMIT = FALSE_ALARMS_PER_FILE / COMPARISONS_PER_FILE
 LIMIT = float(stats.norm.isf(P_LIMIT / 2))
-"""The largest |z| that passes: 5.3."""
+"""Largest |z| that passes: 5.3."""
 
 SEED = int(os.environ.get("ELLIPSLICE_TEST_SEED", "0")) * 1000
-"""Every test adds its own small number to this."""
+"""Base of the seeds. Every test adds its own small number."""
 
 
 def standard_error(values: np.ndarray) -> np.ndarray:
-    """Of the mean over the first two axes, (chain, draw)."""
+    """Return the standard error of the mean over the first two axes, (chain, draw)."""
     size = array_stats.ess(values, chain_axis=0, draw_axis=1, method="mean")
     return values.std(axis=(0, 1)) / np.sqrt(size)
 
 
 def compare(values: np.ndarray, expected: Any, what: str, error: Any = 0.0) -> None:
-    """Means of `values`, shape (chain, draw, ...), against their expectations, known up to a standard error."""
+    """Check the means of `values`, shape (chain, draw, ...), against expectations that have a standard error."""
     expected = np.broadcast_to(np.asarray(expected, dtype=float), values.shape[2:])
     spread = values.std(axis=(0, 1))
     moving = spread > 1e-9 * (1 + np.abs(expected))
@@ -54,7 +54,7 @@ def compare(values: np.ndarray, expected: Any, what: str, error: Any = 0.0) -> N
 
 
 def compare_gaussian(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray, what: str) -> None:
-    """Draws (chain, draw, size) against N(mean, covariance): means, variances, covariances and whole marginals."""
+    """Check draws, shape (chain, draw, size), against N(mean, covariance): moments and marginal distributions."""
     centred = draws - mean
     compare(draws, mean, f"{what}, mean")
     compare(centred**2, covariance.diagonal(), f"{what}, variance")
@@ -66,14 +66,14 @@ def compare_gaussian(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray
 
 
 def compare_distribution(draws: np.ndarray, cdf: Any, what: str) -> None:
-    """Probability integral transform of draws (chain, draw), thinned until they are nearly independent."""
+    """Check draws, shape (chain, draw), against a distribution: the probability integral transform must be uniform."""
     u = cdf(thinned(draws))
     p = stats.kstest(u, "uniform").pvalue
     assert p > P_LIMIT, f"{what}: not the distribution it should be (Kolmogorov-Smirnov, {len(u)} draws, p = {p:.2g})"
 
 
 def thinned(draws: np.ndarray) -> np.ndarray:
-    """Draws (chain, draw) so far apart that they are nearly independent, in one row."""
+    """Return draws, shape (chain, draw), thinned until they are nearly independent, in one axis."""
     square = (draws - draws.mean()) ** 2
     size = array_stats.ess(np.stack([draws, square], axis=-1), chain_axis=0, draw_axis=1, method="mean").min()
     step = math.ceil(3 * draws.size / min(size, draws.size))

@@ -1,4 +1,4 @@
-"""Posteriors that are Gaussian, so that everything about them is known: means, variances, covariances, marginals."""
+"""Gaussian posteriors, whose means, variances, covariances and marginals are known exactly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.statistical
 
 
 class Problem(NamedTuple):
-    """A prior, a likelihood, and the Gaussian they make together."""
+    """A prior, a likelihood, and their Gaussian posterior."""
 
     prior: es.Prior
     log_likelihood: Callable[..., Any]
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
 
 
 def posterior(covariance, y, sigma, mean: Any = 0.0, rows: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of f given y = rows @ f + noise; right for singular priors too."""
+    """Return the mean and covariance of f given y = rows @ f + noise, also for singular priors."""
     covariance = np.asarray(covariance, dtype=float)
     rows = np.eye(len(covariance)) if rows is None else np.asarray(rows, dtype=float)
     mean = np.broadcast_to(np.asarray(mean, dtype=float), len(covariance))
@@ -49,7 +49,7 @@ def posterior(covariance, y, sigma, mean: Any = 0.0, rows: Any = None) -> tuple[
 
 
 def regression(points: int, dimensions: int, sigma: float, *, mean: Any = 0.0) -> Problem:
-    """Gaussian-process regression as in Section 4.1: uniform inputs, unit length scale and variance."""
+    """Gaussian process regression as in Section 4.1: uniform inputs, length scale 1 and variance 1."""
     rng = np.random.default_rng(points)
     x = rng.random((points, dimensions))
     covariance = np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(-1))
@@ -58,7 +58,7 @@ def regression(points: int, dimensions: int, sigma: float, *, mean: Any = 0.0) -
 
 
 def singular() -> Problem:
-    """Two points seen twice, one linear combination of them, and one that never varies: rank 2 of 6."""
+    """Two elements that are repeated, a linear combination of them, and an element that never varies: rank 2 of 6."""
     base = np.array([[1.0, 0.6], [0.6, 2.0]])
     rows = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, -1], [0, 0]])
     covariance, y, sigma = rows @ base @ rows.T, np.array([1.0, -0.5, 0.3, 0.2, 1.1, 0.4]), 0.7
@@ -67,7 +67,7 @@ def singular() -> Problem:
 
 
 def smooth() -> Problem:
-    """A covariance with numerical rank far below its size, which no Cholesky without pivoting factorises."""
+    """A covariance whose numerical rank is far below its size, so that Cholesky without pivoting fails."""
     x = np.linspace(0, 1, 40)
     covariance = np.exp(-0.5 * (x[:, None] - x) ** 2)
     y = np.sin(5 * x)
@@ -88,7 +88,7 @@ def given_factor() -> Problem:
 
 
 def unequal_scales() -> Problem:
-    """Standard deviations of 0.001 and 1000 side by side, correlated, and a large mean."""
+    """Correlated elements with standard deviations of 0.001 and 1000, and a large mean."""
     scale = np.array([1e-3, 1.0, 1e3])
     covariance = np.outer(scale, scale) * (0.5 + 0.5 * np.eye(3))
     mean, y, sigma = np.array([5.0, -20.0, 1e4]), np.array([5.001, -21.0, 1.05e4]), 0.7 * scale
@@ -115,7 +115,7 @@ def random_walk() -> Problem:
 
 
 def mixed_signs() -> Problem:
-    """Observations of sums and differences, in a user's own words, which NumPy and JAX both understand."""
+    """Observations of sums and differences, by a function that works with NumPy and with JAX."""
     rows = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 1.0, 1.0], [2.0, 0.0, 0.0]])
     covariance = np.array([[1.0, 0.7, -0.2], [0.7, 1.5, 0.1], [-0.2, 0.1, 0.8]])
     y, sigma, mean = np.array([1.0, -2.0, 0.5, 3.0]), 0.8, np.array([1.0, -1.0, 0.5])
@@ -185,7 +185,7 @@ def test_host(name):
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize("name", list(MOVES)[1:])
 def test_moves(name, engine):
-    """A posterior much narrower than the prior, off centre: brackets shrink, and on both sides."""
+    """A posterior that is much narrower than the prior and off centre: brackets shrink on both sides."""
     covariance, y, sigma = np.array([[1.0, 0.9], [0.9, 2.0]]), np.array([1.5, -0.5]), np.array([0.3, 0.4])
     problem = Problem(es.Dense(covariance, 0.5), Gaussian(y, sigma), *posterior(covariance, y, sigma, 0.5))
     draws = {"compiled": 16000, "host": 4000}[engine]
@@ -196,7 +196,7 @@ def test_moves(name, engine):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_stack_with_an_offset(engine):
-    """y = f + b: a process and a constant, drawn together and handed over by name."""
+    """y = f + b: a process and a constant, drawn jointly and passed by name."""
     t = np.arange(6)
     process, offset_variance = 0.8 * np.exp(-0.5 * (t[:, None] - t) ** 2 / 4), 9.0
     y, sigma = np.array([4.0, 5.0, 4.5, 5.5, 3.5, 4.0]), 0.7
@@ -256,7 +256,7 @@ def test_double_prior_oracle(engine):
 @pytest.mark.long
 @pytest.mark.parametrize("width", [2 * math.pi, 1.5])
 def test_double_prior_oracle_by_single_steps(width):
-    """`es.step` in a hand-written loop, several chains, on a latent of shape ()."""
+    """`es.step` in a loop of the user, several chains, on a latent of shape ()."""
     rng = np.random.default_rng(SEED + 6)
     draws = np.empty((4, 8000))
     for chain in draws:

@@ -1,4 +1,4 @@
-"""The estimators beside exact answers and beside scikit-learn's own Gaussian processes."""
+"""The estimators compared with exact answers and with scikit-learn's Gaussian processes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SEEN = {
 
 
 def check_places(likelihood):
-    """Two latent values and three kernels: how often each is visited, and f there, beside sums over a fine grid."""
+    """Check the frequency of three kernels and the latent values of two inputs, against sums over a fine grid."""
     matrices = [covariance_matrix(a**2 * RBF(s), PAIR) for a, s in ((0.7, 2.0), (1.5, 1.0), (3.0, 0.5))]
     prior = np.array([0.5, 0.3, 0.2])
     gaussians = [gaussian_from_sites(matrix, likelihood, find_sites(matrix, likelihood)) for matrix in matrices]
 
     def fresh(rng):
-        """Drawn with equal probabilities, so that weights are in proportion to the prior."""
+        """Return a member drawn with equal probabilities, so that its weight is proportional to the prior."""
         number = rng.integers(3)
         return ensemble.EnsembleMember({"number": number}, np.log(prior[number]), gaussians[number])
 
@@ -56,7 +56,10 @@ def check_places(likelihood):
 
 
 def not_worse(gains):
-    """Scores of held-out data less the rival's, each: no worse on average than sampling error."""
+    """Check that scores of held-out data are not worse than another method's, up to sampling error.
+
+    `gains` are the differences of the scores.
+    """
     assert gains.mean() > -3 * gains.std() / np.sqrt(len(gains))
 
 
@@ -79,13 +82,13 @@ def test_evidence_is_exact_for_gaussian_noise():
     mode = find_mode(matrix, likelihood)
     assert mode.log_evidence == pytest.approx(exact, abs=1e-5)
     here = gaussian_from_sites(matrix, likelihood, find_sites(matrix, likelihood))
-    for eta in rng.standard_normal((3, 20)):  # the same for all: so chains are independent draws
+    for eta in rng.standard_normal((3, 20)):  # equal for all, so that the draws of a chain are independent
         assert here.log_ratio(here.root @ eta) == pytest.approx(exact, abs=1e-5)
 
 
 @pytest.mark.long
 def test_unknown_parameters_beside_a_fine_grid():
-    """Posterior means and deviations of the logarithms of amplitude, scale and noise."""
+    """Posterior means and standard deviations of the logarithms of amplitude, length scale and noise scale."""
     rng = np.random.default_rng(SEED + 3)
     X = rng.uniform(-2, 2, (40, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(40)
@@ -125,7 +128,7 @@ def test_regression_with_gaussian_noise_is_scikit_learn_s():
     mean, deviation = theirs.fit(X, y).predict(new, return_std=True)
     ours = es.gp.EllipticalGPRegressor(RBF(0.7), noise_scale=0.4, draws=1000, chains=2, random_state=SEED + 6)
     found, spread = ours.fit(X, y).predict(new, return_std=True)
-    # For Gaussian noise the draws are independent: 2000 of them, whose errors add up over 21 correlated points.
+    # For Gaussian noise the draws are independent: 2000 draws, whose errors add up over 21 correlated points.
     assert np.abs(found - mean).max() < 5 * deviation.max() / np.sqrt(2000)
     np.testing.assert_allclose(spread, deviation, rtol=5 / np.sqrt(2 * 2000))
 
@@ -158,7 +161,7 @@ def test_counts():
     found, deviation = model.predict(X, return_std=True)
 
     def score(predicted):
-        """Of held-out counts, each."""
+        """Return the log predictive density of each held-out count."""
         return held_out * np.log(predicted) - predicted
 
     theirs = np.maximum(GaussianProcessRegressor(1.0 * RBF(1.0), alpha=1.0).fit(X, y).predict(X), 0.05)
@@ -198,6 +201,6 @@ def test_classes_that_do_not_overlap(link):
     assert probability[0] < 0.05
     assert 0.3 < probability[1] < 0.7
     assert probability[2] > 0.95
-    assert probability[3] == pytest.approx(0.5, abs=1e-9)  # far away nothing is known
+    assert probability[3] == pytest.approx(0.5, abs=1e-9)  # far from the data the probability is that of the prior
     assert (model.predict(X) == y).all()
     assert np.isfinite(model.parameters_["amplitude"]).all()

@@ -1,4 +1,4 @@
-"""log Z against closed forms, and error bars that mean what they say."""
+"""Estimates of the log-evidence compared with closed forms, and the calibration of their standard errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_estimates_have_no_bias_calibrated_errors_and_draws_from_the_posterior()
     draws = np.concatenate([run.draws for run in runs])
     gain = SIGMA @ np.linalg.inv(SIGMA + NOISE**2 * np.eye(3))
     mean, covariance = gain @ Y, SIGMA - gain @ SIGMA
-    error = np.sqrt(covariance.diagonal() / (len(draws) / 10))  # a tenth of them are independent, say
+    error = np.sqrt(covariance.diagonal() / (len(draws) / 10))  # assume that a tenth of the draws are independent
     np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), LIMIT * error)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.03)
 
@@ -54,7 +54,7 @@ def test_gaussian_regression_from_the_prior():
 
 @pytest.mark.long
 def test_labels_from_the_prior_and_from_two_references_agree():
-    """Where no closed form is known: three ways that share little."""
+    """There is no closed form, but three methods that share little code must agree."""
     x = np.linspace(0, 1, 30)
     prior = es.Dense(4.0 * np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.2**2))
     likelihood = es.likelihoods.Logistic(np.where(np.sin(9 * x) > 0, 1.0, -1.0))
@@ -70,7 +70,7 @@ def test_labels_from_the_prior_and_from_two_references_agree():
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["host", "batched"])
 def test_a_likelihood_of_zero_on_most_draws(engine):
-    """L is 1 beyond one deviation and 0 elsewhere: Z is a probability."""
+    """The likelihood is 1 beyond one standard deviation and 0 elsewhere, so Z is a probability."""
 
     def beyond(f):
         return jnp.where(f[0] > 1, 0.0, -jnp.inf)

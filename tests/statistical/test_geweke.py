@@ -1,8 +1,8 @@
-"""Geweke's joint distribution test (2004): the sampler and the simulator must agree on one joint distribution.
+"""Geweke's joint distribution test (2004): the sampler and the simulator must have the same joint distribution.
 
-Alternate f | y (one update) and y | f (`simulate`). Started from a draw of the joint distribution, every state of this
-chain is one, so f must keep the prior's moments, which are known exactly, and y those of the simulator run by itself. A
-mistake in the update, in a likelihood's value or in its simulator moves them.
+The chain alternates f | y (one update) and y | f (`simulate`). If it starts from a draw of the joint distribution,
+every state is such a draw. So f must have the moments of the prior, which are known exactly, and y those of the
+simulator. A bug in the update, in the value of a likelihood or in its simulator changes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_every_likelihood_is_here():
 
 
 def tamed(y: np.ndarray) -> np.ndarray:
-    """Functions of y with finite moments, however heavy its tails: a smooth sign, and a logarithmic size."""
+    """Return functions of y with finite moments, also for heavy tails: a smooth sign and a logarithmic size."""
     return np.concatenate([np.tanh(y), np.log1p(np.abs(y))], axis=-1)
 
 

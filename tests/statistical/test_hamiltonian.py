@@ -1,4 +1,4 @@
-"""Hamiltonian moves: draws of known posteriors, whatever the prior's coordinates; tuning; and what they refuse."""
+"""Hamiltonian moves: draws of known posteriors for any prior, tuning, and arguments that are rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statistical.test_closed_form import posterior
 
 pytestmark = pytest.mark.statistical
 
-# A prior, its covariance: one of full rank, one singular, one with more normals than values, one with a fixed value.
+# Priors with their covariances: full rank, singular, more normals than elements, and a constant element.
 CASES = {
     "full rank": (es.Dense(CORRELATED, mean=0.5), CORRELATED),
     "singular": (es.Dense(SINGULAR, mean=0.5), SINGULAR),
@@ -38,7 +38,7 @@ def draws_of(name, move, draws=6000, sigma=0.5):
     return tree.posterior["f"].to_numpy(), *posterior(covariance, y, sigma, 0.5)
 
 
-# The sharpest direction has a prior variance of 16 beside a noise of 0.25: leapfrog is stable below 2 / sqrt(1 + 64).
+# The sharpest direction has prior variance 16 and noise variance 0.25: leapfrog is stable below 2 / sqrt(1 + 64).
 STEP = 0.15
 
 
@@ -55,7 +55,7 @@ def test_nuts():
 
 @pytest.mark.long
 def test_what_f_does_not_see_must_be_drawn(monkeypatch):
-    """Planted: the normals beyond the span of f start every trajectory at 0, so that their energy can only grow."""
+    """An injected bug: normals outside the span of f start every trajectory at 0, so their energy can only grow."""
     name = "more normals than values"
     compare_gaussian(*draws_of(name, Hamiltonian(1.6, 1), sigma=10.0), "as it should be")
     monkeypatch.setattr(WhitenedPrior, "whiten", lambda self, f, key: self.prior.whiten(f))
@@ -64,7 +64,7 @@ def test_what_f_does_not_see_must_be_drawn(monkeypatch):
 
 
 class Forgetful(Hamiltonian):
-    """Takes the end of every trajectory, as if the integrator were exact."""
+    """An injected bug: accepts the end of every trajectory, as if the integrator were exact."""
 
     def trajectory(self, key, z, prior, target):
         gradient = jax.grad(lambda z: target.log_likelihood(prior.unwhiten(z)) - 0.5 * jnp.sum(z * z))
@@ -77,7 +77,7 @@ class Forgetful(Hamiltonian):
 
 
 class Restless(Hamiltonian):
-    """Uses the prior's part of the density twice."""
+    """An injected bug: uses the density of the prior twice."""
 
     def trajectory(self, key, z, prior, target):
         twice = target.with_likelihood(
@@ -89,7 +89,7 @@ class Restless(Hamiltonian):
 @pytest.mark.long
 @pytest.mark.parametrize("move", [Forgetful(0.3, 6), Restless(0.3, 6)], ids=lambda move: type(move).__name__)
 def test_planted_trajectories_are_caught(move):
-    with pytest.raises(AssertionError, match=r"posterior|went where"):
+    with pytest.raises(AssertionError, match=r"posterior|reached a state where"):
         check_move(move)
 
 
@@ -98,7 +98,7 @@ def test_planted_trajectories_are_caught(move):
 
 @pytest.mark.long
 def test_tuning_finds_the_scales():
-    """Deviations of 0.1 and 1: the variances say so, and most trajectories are accepted."""
+    """Standard deviations of 0.1 and 1: the tuned variances show them, and most trajectories are accepted."""
     prior, sigma = es.Diagonal(np.ones(4), mean=2.0), np.array([0.1, 0.1, 1e3, 1e3])
     tuned = es.tune_hamiltonian(Gaussian(np.zeros(4), sigma), prior, seed=SEED)
     found = np.array(tuned.move.inverse_mass_diagonal)
@@ -126,7 +126,7 @@ def test_named_latents_are_tuned_too():
     assert len(tuned.move.inverse_mass_diagonal) == 4
 
 
-# --- what it refuses ------------------------------------------------------------------------------------------------
+# --- arguments that are rejected ------------------------------------------------------------------------------------
 
 
 def test_the_host_engine_is_refused():
@@ -189,7 +189,7 @@ def test_without_blackjax_it_says_what_to_install(monkeypatch):
 
 @pytest.mark.long
 def test_a_state_that_stays_keeps_its_bits():
-    """A step so long that every trajectory is refused: f is not passed through z and back."""
+    """With such a long step every trajectory is rejected, and f must not be changed by whitening and unwhitening."""
     start = np.array([0.1, 0.2, 0.3])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Factors with few columns, where a kernel is smooth: the same draws of f, and the same posterior of the parameters."""
+"""Low-rank factors of smooth kernels: the same draws of f, and the same posterior of the hyperparameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SKLEARN = es.gp.LatentGP(
 
 
 def ordered(first, *widths):
-    """Pivots in this order, with the inputs that it leaves out at the end."""
+    """Return pivots in this order, followed by the inputs that it does not contain."""
     order = np.concatenate([first, np.setdiff1d(np.arange(len(X)), first)])[None]
     return Pivots.in_order(order, widths)
 
@@ -60,7 +60,7 @@ def functions(a, s):
 
 
 def exact(x, y):
-    """Means of the functions, on a grid: f integrates out."""
+    """Return the exact means of the functions, by a grid: f integrates out."""
     a, logs, points = np.linspace(-3, 3, 121), [], []
     for s in np.linspace(-3.0, 2.5, 221):
         values, vectors = np.linalg.eigh(np.exp(-((x[:, None] - x) ** 2) / 2 / math.exp(2 * s)))
@@ -92,7 +92,7 @@ def check(x):
 
 
 def widths_used(model, x):
-    """How many columns each of some points took."""
+    """Return the number of columns that were used at some of the points."""
     widths = []
     for u in x[:, ::50, :2].reshape(-1, 2):
         model.joint.factors.apply(u, X, SPREAD, lambda factor, mean: widths.append(factor.columns.shape[-1]))
@@ -103,8 +103,9 @@ def widths_used(model, x):
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", WAYS)
 def test_the_posterior_is_the_same(way):
-    x = sampled(TINYGP, WAYS, (Step(way, "prior"), Step(way)), SPREAD)  # one program for all: steps are numbers in it
-    assert set(widths_used(TINYGP, x)) == {7, 9, 14}  # chains go to and fro between narrow factors and whole ones
+    # Steps are data of the program, so there is only one compilation.
+    x = sampled(TINYGP, WAYS, (Step(way, "prior"), Step(way)), SPREAD)
+    assert set(widths_used(TINYGP, x)) == {7, 9, 14}  # chains alternate between low-rank and full factors
     check(x)
 
 
@@ -123,7 +124,7 @@ def test_too_few_columns_would_be_seen(monkeypatch):
     monkeypatch.setattr("ellipslice.parameters.factor.NEGLIGIBLE_FRACTION", math.inf)
     x = sampled(
         tinygp_model(), ("sites",), (Step("sites", "prior"), Step("sites")), ordered([0, 13, 7], 3)
-    )  # compiled anew
+    )  # must be compiled again
     with pytest.raises(AssertionError):
         check(x)
 
@@ -140,7 +141,7 @@ def test_columns_are_the_first_of_the_whole_factor(model, scale, width):
     narrow = joint.factors.apply(u, X, SPREAD, lambda factor, mean: factor.columns)
     assert narrow.shape == (1, 14, width)
     np.testing.assert_allclose(narrow[0] @ narrow[0].T, covariance, atol=1e-9)
-    np.testing.assert_allclose(narrow[0], whole[0][:, :width], atol=1e-4)  # the last columns are near rounding
+    np.testing.assert_allclose(narrow[0], whole[0][:, :width], atol=1e-4)  # the last columns are near rounding error
     z = np.random.default_rng(1).standard_normal((1, 14))
     np.testing.assert_allclose(joint.point(u, z, X, SPREAD).f, (whole @ z[0]), atol=1e-4)
 
@@ -170,7 +171,7 @@ def long_fit():
 @pytest.mark.long
 @pytest.mark.statistical
 def test_from_data_to_draws(long_fit):
-    """`fit` finds pivots, says so, and its posterior is exact; predictions too."""
+    """`fit` finds pivots and reports them. Its posterior is exact, and so are predictions."""
     assert "columns where these are enough" in long_fit.tree.attrs["prior_structure"]
     p = long_fit.tree["posterior"]
     values = np.stack(functions(np.log(p.amplitude.values), np.log(p.scale.values)), -1)
@@ -189,4 +190,4 @@ def test_predictions_are_the_same(long_fit, monkeypatch):
     monkeypatch.setattr(pivots_module, "MIN_INPUTS", 1000)
     whole, inside = fit.predict(new, seed=2).latent.values, slice(1, 3)
     np.testing.assert_allclose(narrow[..., inside], whole[..., inside], atol=1e-3)
-    np.testing.assert_allclose(narrow, whole, atol=5e-3)  # beyond the data what is left out may count for more
+    np.testing.assert_allclose(narrow, whole, atol=5e-3)  # beyond the data, what is left out may matter more

@@ -1,4 +1,4 @@
-"""Posteriors that are not Gaussian, in one or two dimensions, where numerical integration knows the answer."""
+"""Posteriors that are not Gaussian, in one or two dimensions, compared with numerical integration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COVARIANCE = np.array([[1.5, 1.0], [1.0, 2.0]])
 MEAN = np.array([0.3, -0.4])
 OFFSET = np.array([0.2, 1.0])
 
-# The same observation model twice: ours, and SciPy's, which knows nothing of us.
+# Each observation model twice: from the library, and from SciPy, which is independent of it.
 MODELS: dict[str, tuple[Any, Any]] = {
     "Poisson": (Poisson([4, 0], offset=OFFSET), lambda f: stats.poisson.logpmf([4, 0], np.exp(f + OFFSET))),
     "Logistic": (Logistic([1, -1]), lambda f: np.log(special.expit(f * [1, -1]))),
@@ -57,7 +57,7 @@ class Grid:
         return np.tensordot(self.weights, values, axes=((0, 1), (0, 1)))
 
     def cdf(self, axis: int) -> Any:
-        """Distribution function of one latent, between grid points by interpolation."""
+        """Return the distribution function of one latent, interpolated between grid points."""
         marginal = self.weights.sum(axis=1 - axis)
         x = self.axes[axis]
         simpson = np.ones(len(x))
@@ -68,7 +68,7 @@ class Grid:
 
 
 def test_grid_knows_a_gaussian():
-    """The referee is checked too: a Gaussian observation has a closed form."""
+    """The grid itself is checked: a Gaussian observation has a closed form."""
     grid = Grid(lambda f: stats.norm.logpdf([1.0, 0.0], f, 0.5), MEAN, COVARIANCE)
     gain = COVARIANCE @ np.linalg.inv(COVARIANCE + 0.25 * np.eye(2))
     np.testing.assert_allclose(grid.expect(lambda f: f), MEAN + gain @ ([1.0, 0.0] - MEAN), atol=1e-10)
@@ -111,7 +111,7 @@ def test_two_latents(name, engine):
 
 @pytest.mark.long
 def test_a_scipy_likelihood_on_the_host():
-    """The same, from SciPy's own density: nothing of ours but the sampler."""
+    """The same posterior with SciPy's density: only the sampler is the library's."""
     grid = Grid(lambda f: stats.t.logpdf([2.0, -1.0], 3.0, loc=f, scale=0.4), MEAN, COVARIANCE)
 
     def log_likelihood(f: np.ndarray) -> np.ndarray:
@@ -134,7 +134,7 @@ def test_a_scipy_likelihood_on_the_host():
     compare((f - mean) ** 2, grid.expect(lambda f: (f - mean) ** 2), "variance")
 
 
-# --- likelihoods that are zero somewhere, or have two modes ---------------------------------------------------------
+# --- likelihoods with zeros or with two modes -----------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -176,7 +176,7 @@ def test_truncated_gaussian(low, high, engine):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_bimodal(engine):
-    """Two modes of unequal weight with a valley between: the share of each, and the whole mixture."""
+    """Two modes of unequal weight with a valley between them: the probability of each, and the whole mixture."""
     places, noise, shares = np.array([-1.6, 1.4]), 0.45, np.array([0.3, 0.7])
     if engine == "compiled":
 
@@ -209,7 +209,7 @@ def test_bimodal(engine):
 
 
 def test_one_latent_many_observations():
-    """A likelihood much narrower than the prior and far out in it: 200 counts that share one latent."""
+    """A likelihood much narrower than the prior and far from its centre: 200 counts that share one latent."""
     y = np.random.default_rng(0).poisson(math.exp(2.5), 200)
 
     def log_likelihood(f: Any) -> Any:

@@ -1,8 +1,8 @@
 """Sampling from the prior: a constant likelihood (Section 2.4 of the paper).
 
 The first proposal is always accepted, so an update is f_n = f_{n-1} cos(theta_n) + nu_n sin(theta_n) with theta_n
-uniform: one evaluation each; f uncorrelated with its past, since E cos = 0; f^2 correlated as (1/2)^k, since
-E cos^2 = 1/2.
+uniform. Each update has one evaluation. f is uncorrelated with its past, because E cos = 0. f^2 has the
+autocorrelations (1/2)^k, because E cos^2 = 1/2.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_one_evaluation_per_update(move, each, engine):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_paper_s_formula(engine):
-    """Every state follows from the start, the recorded angles and the noise of (seed, chain, update)."""
+    """Every state follows from the start, the recorded angles and the random numbers of (seed, chain, update)."""
     draws = 2800  # more than a block
     tree = prior_chain(engine, draws=draws, warmup=0, chains=[0, 5])
     prior = es.Dense(COVARIANCE, MEAN)
@@ -74,7 +74,7 @@ def test_the_paper_s_formula(engine):
         for n, drawn in enumerate(tree.posterior["f"].sel(chain=chain).to_numpy()):
             f = f * math.cos(theta[n]) + nu[n] * math.sin(theta[n])
             np.testing.assert_allclose(drawn, f + MEAN, rtol=0, atol=1e-13)
-        # the same, unrolled as the paper prints it
+        # the recursion, unrolled as the paper prints it
         steps = 60
         remaining = np.concatenate([np.cumprod(np.cos(theta[:steps])[::-1])[::-1], [1.0]])
         start = np.asarray(prior.draw_zero_mean(start_generator(SEED + 1, chain), 1))[0]
@@ -86,7 +86,7 @@ def test_the_paper_s_formula(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_autocorrelation(engine):
     draws = {"compiled": 60000, "host": 8000}[engine]
-    tree = prior_chain(engine, draws=draws, warmup=0, chains=4)  # started in its own equilibrium
+    tree = prior_chain(engine, draws=draws, warmup=0, chains=4)  # started from its stationary distribution
     f = (tree.posterior["f"].to_numpy() - MEAN) / np.sqrt(COVARIANCE.diagonal())
     square = (f**2 - 1) / math.sqrt(2)  # mean 0 and variance 1
     for lag in range(1, 6):

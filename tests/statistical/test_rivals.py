@@ -1,4 +1,4 @@
-"""Against another implementation (BlackJAX) and against the paper's own numbers."""
+"""The library compared with another implementation (BlackJAX) and with numbers of the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.statistical
 
 
 def rival_draws(log_likelihood: Any, mean: Any, covariance: np.ndarray, draws: int, seed: int) -> np.ndarray:
-    """BlackJAX's elliptical slice sampler: 4 chains, the first tenth thrown away, shape (chain, draw, size)."""
+    """Return draws of BlackJAX's elliptical slice sampler, shape (chain, draw, size), without the first tenth."""
     with jax.enable_x64(True):
         algorithm = blackjax.elliptical_slice(
             lambda f: log_likelihood(f), mean=jnp.broadcast_to(jnp.asarray(mean), len(covariance)), cov=covariance
@@ -80,9 +80,9 @@ def test_blackjax_agrees(problem):
 def test_coal_mining_as_in_the_paper():
     """Figure 6: 0.704 million evaluations in 110,000 updates. The mean log-likelihood, -464.30, is from longer runs.
 
-    The figure's bar can be read to 0.0025 million, 0.4 %; the paper's own 1e-9 on the diagonal and its length scale of
-    13500 make a smaller difference. Hence 1 %, on top of the Monte Carlo error of this run. (A run of 10^6 updates by
-    itself gives 6.36 evaluations.)
+    The bar of the figure can be read to 0.0025 million (0.4 %). The paper's 1e-9 on the diagonal and its length scale
+    of 13500 make a smaller difference. Hence the tolerance is 1 % in addition to the Monte Carlo error of this run. (A
+    run of 10^6 updates gives 6.36 evaluations per update.)
     """
     coal = coal_mining()
     lag = (coal.centres[:, None] - coal.centres) / 13516.0
@@ -102,16 +102,17 @@ def test_coal_mining_as_in_the_paper():
 
     log_l = tree.sample_stats["total_log_likelihood"].to_numpy()
     error = standard_error(log_l)
-    assert 0.03 < error < 0.15  # an effective sample size of a few hundred, as the paper's 1819 per 100,000 says
+    # An effective sample size of a few hundred, as expected from the paper's 1819 per 100,000.
+    assert 0.03 < error < 0.15
     compare(log_l, -464.30, "log-likelihood", error=0.02)
     assert 1.5 < log_l.std() < 2.1
 
 
-# --- a defect of the rival that must not be ours --------------------------------------------------------------------
+# --- a defect of BlackJAX that the library must not have ------------------------------------------------------------
 
 
 def nan_outside(f: Any) -> Any:
-    """A likelihood that is not defined beyond 1: the square root of a negative number."""
+    """Return a log-likelihood that is undefined beyond 1: the square root of a negative number."""
     return jnp.sqrt(1.0 - f[0]) - 5.0 * (f[0] - 1.0) ** 2
 
 
@@ -128,7 +129,7 @@ def test_nan_is_never_accepted_here():
 
 @pytest.mark.long
 def test_blackjax_accepts_nan():
-    """Its loop goes on while the value is below the level, which NaN never is. (Seen in BlackJAX 1.7.1.)"""
+    """BlackJAX's loop continues while the value is below the level, which is false for NaN (BlackJAX 1.7.1)."""
     with jax.enable_x64(True):
         algorithm = blackjax.elliptical_slice(nan_outside, mean=jnp.zeros(1), cov=jnp.eye(1))
         state = algorithm.init(jnp.array([0.5]))

@@ -1,7 +1,7 @@
-"""Separable classes with unknown amplitude and length scale, against their exact posterior.
+"""Separable classes with unknown amplitude and length scale, compared with the exact posterior.
 
-Nothing but the prior keeps the amplitude from growing, and what f looks like depends on it. With the probit likelihood
-f integrates out: the probability of the labels is that of an orthant.
+Only the prior limits the amplitude, and f depends strongly on it. With the probit likelihood f integrates out: the
+probability of the labels is that of an orthant.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def posterior_on_a_grid():
     for j, scale in enumerate(np.exp(s)):
         correlation = np.exp(-0.5 * lag / scale**2)
         for i, variance in enumerate(np.exp(2 * a)):
-            # Of f plus standard noise. It is scaled, which an orthant does not see.
+            # The covariance of f plus standard noise. It is scaled, which does not change the probability of an
+            # orthant.
             matrix = turned * (variance * correlation + np.eye(6)) / (1 + variance)
             orthant = stats.multivariate_normal(np.zeros(6), matrix, allow_singular=True, seed=1, abseps=1e-4)
             log_z[i, j] = np.log(orthant.cdf(np.zeros(6)))

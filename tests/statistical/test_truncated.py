@@ -1,4 +1,4 @@
-"""Truncated Gaussians against what is known of them: truncnorm, orthants, integrals in two dimensions."""
+"""Truncated Gaussians compared with known results: truncnorm, orthants, and integrals in two dimensions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def draws(log_likelihood, prior, seed, **options):
 
 
 def compare_truncnorm(f, mean, deviation, lower, upper, what):
-    """Draws (chain, draw) of one value against its distribution: mean, variance, and the whole of it."""
+    """Check draws, shape (chain, draw), of one element: mean, variance and distribution."""
     known = stats.truncnorm((lower - mean) / deviation, (upper - mean) / deviation, mean, deviation)
     compare(f[..., None], [known.mean()], f"{what}, mean")
     compare((f[..., None] - known.mean()) ** 2, [known.var()], f"{what}, variance")
@@ -54,7 +54,10 @@ def test_one_value(name):
 
 
 def orthant(correlation):
-    """Probability of the positive orthant, E[x] and E[x_0 x_1] within it, for unit variances, in 2 or 3 dimensions."""
+    """Return the probability of the positive orthant and E[x], E[x_0 x_1] within it, for unit variances.
+
+    2 or 3 dimensions.
+    """
     size = len(correlation)
 
     def quadrant(r):
@@ -132,13 +135,13 @@ POLYTOPE, LIMITS = np.array([[1.0, 1.0], [-1.0, 2.0], [-2.0, -1.0]]), np.array([
 
 
 def two_sided(f):
-    """Two humps, one of which the constraints cut in half."""
+    """Return a log-likelihood with two modes, one of which is cut in half by the constraints."""
     near, far = -2 * ((f - np.array([0.6, 0.4])) ** 2).sum(), -3 * ((f - np.array([0.2, -1.3])) ** 2).sum()
-    return (np if isinstance(f, np.ndarray) else jnp).logaddexp(near, far)  # on the host JAX would take long
+    return (np if isinstance(f, np.ndarray) else jnp).logaddexp(near, far)  # JAX would be slow on the host
 
 
 def integrals():
-    """E[f_0], E[f_1], E[f_0 f_1] and E[f_0^2] of the triangle's posterior, on a fine grid."""
+    """Return E[f_0], E[f_1], E[f_0 f_1] and E[f_0^2] of the posterior on the triangle, from a fine grid."""
     axis = np.linspace(-6, 6, 3001)
     x = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
     x = x[(x @ POLYTOPE.T <= LIMITS).all(1)]
@@ -152,7 +155,7 @@ def integrals():
 def check_triangle(A=POLYTOPE, engine="compiled", **options):
     f = draws(two_sided, es.TruncatedGaussian(es.Dense(COVARIANCE, mean=MEAN), A, LIMITS), 5, engine=engine, **options)
     features = np.stack([f[..., 0], f[..., 1], f[..., 0] * f[..., 1], f[..., 0] ** 2], -1)
-    compare(features, integrals(), "a triangle")  # the grid's error is a hundredth of the Monte Carlo error
+    compare(features, integrals(), "a triangle")  # the error of the grid is a hundredth of the Monte Carlo error
     assert (f @ POLYTOPE.T <= LIMITS + 1e-12).all()
 
 
@@ -164,7 +167,7 @@ def test_a_triangle_with_two_humps(engine):
 
 @pytest.mark.long
 def test_rows_that_say_nothing_new():
-    """Doubled rows, a row of zeros and an infinite bound change nothing."""
+    """Repeated rows, a row of zeros and an infinite bound change nothing."""
     rows = np.concatenate([POLYTOPE, POLYTOPE, np.zeros((1, 2)), [[1.0, 0.0]]])
     prior = es.TruncatedGaussian(es.Dense(COVARIANCE, mean=MEAN), rows, np.concatenate([LIMITS, LIMITS, [0.0, np.inf]]))
     f = draws(two_sided, prior, 6)
@@ -172,7 +175,7 @@ def test_rows_that_say_nothing_new():
 
 
 def test_a_singular_prior():
-    """Two values that are one: constraints on either, and on their difference, which never varies."""
+    """Two equal elements: constraints on either, and on their difference, which never varies."""
     prior = es.LowRank(np.array([[1.0], [1.0]]))
     A = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, -1.0], [-1.0, 1.0]])
     f = draws(None, es.TruncatedGaussian(prior, A, [-0.5, 2.0, 0.0, 0.0]), 7)
@@ -203,27 +206,27 @@ def test_a_start_on_the_boundary():
     compare(f, np.full(2, math.sqrt(2 / math.pi)), "from the corner")
 
 
-# --- planted mistakes -----------------------------------------------------------------------------------------------
+# --- injected bugs --------------------------------------------------------------------------------------------------
 
 
 def sees_half(p, q, c):
-    """Forgets on which side of the current state the interval is."""
+    """An injected bug: ignores on which side of the current state the interval is."""
     return allowed_arcs(p, np.abs(q), c)
 
 
 def only_the_first(p, q, c):
-    """Forgets all constraints but one."""
+    """An injected bug: uses only one of the constraints."""
     return allowed_arcs(p[:1], q[:1], c[:1])
 
 
 def no_gaps(p, q, c):
-    """Proposes on the first stretch of the ellipse that is as long as the arcs."""
+    """An injected bug: proposes on the first part of the ellipse that has the length of the arcs."""
     arcs = allowed_arcs(p, q, c)
     return arcs._replace(width=np.zeros_like(arcs.width))
 
 
 def adds_up(p, q, c):
-    """Adds intervals up although they overlap."""
+    """An injected bug: adds up intervals although they overlap."""
     low, high = forbidden_intervals(p, q, c)
     order = np.argsort(low)
     width = np.maximum(high - low, 0)[order]
@@ -231,7 +234,7 @@ def adds_up(p, q, c):
 
 
 class ArcByArc(constrained.AlongArcs):
-    """Chooses one of the arcs, whatever their lengths, and then a point on it: not the same from its other end."""
+    """An injected bug: chooses an arc independently of its length, and then a point on it, which is not reversible."""
 
     def begin(self, here, place, u):
         ends = np.unique(np.concatenate([[0.0], self.arcs.at[self.arcs.width > 0], [self.arcs.length]]))
@@ -244,7 +247,7 @@ class ArcByArc(constrained.AlongArcs):
 @pytest.mark.parametrize("planted", [sees_half, only_the_first, no_gaps, adds_up])
 def test_wrong_arcs_are_caught(planted, monkeypatch):
     monkeypatch.setattr(constrained, "allowed_arcs", planted)
-    with pytest.raises((AssertionError, UserWarning)):  # or updates that are stuck
+    with pytest.raises((AssertionError, UserWarning)):  # a UserWarning if searches fail
         check_triangle(engine="host", draws=4000)
 
 

@@ -1,4 +1,4 @@
-"""Unknown parameters of two latent functions, against their exact posterior."""
+"""Unknown hyperparameters of two latent functions, compared with their exact posterior."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SMOOTH, ROUGH = kernels.ExpSquared(1.5), kernels.Matern32(0.3)
 
 
 def their_sum(y):
-    """Each function by itself is hardly known, their sum is: independent sites are poor here, and need not be good."""
+    """Only the sum of the functions is well determined, so independent sites are poor.
+
+    The posterior must be exact anyway.
+    """
     return lambda smooth, rough: jax.scipy.stats.norm.logpdf(y, smooth + rough, SIGMA).sum()
 
 
@@ -65,7 +68,7 @@ def test_the_sum_of_two_functions():
 
 @pytest.mark.long
 def test_noise_that_changes_moves_well():
-    """Without sites for several functions: 20 effective draws of 4,000."""
+    """Without sites for several functions, the effective sample size of 4,000 draws was 20."""
 
     def changing_noise(y):
         return lambda mean, noise: jax.scipy.stats.norm.logpdf(y, mean, jnp.exp(noise)).sum()
@@ -110,7 +113,7 @@ def test_gaussian_noise_of_each_is_its_own_site():
 
 @pytest.mark.long
 def test_counts_of_each_are_those_of_each_alone():
-    """Functions that have nothing to do with each other: what one is like does not change the other's sites."""
+    """The likelihood has one term for each function, so the sites of one do not depend on the other."""
     both, _ = sites_of(lambda y: lambda one, two: (one - jnp.exp(one)).sum() + (2 * two - jnp.exp(two)).sum())
     other, _ = sites_of(lambda y: lambda one, two: (one - jnp.exp(one)).sum() - 3 * (two**2).sum())
     np.testing.assert_allclose(both.precision[0], other.precision[0], rtol=0.02)

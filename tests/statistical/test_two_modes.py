@@ -1,4 +1,4 @@
-"""A length scale whose posterior has two modes, with a noise for each: a wiggly function, or a smooth one and noise."""
+"""A length scale with two posterior modes: a rough function with little noise, or a smooth one with much noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statistical.monte_carlo import SEED, compare
 pytestmark = pytest.mark.statistical
 
 BETWEEN = -0.5
-"""The valley, of the logarithm of the length scale: its density there is a twentieth of what the modes have."""
+"""Logarithm of the length scale between the modes, where its density is a twentieth of that at the modes."""
 
 
 def data():
@@ -39,7 +39,7 @@ def functions(log_scale, log_sigma):
 
 
 def posterior_on_a_grid():
-    """Exact: f integrates out, and the three parameters are summed over."""
+    """Return the exact posterior: f integrates out, and the three hyperparameters are summed over a grid."""
     a, s, n = np.linspace(-2.5, 3.5, 51), np.linspace(-5, 6, 221), np.linspace(-6, 2, 81)
     lag = (X[:, None] - X) ** 2
     logs = []
@@ -62,5 +62,5 @@ def test_chains_change_modes():
     fit = model.fit(X, Y, draws=2000, seed=SEED, progress=False)
     drawn = functions(*(np.log(fit.tree["posterior"][name].values) for name in ("scale", "noise_scale")))
     compare(drawn, posterior_on_a_grid(), "which mode, log scale, log noise")
-    # Sites that did not follow the noise, which moved by itself, made 16 to 42 effective draws of 16,000.
+    # Sites that did not follow the noise scale, which moved by itself, gave 16 to 42 effective samples of 16,000 draws.
     assert array_stats.ess(drawn[..., 1], chain_axis=0, draw_axis=1) > 400

@@ -1,4 +1,4 @@
-"""Unknown parameters against their exact posterior: with Gaussian noise f integrates out, and a grid does the rest."""
+"""Unknown hyperparameters compared with their exact posterior: with Gaussian noise f integrates out, on a grid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KNOWN_NOISE = es.gp.LatentGP(kernel, lambda y: es.likelihoods.Gaussian(y, SIGMA)
 
 
 def posterior_on_a_grid(log_noise=None):
-    """Exact means of log amplitude, log scale, their squares and product, and of log sigma and its square."""
+    """Return the exact means of log amplitude, log scale, their squares and product, of log sigma and its square."""
     a, s = np.linspace(-3.5, 3.5, 141), np.linspace(-6, 3, 161)
     noises = [math.log(SIGMA)] if log_noise is None else log_noise
     lag = np.abs(X[:, None] - X)
@@ -82,13 +82,13 @@ def exact_means_with_noise():
 
 
 def centred_gaussians(size, wide):
-    """Two Gaussians to move around, one of them badly placed: neither changes what is sampled."""
+    """Return two Gaussians for the ellipses, one of them badly placed. Neither changes the posterior."""
     factors = np.stack([wide * np.eye(size), 0.6 * np.eye(size)])
     return ParameterGaussian(np.stack([np.zeros(size), np.full(size, 0.5)]), factors)
 
 
 def around_both(way):
-    """A mixture of one way, around each of the Gaussians."""
+    """Return a mixture of one parametrisation with ellipses around each of the Gaussians."""
     return Step(way, "prior"), Step(way, "posterior")
 
 
@@ -102,12 +102,15 @@ def settings(mixture, poor=False):
 
 
 def known_noise(mixture, poor=False):
-    """Steps are numbers, as far as the compiled program goes: it is the same for all of them."""
+    """Return a move for a known noise scale.
+
+    The steps are data of the compiled program, so it is compiled only once.
+    """
     return JointUpdate(KNOWN_NOISE.joint, (0, 1), (), WAYS, 2, settings=settings(mixture, poor))
 
 
 def following_sites(model, *, poor):
-    """Sites that follow the noise, at any f: exact ones if they were exact once."""
+    """Return a move whose sites follow the noise scale at any f. They stay exact if they were exact once."""
     sigma = SIGMA * (1.3 if poor else 1.0)
     sites = Sites((Y / SIGMA**2)[None], np.full((1, 5), 1 / SIGMA**2))
     then = Sites((Y / sigma**2)[None], np.full((1, 5), 1 / sigma**2))
@@ -150,7 +153,7 @@ def test_sites_that_follow_the_noise(poor):
 
 
 def test_sites_that_were_exact_once_stay_so():
-    """Then the white noise given them does not depend on the parameters, and every f is a draw given these."""
+    """With exact sites their white noise is independent of the hyperparameters, and every f is a draw given these."""
     model, interpolator = UNKNOWN_NOISE, following_sites(UNKNOWN_NOISE, poor=False).settings.sites
     model.joint.factors.probe(X)
     likelihood = PointLikelihood(model.likelihood, model.joint, Y, 5)
@@ -174,7 +177,7 @@ def test_all_ways_in_turn(engine):
 
 
 def test_f_given_the_parameters():
-    """Given the parameters f is Gaussian; its mean and second moments are averaged over the same chain's parameters."""
+    """Given the hyperparameters f is Gaussian. Its moments are averaged over the hyperparameters of the same chain."""
     x = run(KNOWN_NOISE, known_noise((Step("whitened", "prior"), Step("sites"), Step("surrogate"))), seed=7)
     f = x[..., 2 + 5 :]
     lag = math.sqrt(3) * np.abs(X[:, None] - X) / np.exp(x[..., 1])[..., None, None]
@@ -196,7 +199,7 @@ def test_white_noise_and_f_belong_together():
 
 @pytest.mark.long
 def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
-    """The whole of `fit`, the pilot runs included."""
+    """The whole of `fit`, including the pilot runs."""
     fit = UNKNOWN_NOISE.fit(X, Y, draws=4000, seed=SEED + 3, progress=False)
     p = fit.tree["posterior"]
     values = functions(*(np.log(p[name].values) for name in ("amplitude", "scale", "noise_scale")))
@@ -204,7 +207,7 @@ def test_parameters_of_kernel_and_likelihood_from_data_to_draws():
     assert "sites" in fit.tree.attrs["parameter_moves"]
 
 
-# --- mistakes, planted -----------------------------------------------------------------------------------------------
+# --- injected bugs --------------------------------------------------------------------------------------------------
 
 
 def without_evidence(monkeypatch):

@@ -1,4 +1,4 @@
-"""The interface of engines: a request for a run goes in, rows of draws come out."""
+"""The interface of engines: `Engine.run` takes the specification of a run, and the `Run` returns rows of draws."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What determines the draws of a run, besides the posterior and the states in which its chains start."""
+    """Everything that determines the draws of a run, except the posterior and the initial states of the chains."""
 
     move: Move
     seed: int
     chains: tuple[int, ...]
-    """Numbers of the chains. With the seed they determine the random numbers."""
+    """Indices of the chains. The random numbers of a chain depend on the seed and its index."""
     warmup: int = 0
-    """Number of updates at the start that leave no draw."""
+    """Number of updates that are discarded at the start. Default: 0."""
     thin: int = 1
-    """Every `thin`-th update after warm-up leaves a draw."""
+    """Every `thin`-th update after warm-up is kept as a draw. Default: 1."""
     look_ahead: int | None = None
-    """Number of proposals evaluated in parallel. Default: the engine's choice. It does not change the draws."""
+    """Number of proposals evaluated in parallel. Default: None, the engine's choice. It does not change the draws."""
     precision: str = "double"
-    """"double" or "single"."""
+    """"double" or "single". Default: "double"."""
 
     def updates(self, draws: int) -> int:
-        """Return the number of updates that give a chain so many draws."""
+        """Return the number of updates that a chain needs for `draws` draws, including warm-up."""
         return self.warmup + draws * self.thin
 
 
 class Counts(NamedTuple):
-    """Sums over updates."""
+    """Statistics summed over updates."""
 
     updates: int = 0
     evaluations: int = 0
@@ -51,42 +51,42 @@ class Counts(NamedTuple):
     """Number of updates that accepted their first proposal."""
 
     def plus(self, more: Sequence[int]) -> Counts:
-        """Return the sums with `more` added to each."""
+        """Return new sums: each field plus the element of `more` at the same position."""
         return Counts(*(int(a) + int(b) for a, b in zip(self, more, strict=True)))
 
 
 class Checkpoint(NamedTuple):
-    """A point from which a chain can continue: its state after some updates, and the sums over them."""
+    """A point from which a chain can continue: its state after `updates` updates, and the sums over them."""
 
     updates: int
-    """Number of updates that led to the state."""
+    """Number of updates before this point."""
     state: State
-    """Centred and flat."""
+    """State after these updates, centred and flat."""
     counts: Counts = Counts()
-    """Sums over these updates. Of chains that run together the first has the sums of all."""
+    """Sums over these updates. If chains run as one batch, the first chain has the sums of all chains."""
 
 
 class Engine(abc.ABC):
-    """A posterior, and a way to run chains on it."""
+    """Code that runs chains on one posterior."""
 
     name: str
     traced: bool
-    """Whether JAX traces the log-likelihood. Then there are gradients, and an evaluation is compiled code."""
+    """True if JAX traces the log-likelihood: evaluations are then compiled, and gradients are available."""
     dtype: Any = np.dtype(np.float64)
-    """Type of the numbers of a state."""
+    """NumPy type of the elements of a state."""
 
     def __init__(self, posterior: Posterior):
         self.posterior = posterior
         self._prepared: tuple[Move, Any] | None = None
 
     def prepared(self, move: Move) -> Any:
-        """Return what the move prepares for the prior. It is kept for the next run of the same move."""
+        """Return the result of `move.prepare` for the prior. It is cached for the next run of the same move."""
         if self._prepared is None or self._prepared[0] is not move:
             self._prepared = move, move.prepare(self.posterior.prior)
         return self._prepared[1]
 
     def cache_prepared(self, move: Move, prepared: Any) -> None:
-        """Take what the move would prepare for the prior, where it is known already."""
+        """Set the cached result of `move.prepare` for the prior, where it has been computed already."""
         self._prepared = move, prepared
 
     @abc.abstractmethod
@@ -94,87 +94,91 @@ class Engine(abc.ABC):
         """Return the log-likelihood of one centred flat vector."""
 
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
-        """Return the log-likelihoods of several centred flat vectors, bit-identical to those of `evaluate`."""
+        """Return the log-likelihoods of several centred flat vectors, bit-identical to `evaluate` of each."""
         return [self.evaluate(f) for f in points]
 
     def evaluate_together(self, points: np.ndarray) -> np.ndarray:
-        """Return the log-likelihoods of centred flat vectors, shape (count, size), up to rounding error."""
+        """Return the log-likelihoods of centred flat vectors, shape (count, size), in one batch where possible.
+
+        The values equal those of `evaluate` up to rounding error.
+        """
         return np.array(self.evaluate_all(list(points)))
 
     @property
-    def identity(self) -> Hashable:
-        """A key that is equal for equal log-likelihoods, data included; None if this cannot be known."""
+    def likelihood_key(self) -> Hashable:
+        """Key that is equal for equal log-likelihoods, including their data. None if there is no such key."""
         return None
 
     def first_points(self, seed: int, chains: Sequence[int]) -> list[np.ndarray] | None:
-        """Return a prior draw for each chain to start from, if the engine makes them itself; else None."""
+        """Return a prior draw for each chain to start from, or None if the engine does not draw them itself."""
         return None
 
     def check(self, spec: RunSpec, by_workers: bool = False) -> None:
-        """Raise if this engine cannot make a run. The move is prepared for that, and `run` does not prepare it again.
+        """Raise if this engine cannot run `spec`. The move is prepared here, and `run` uses the cached result.
 
-        `by_workers` says that the workers of an executor evaluate the proposals.
+        `by_workers` is true if the workers of an executor evaluate the proposals.
         """
         move = spec.move
         if spec.look_ahead is not None and spec.look_ahead > 1 and move.path is None:
             raise ValueError(
-                f"look_ahead={spec.look_ahead} was asked for, but {move!r} is not a single search. Leave it out."
+                f"look_ahead={spec.look_ahead} was given, but an update of {move!r} is not a single search, "
+                "which look_ahead requires. Leave look_ahead out."
             )
         if move.gradients and not self.traced:
             raise TypeError(
-                f"{move!r} needs gradients, which the {self.name} engine does not have. Write the log-likelihood with "
-                "jax.numpy so that it can be compiled, or use EllipticalSlice."
+                f"{move!r} needs gradients, which the {self.name} engine does not provide. Write the log-likelihood "
+                "with jax.numpy so that it can be compiled, or use EllipticalSlice."
             )
         move.noise_spec(self.posterior.prior, self.prepared(move))
 
     @abc.abstractmethod
     def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> Run:
-        """Return a run before its first update.
+        """Return a new `Run`, which has not made any update yet.
 
         Parameters
         ----------
         spec : RunSpec
         starts : sequence of Checkpoint
-            Where each chain begins. A chain that continues from a checkpoint (`Rows.resume`) is bit-identical to one
-            that never stopped.
+            Checkpoint from which each chain starts. A chain that continues from `Rows.resume` is bit-identical to one
+            that was never interrupted.
         updates : int
-            Number of updates that each chain makes, including those before its checkpoint.
+            Total number of updates of each chain, including those before its checkpoint.
         """
 
     def divisible_chains(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> Sequence[Any] | None:
-        """Return chains whose proposals others can evaluate, as `HostChain`s; None if the engine has no such chains."""
+        """Return a `HostChain` for each chain, so that workers can evaluate its proposals; None if impossible."""
         return None
 
     @property
     def read_only(self) -> bool:
-        """Whether the log-likelihood is given read-only arrays."""
+        """True if the log-likelihood is called with read-only arrays."""
         return False
 
     def recipe(self) -> Callable[[], Engine]:
-        """Return a function that makes the same engine in another process. It can be pickled if the posterior can."""
+        """Return a function that makes this engine again in another process. It can be pickled if the posterior can."""
         return partial(type(self), self.posterior)
 
 
 class Run(Protocol):
-    """Chains in progress. The caller alternates `advance` and `take` until `finished`."""
+    """Chains in progress. The caller alternates `advance` and `take` until `finished` is true."""
 
     @property
     def finished(self) -> bool:
-        """Whether every chain has made all its updates."""
+        """True if every chain has made all its updates."""
         ...
 
     def advance(self) -> None:
-        """Work for about a tenth of a second, or for one block."""
+        """Make updates for about a tenth of a second, or for one block of updates."""
         ...
 
     def extend(self, updates: int) -> None:
-        """Let every chain make so many updates, including those that it has made already."""
+        """Set the total number of updates of every chain, including those that it has made already."""
         ...
 
     def take(self) -> list[Rows]:
-        """Return the rows completed since the last call, even if `advance` was interrupted."""
+        """Return the rows completed since the last call. It works even after `advance` was interrupted."""
         ...
 
     def close(self) -> None:
-        """Release what the run holds."""
+        """Release the threads, workers and memory of the run."""
         ...

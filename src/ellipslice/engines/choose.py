@@ -1,4 +1,4 @@
-"""A first look at a log-likelihood: which engine can run it."""
+"""Choose an engine for a log-likelihood."""
 
 from __future__ import annotations
 
@@ -25,52 +25,66 @@ def choose_engine(
     double: bool = True,
     workers: Workers | None = None,
 ) -> tuple[Engine, str]:
-    """Return an engine for this process, and why this one. `f` is the point at which likelihoods are compared.
+    """Return an engine for this process, and the reason for the choice.
 
-    With `workers` it is an engine that they can run: see `with_workers`.
+    A log-likelihood is compiled if JAX can trace it and the traced function has the same values. (They differ if the
+    function draws random numbers, or catches the tracer's exception and returns something else.) On a GPU all chains
+    then run in parallel: in one kernel if that is possible, else in one loop.
 
-    A likelihood is compiled if JAX can trace it and what it traced agrees with the function. (It would not if the
-    function caught the tracer's exception and returned something else, or drew random numbers.) On a GPU, chains then
-    run together: in one kernel if that can be, else in one loop. Workers run them one by one.
+    Parameters
+    ----------
+    posterior : Posterior
+    engine : str or None
+        An element of `ENGINES`. None: choose one.
+    f : array
+        Centred flat vector at which the traced log-likelihood is compared with the user's function.
+    move : Move
+    double : bool
+        Double precision. Default: True.
+    workers : Workers, optional
+        If given, the engine is one that workers can run, chain by chain (see `with_workers`).
     """
     if workers is not None and (engine in ("batched", "fused") or not double):
-        asked = f'engine="{engine}"' if engine in ("batched", "fused") else 'precision="single"'
+        option = f'engine="{engine}"' if engine in ("batched", "fused") else 'precision="single"'
         raise ValueError(
-            f"{asked} was asked for, which runs all chains together on the devices of one process, but executor was "
-            "given too, whose workers run them one by one. Leave one out."
+            f"{option} and executor were both given. {option} runs all chains in parallel on the devices of one "
+            "process, but the workers of an executor run chain by chain. Leave one of them out."
         )
     return _inspect(posterior, engine, f, move, double, alone=workers is not None)
 
 
 def with_workers(engine: Engine, workers: Workers | None, f: np.ndarray, spec: RunSpec | None = None) -> Engine:
-    """Return an engine whose work is done by workers, or the engine itself if there are none."""
+    """Return `engine` as run by workers, or `engine` itself if there are none."""
     return engine if workers is None else WorkersEngine(engine, workers, f, spec)
 
 
 def _inspect(
     posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool, alone: bool
 ) -> tuple[Engine, str]:
+    """Return the engine and the reason, as `choose_engine` does. `alone`: chains run one by one, on workers."""
     if engine not in (None, *ENGINES):
         names = ", ".join(f'"{name}"' for name in ENGINES)
-        raise ValueError(f"engine must be one of {names} or None (look and choose), but it is {engine!r}.")
+        raise ValueError(f"engine must be one of {names}, or None to choose automatically, but it is {engine!r}.")
     if engine in ("host", "compiled") and not double:
-        raise ValueError(f'precision="single" was asked for, but engine="{engine}" works in double. Leave one out.')
+        raise ValueError(
+            f'precision="single" was given, but engine="{engine}" works in double precision only. Leave one out.'
+        )
     host = HostEngine(posterior)
     value = host.call.first(f)
     if engine == "host":
-        return host, "asked for"
+        return host, "requested"
     compiled = CompiledEngine(posterior)
     why_not = _why_not_compiled(compiled, host, f, value)
     if why_not is not None:
         if engine or not double:
-            asked = f'engine="{engine}"' if engine else 'precision="single"'
+            option = f'engine="{engine}"' if engine else 'precision="single"'
             raise ValueError(
-                f"{asked} was asked for, but {why_not}. Write the log-likelihood with jax.numpy, or leave it out: the "
-                "host engine runs any Python."
+                f"{option} was given, but {why_not}. Write the log-likelihood with jax.numpy, or leave {option} out: "
+                "the host engine runs any Python function."
             )
         return host, why_not
     if engine == "compiled":
-        return compiled, "asked for"
+        return compiled, "requested"
     if engine or not double or (jax.default_backend() == "gpu" and not alone):
         return _choose_batched(posterior, engine, move, double, compiled)
     return compiled, "JAX can trace the log-likelihood"
@@ -79,47 +93,52 @@ def _inspect(
 def _choose_batched(
     posterior: Posterior, engine: str | None, move: Move, double: bool, compiled: CompiledEngine
 ) -> tuple[Engine, str]:
-    """Chains together: in one kernel, in one loop, or, if that cannot be and nobody insists, apart after all."""
+    """Return the fused engine, else the batched one, else the compiled one, and the reason.
+
+    Raise if `engine` or single precision was requested and is impossible.
+    """
     why_not = why_not_batched(posterior, move)
     if why_not is not None:
         if engine or not double:
-            asked = f'engine="{engine}"' if engine else 'precision="single"'
-            raise ValueError(f"{asked} was asked for, but {why_not}. Leave it out.")
+            option = f'engine="{engine}"' if engine else 'precision="single"'
+            raise ValueError(f"{option} was given, but {why_not}. Leave {option} out.")
         return compiled, f"JAX can trace the log-likelihood, but {why_not}"
     if engine == "batched":
-        return BatchedEngine(posterior, double=double), "asked for"
+        return BatchedEngine(posterior, double=double), "requested"
     fused = FusedEngine(posterior, double=double)
-    assert move.path is not None  # noqa: S101  or there had been a reason why not
+    assert move.path is not None  # noqa: S101  else `why_not_batched` would have returned a reason
     why_not = why_not_fused(fused, move.path)
     if why_not is None:
-        return fused, "asked for" if engine else "there is a GPU, and the log-likelihood is a sum over values of f"
+        reason = "there is a GPU, and the log-likelihood factorises over the elements of f"
+        return fused, "requested" if engine else reason
     if engine == "fused":
-        raise ValueError(f'engine="fused" was asked for, but {why_not}. Leave it out, or take "batched".')
+        raise ValueError(f'engine="fused" was given, but {why_not}. Leave it out, or use engine="batched".')
     return BatchedEngine(posterior, double=double), why_not
 
 
 def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray, value: float) -> str | None:
+    """Return why the log-likelihood cannot be compiled, or None if it can. `value` is that of the function at `f`."""
     try:
         traced = compiled.evaluate(f)
-    except Exception as error:  # noqa: BLE001  whatever a user's function raises when it meets a tracer
+    except Exception as error:  # noqa: BLE001  a user's function may raise anything when it is called with a tracer
         first_line = (str(error).splitlines() or [""])[0][:120]
         return (
             f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line}); "
-            "written with jax.numpy it would be compiled"
+            "a function written with jax.numpy would be compiled"
         )
     callbacks = sorted(name for name in compiled.look.operations or () if name.endswith("callback"))
     if callbacks:
         return f"the log-likelihood calls back into Python ({callbacks[0]})"
-    if not _agree(traced, value):
-        return f"what JAX traced gives {traced:.6g} where the log-likelihood itself gives {value:.6g}"
-    # A function that gave up when it met the tracer returned a constant, which may agree with it here by chance.
+    if not _values_match(traced, value):
+        return f"the function that JAX traced returns {traced:.6g} where the log-likelihood itself returns {value:.6g}"
+    # A function that catches the tracer's exception may return a constant, which can equal the value at f by chance.
     points = host.posterior.points(np.random.default_rng(0), 24)
     if all(compiled.evaluate(point) == traced for point in points[:3]) and not all(
-        _agree(compiled.evaluate(point), host.call.first(point)) for point in points
+        _values_match(compiled.evaluate(point), host.call.first(point)) for point in points
     ):
-        return f"what JAX traced is {traced:.6g} everywhere, and the log-likelihood itself is not"
+        return f"the function that JAX traced is constant ({traced:.6g}), but the log-likelihood itself is not"
     return None
 
 
-def _agree(traced: float, value: float) -> bool:
+def _values_match(traced: float, value: float) -> bool:
     return bool(np.isclose(traced, value, rtol=1e-4, atol=1e-4, equal_nan=True))

@@ -1,4 +1,4 @@
-"""Rows: draws with their statistics, as engines hand them over, and how updates of one chain become rows."""
+"""Rows: draws with their statistics, as engines return them, and the conversion of updates to rows."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ STATISTICS = {
     "search_failed": np.bool_,
     "angle": np.float64,
 }
-"""Names and types of the statistics that every move has. Those that a move declares come after them."""
+"""Names and types of the statistics that every move has. Statistics that a move declares come after them."""
 
 DECLARED = {float: np.float64, int: np.int64, bool: np.bool_}
-"""Types that a move can declare in `Move.statistics`, and as what they are stored."""
+"""NumPy type in which a statistic is stored, for each type that `Move.statistics` can declare."""
 
 
 def statistics_of(move: Move) -> dict[str, Any]:
-    """Return names and types of the statistics of a draw. Raise if the move declares some that cannot be."""
+    """Return the names and types of all statistics of a draw. Raise if the move declares an invalid one."""
     for name, kind in move.statistics.items():
         if not isinstance(name, str) or name in STATISTICS:
             raise TypeError(
-                f"{move!r} declares the statistic {name!r}; expected a string that is not the name of one that every "
-                f"move has already ({', '.join(STATISTICS)})."
+                f"{move!r} declares the statistic {name!r}; expected a string that is not the name of a statistic that "
+                f"every move has ({', '.join(STATISTICS)}). Rename it."
             )
         if kind not in DECLARED:
-            raise TypeError(f"{move!r} declares {name} as {kind!r}; expected float, int or bool.")
+            raise TypeError(f"{move!r} declares the statistic {name} as {kind!r}; expected float, int or bool.")
     if move.statistics and move.path is not None:
         raise TypeError(
-            f"{move!r} declares statistics, but it is a single search, which engines run themselves. Derive from Move, "
-            "and call target.search in step."
+            f"{move!r} declares statistics, but it is a single search, whose loop is part of the engine. Derive the "
+            "class from Move, and call target.search in step."
         )
     return STATISTICS | {name: DECLARED[kind] for name, kind in move.statistics.items()}
 
 
 class DeviceStates(NamedTuple):
-    """States in the memory of a device, which are copied to the host when they are asked for."""
+    """States in the memory of a device. They are copied to the host when they are needed."""
 
     buffer: Any
-    """Shape (rows, chains, size)."""
+    """Device array, shape (rows, chains, size)."""
     first: int
     stop: int
-    """Rows `first` to `stop` are states. The others are undefined: no update has written to them."""
+    """Rows `first` to `stop - 1` are states. The others are undefined, because no update has written to them."""
 
     def since(self, draw: int) -> DeviceStates:
-        """Return the states without the first `draw` draws."""
+        """Return these states without the first `draw` of them."""
         return self._replace(first=self.first + draw)
 
 
 class DeviceCheckpoints(Sequence[Checkpoint]):
-    """Checkpoints of chains that run together on a device, copied to the host when they are first asked for.
+    """Checkpoints of all chains of a run on a device. They are copied to the host at the first access.
 
     Parameters
     ----------
     updates : int
-        Number of updates behind the states.
+        Number of updates that each chain has made.
     state : State
-        The states of all chains, on the device.
+        States of all chains, on the device.
     counts : Counts
-        Sums over the updates of all chains. The first checkpoint has them.
+        Sums over the updates of all chains. They become the counts of the first checkpoint.
     """
 
     def __init__(self, updates: int, state: State, counts: Counts):
@@ -91,22 +91,23 @@ class DeviceCheckpoints(Sequence[Checkpoint]):
 
 
 class Rows(NamedTuple):
-    """Draws of consecutive chains. Warm-up and thinning are applied, so there may be no draw."""
+    """Draws of consecutive chains, after warm-up and thinning. There may be no draws."""
 
     chains: slice
-    """Positions in the run."""
+    """Positions of the chains in the run."""
     first: int
-    """Number of the first draw."""
+    """Index of the first draw in its chain."""
     f: np.ndarray | DeviceStates
     """Centred flat states, shape (chains, draws, size)."""
     statistics: dict[str, np.ndarray]
-    """By name, shape (chains, draws) each."""
+    """Statistics by name, shape (chains, draws) each."""
     resume: Sequence[Checkpoint]
-    """Where each chain can continue with the same bits. Some of its draws may be in these rows already."""
+    """Checkpoint from which each chain can continue bit-identically. It may lie before some draws of these rows."""
     last: list[Checkpoint]
-    """Where each chain is. Its counts include updates that left no draw. Of chains that run together the first only."""
+    """Last checkpoint of each chain; of the first chain only if all chains run as one batch. The counts include
+    updates that are not kept as draws."""
     highest: float
-    """Largest log-likelihood of the updates behind these rows."""
+    """Largest log-likelihood after any of these updates, including those that are not kept as draws."""
 
     @property
     def draws(self) -> int:
@@ -114,7 +115,7 @@ class Rows(NamedTuple):
         return self.statistics["total_log_likelihood"].shape[1]
 
     def since(self, draw: int) -> Rows:
-        """Return the rows without the draws before number `draw`."""
+        """Return these rows without the draws whose index is below `draw`."""
         skip = min(max(0, draw - self.first), self.draws)
         if not skip:
             return self
@@ -124,19 +125,19 @@ class Rows(NamedTuple):
 
 
 class ChainRows:
-    """Makes rows of consecutive updates of one chain.
+    """Converts consecutive updates of one chain to rows.
 
-    Update `warmup + (i + 1) * thin - 1`, counted from 0, leaves draw i.
+    Draw i is the state after update `warmup + (i + 1) * thin - 1`, counted from 0.
 
     Parameters
     ----------
     position : int
-        Of the chain in the run.
+        Position of the chain in the run.
     spec : RunSpec
     start : Checkpoint
     again : bool
-        Whether a chain that continues must make its last update again: the checkpoint to continue from is then one
-        update before the last. Tangent planes need this, because they keep the gradient at the last state.
+        If true, a resumed chain repeats its last update: the checkpoint is one update before the last. Tangent planes
+        require this, because the gradient at the last state is not part of a checkpoint. Default: False.
     """
 
     def __init__(self, position: int, spec: RunSpec, start: Checkpoint, again: bool = False):
@@ -146,21 +147,22 @@ class ChainRows:
 
     @property
     def updates(self) -> int:
-        """Number of updates so far."""
+        """Number of updates that the chain has made."""
         return self._last.updates
 
     def add(self, f: np.ndarray, log_likelihood: np.ndarray, info: Info, proposals: np.ndarray | None = None) -> Rows:
-        """Return the rows of the next updates, at least one.
+        """Return the rows of the chain's next updates. There must be at least one update.
 
         Parameters
         ----------
         f : array, shape (updates, size)
-            The states after the updates.
+            State after each update.
         log_likelihood : array, shape (updates,)
         info : Info
             Arrays of shape (updates,).
         proposals : array, shape (updates,), optional
-            Number of angles tried. Default: the evaluations. There are more if some were rejected without one.
+            Number of angles tried in each update. Default: the number of evaluations. It is larger if a scout rejects
+            angles without an evaluation.
         """
         tried = info.evaluations if proposals is None else proposals
         before, count = self._last, len(log_likelihood)
@@ -174,7 +176,7 @@ class ChainRows:
             return Checkpoint(before.updates + updates, state, before.counts.plus(sums))
 
         self._last = after(count)
-        first = max(0, (before.updates - self._warmup) // self._thin)  # draws of the updates before these
+        first = max(0, (before.updates - self._warmup) // self._thin)  # number of draws before these updates
         row = self._warmup + (first + 1) * self._thin - 1 - before.updates
         columns = log_likelihood, tried, *info[:-1], *info.more
         names = *STATISTICS, *self._declared

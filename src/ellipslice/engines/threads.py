@@ -15,11 +15,12 @@ _limited = threading.Lock()
 
 @contextlib.contextmanager
 def limit_blas_threads(busy: int) -> Iterator[None]:
-    """Limit matrix products to the cores that `busy` other threads leave free, divided among those threads.
+    """Limit the threads of each matrix product, because `busy` other threads use the cores as well.
 
-    The threads of OpenBLAS spin while they wait for each other. If the other threads need the cores, that makes a
-    product ten times slower, and slows the others down too. The limit holds for the whole process: if another context
-    has set it already, this one does nothing.
+    The limit is one thread less than the cores per busy thread, and at least one. The threads of OpenBLAS spin while
+    they wait for each other. If the other threads need the cores, that makes a product ten times slower, and slows the
+    other threads down, too. The limit holds for the whole process: if another context has set it already, this one
+    does nothing.
     """
     controller = _controller()
     if controller is None or not _limited.acquire(blocking=False):
@@ -35,6 +36,7 @@ def limit_blas_threads(busy: int) -> Iterator[None]:
 
 @cache
 def _controller() -> Any:
+    """Return threadpoolctl's controller of the loaded libraries, or None if threadpoolctl is not installed."""
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:

@@ -1,22 +1,22 @@
-"""The proof kit: laws that priors, likelihoods and moves must keep, for your own classes too.
+"""Property tests of priors, likelihoods and moves, which you can also run on your own classes.
 
 >>> import numpy as np
 >>> import ellipslice as es
 >>> es.testing.check_prior(es.Dense(np.eye(3)))
 >>> es.testing.check_move(es.moves.EllipticalSlice(bracket_width=1.0))
 
-Each check returns nothing when all is well, and raises an `AssertionError` that names the broken law. Statistical laws
-are tested at a level of one in a million, so a failure is not bad luck.
+Each check returns None if all properties hold. Otherwise it raises an `AssertionError` that names the property.
+Statistical tests have a significance level of 1e-6, so a failure is almost certainly not due to chance.
 
 - `prior`: property tests of a prior
-- `capabilities`: property tests of its optional capabilities
+- `capabilities`: property tests of the optional capabilities of a prior
 - `likelihood`: property tests of a likelihood
 - `move`: property tests of a move
-- `search`: exact property tests of a search
-- `reversible`: the proof of reversibility, in exact arithmetic
-- `stationary`: a known posterior that an update must keep
+- `search`: exact property tests of a slice search
+- `reversible`: a test of reversibility in exact arithmetic
+- `stationary`: a posterior with known distribution, which an update must leave invariant
 - `gradients`: property tests of moves that need gradients
-- `assertions`: how a violation is raised
+- `assertions`: assertions of the property tests
 """
 
 from ellipslice.testing.likelihood import check_likelihood

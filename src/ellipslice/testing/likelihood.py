@@ -1,4 +1,4 @@
-"""The laws of likelihoods."""
+"""Property tests of likelihoods."""
 
 from __future__ import annotations
 
@@ -18,45 +18,64 @@ from ellipslice.testing.assertions import require, require_close
 
 
 def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 0) -> None:
-    """Check a log-likelihood near a latent array `f` where it is finite.
+    """Check a log-likelihood. Raise an error that names the property if one does not hold.
 
-    The laws: it returns one real number; the same f gives the same number; it does not change its argument; if JAX can
-    trace it, compiled and plain values agree. For a `Likelihood` also: `pointwise` sum to the value, batches equal
-    their rows, and `simulate` gives data of the right shape.
+    - It returns one real number, which is finite at `f`.
+    - The same f gives the same number.
+    - It does not change its argument.
+    - If JAX can trace it, the compiled value equals the value of the function up to rounding error.
+
+    For a `Likelihood` these are checked, too:
+
+    - `pointwise` has the shape of f, and sums to the log-likelihood.
+    - A batch gives the same values as its rows.
+    - `simulate` returns data of the shape of f.
 
     Parameters
     ----------
     log_likelihood : callable
+        Function of a latent array.
     f : array
-        A point to test around.
+        Latent array at which the log-likelihood is finite. It is tested there and near it.
     seed : int
+        Seed of the test points. Default: 0.
+
+    Raises
+    ------
+    AssertionError
+        If a property does not hold.
+    ValueError, TypeError
+        If the function cannot be called, does not return a number, or changes its argument.
     """
     f = np.asarray(f, dtype=np.float64)
     rng = np.random.default_rng(seed)
     posterior = Posterior(Diagonal(np.ones(f.shape)), log_likelihood)
-    look = Call(posterior).first
+    call = Call(posterior).first
     with jax_settings():
         for scale in (0.0, 1e-3, 1.0):
             point = (f + scale * rng.standard_normal(f.shape)).ravel()
-            value = look(point)
+            value = call(point)
             require(value != np.inf, "the log-likelihood is +inf")
-            require(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the point given")
-            again = look(point)
-            require(value == again or value != value, f"the same f gave {value} and then {again}")
+            require(scale > 0 or math.isfinite(value), f"the log-likelihood is {value} at the given f")
+            again = call(point)
+            require(value == again or value != value, f"two calls with the same f gave {value} and {again}")
             try:
                 compiled = CompiledEngine(posterior).evaluate(point)
-            except Exception:  # noqa: BLE001  not traceable, which is no fault
+            except Exception:  # noqa: BLE001  JAX does not need to be able to trace it
                 continue
-            require_close(compiled, value, "compiled and plain values differ")
+            require_close(compiled, value, "the compiled value differs from that of the function")
         if isinstance(log_likelihood, Likelihood):
             _check_parts(log_likelihood, f, rng)
 
 
 def _check_parts(likelihood: Likelihood, f: np.ndarray, rng: np.random.Generator) -> None:
+    """Check `pointwise`, batches and `simulate` of a `Likelihood`."""
     batch = f + rng.standard_normal((5, *f.shape)) * np.array([0.1, 1, 3, 10, 30]).reshape(5, *[1] * f.ndim)
     terms = np.asarray(likelihood.pointwise(batch))
-    require(terms.shape == batch.shape, f"terms of shape {batch.shape} have shape {terms.shape}")
-    require_close(likelihood(batch), terms.reshape(5, -1).sum(axis=1), "terms do not sum to the value")
-    require_close([likelihood(row) for row in batch], likelihood(batch), "a batch differs from its rows")
+    require(terms.shape == batch.shape, f"pointwise of shape {batch.shape} has shape {terms.shape}; expected the same")
+    require_close(
+        likelihood(batch), terms.reshape(5, -1).sum(axis=1), "pointwise does not sum to the value of the log-likelihood"
+    )
+    require_close([likelihood(row) for row in batch], likelihood(batch), "a batch gives other values than its rows")
     data = np.asarray(likelihood.simulate(f, rng))
-    require(data.shape == f.shape, f"simulate gives shape {data.shape}; expected {f.shape}")
+    require(data.shape == f.shape, f"simulate returns shape {data.shape}; expected {f.shape}")

@@ -1,4 +1,4 @@
-"""The laws of moves."""
+"""Property tests of moves."""
 
 from __future__ import annotations
 
@@ -21,24 +21,32 @@ from ellipslice.testing.stationary import NOISES, KnownPosterior
 
 
 def check_move(move: Move, *, seed: int = 0) -> None:
-    """Check that a move is valid, and that both engines run it alike.
+    """Check that a move is a valid transition. Raise an `AssertionError` that names the property if one does not hold.
 
-    The laws: the result is a function of the noise; the log-likelihood it returns is that of the state it returns, and
-    every evaluation is counted; a state with zero or NaN likelihood is never reached; draws from a known posterior are
-    still draws from it after an update; host and compiled engines give the same chain, to rounding. A `Search` must
-    also be reversible, go through its state along an ellipse that keeps the prior, and accept what is above its level
-    and nothing else, all of which is tested without any tolerance. (For other moves, an error that changes a variance
-    of the posterior by less than about 16 % may go unnoticed.) A move that needs gradients is checked in compiled code,
-    and what it counts is not.
+    - The result is a deterministic function of the random numbers.
+    - The returned log-likelihood is that of the returned state, and every evaluation is counted.
+    - A state whose likelihood is zero or NaN is never reached.
+    - Draws from a known posterior still have its distribution after two updates.
+    - The host and the compiled engine give the same chain, up to rounding error.
+
+    For a `Search` (such as `EllipticalSlice`) these are checked, too, exactly or up to rounding error:
+
+    - The search is reversible.
+    - The curve is an ellipse through the current state that leaves the prior invariant.
+    - The search accepts the first point above the slice level, and no other.
+
+    For other moves, an error that changes a posterior variance by less than about 16 % may not be detected. A move that
+    needs gradients is tested in compiled code only, and its number of evaluations is not compared.
 
     Parameters
     ----------
     move : Move
     seed : int
+        Seed of the tests. Default: 0.
     """
     if not isinstance(move, Move):
         raise TypeError(
-            f"check_move takes an instance of a Move, such as EllipticalSlice(), but it was given {move!r}."
+            f"check_move was called with {move!r}; expected an instance of a Move, such as EllipticalSlice()."
         )
     if move.gradients:
         return check_with_gradients(move, seed)
@@ -55,6 +63,7 @@ def check_move(move: Move, *, seed: int = 0) -> None:
 
 
 def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:
+    """Check the counts and the log-likelihood that a move reports, and that it is deterministic."""
     rng = np.random.default_rng(seed)
     prior = Dense(np.array([[1.0, 0.6], [0.6, 2.0]]))
     calls = 0
@@ -75,14 +84,16 @@ def _check_bookkeeping(move: Move, seed: int, updates: int = 50) -> None:
         require(info.evaluations == made, f"{move!r} made {made} evaluations and reports {info.evaluations}")
         require(np.array_equal(state.f, before[0]), f"{move!r} changes the old state in place")
         require(
-            log_likelihood(new.f) == new.log_likelihood, f"{move!r} returns a log-likelihood that is not its state's"
+            log_likelihood(new.f) == new.log_likelihood,
+            f"{move!r} returns a log-likelihood that is not that of its state",
         )
         again, _ = move.step(noise, state, target)
-        require(np.array_equal(again.f, new.f), f"{move!r} is not a function of its noise")
+        require(np.array_equal(again.f, new.f), f"{move!r} is not a function of its random numbers")
         state = new
 
 
 def _check_support(move: Move, seed: int, updates: int = 300) -> None:
+    """Check that updates never reach a state whose likelihood is zero or NaN."""
     rng = np.random.default_rng(seed)
     prior = Diagonal(np.ones(2))
 
@@ -96,16 +107,18 @@ def _check_support(move: Move, seed: int, updates: int = 300) -> None:
     state = State(np.array([0.5, 0.5]), -0.5)
     for _ in range(updates):
         state, _ = move.step(noise_of_an_update(move, prior, rng, prepared), state, target)
-        require(math.isfinite(state.log_likelihood), f"{move!r} went where the likelihood is {state.log_likelihood}")
+        value = state.log_likelihood
+        require(math.isfinite(value), f"{move!r} reached a state where the log-likelihood is {value}")
 
 
 def _check_stationary(move: Move, seed: int, count: int = 2000) -> None:
-    """Exact posterior draws are still such after an update, whether the data say nothing, little or much."""
+    """Check that updates leave the posterior invariant without data, and with weakly and strongly informative data."""
     for noise in NOISES:
         _check_keeps(move, noise, seed, count)
 
 
 def _check_keeps(move: Move, noise: float, seed: int, count: int) -> None:
+    """Check that two updates leave the posterior with this noise variance invariant, by `count` draws."""
     known, rng = KnownPosterior(noise), np.random.default_rng(seed)
     prepared = move.prepare(known.prior)
     target = HostTarget(lambda f: float(known.log_likelihood(f)), prepared)
@@ -121,6 +134,7 @@ def _check_keeps(move: Move, noise: float, seed: int, count: int) -> None:
 
 
 def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
+    """Check that the host and the compiled engine give the same chain up to rounding error."""
     posterior = Posterior(Dense(np.array([[1.0, 0.6], [0.6, 2.0]])), lambda f: -8.0 * ((f - 1.0) ** 2).sum())
     starts = [Checkpoint(0, State(np.zeros(2), -16.0))]
     chains = []
@@ -135,4 +149,4 @@ def _check_engines(move: Move, seed: int, updates: int = 40) -> None:
         values = [each.statistics["total_log_likelihood"][0] for each in rows]
         chains.append([np.concatenate([each.f[0] for each in rows]), np.concatenate(values)])
     for host, compiled in zip(*chains, strict=True):
-        require_close(compiled, host, f"{move!r} gives another chain in compiled code")
+        require_close(compiled, host, f"{move!r} gives different chains in compiled code and on the host")

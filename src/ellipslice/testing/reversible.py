@@ -1,4 +1,4 @@
-"""The proof of Section 2.3, replayed in exact arithmetic."""
+"""A test of reversibility in exact arithmetic, which follows the proof in Section 2.3 of Murray et al. (2010)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from ellipslice.testing.assertions import require
 
 
 def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches: int = 200, seed: int = 0) -> None:
-    """Replay the proof of Section 2.3, equations (8) to (12), in exact arithmetic.
+    """Check that a slice search is reversible, in exact arithmetic. Raise an `AssertionError` if it is not.
 
-    A search from f ends at f', having tried certain angles in certain brackets. The search back, from f', must be able
-    to try the same points in the same order, from the same brackets, and end at f: then both have the same probability.
-    The uniforms that do so are solved for, and must lie in [0, 1].
+    The check follows the proof of Murray, Adams & MacKay (2010), Section 2.3, equations (8) to (12). A search from f
+    tries certain angles in certain brackets, and ends at f'. The reverse search, from f', must be able to try the same
+    points in the same order, from the same brackets, and end at f. Both then have the same probability. The check
+    solves for the uniforms of the reverse search, which must lie in [0, 1].
 
     Parameters
     ----------
     move : Search
     turn : float or None
-        Length after which the curve repeats itself; None for a curve that does not.
+        Period of the curve. None for a curve that is not periodic. Default: 2 pi.
     searches : int
-        How many random searches to replay.
+        Number of random searches. Default: 200.
     seed : int
+        Seed of the random searches. Default: 0.
     """
     rng = np.random.default_rng(seed)
     exact_turn = None if turn is None else ExactNumber(turn)
@@ -36,33 +38,35 @@ def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches
         slice_ = _random_slice(rng, exact_turn)
         forward = _replay(move, slice_, [_random(rng) for _ in range(60)])
         if forward is None:
-            continue  # a slice so thin that 58 proposals missed it
+            continue  # the slice is so narrow that 59 proposals missed it
         positions, brackets = forward
         end = positions[-1]
-        way_back = [position - end for position in positions[:-1]] + [-end]  # equation (12)
+        reverse = [position - end for position in positions[:-1]] + [-end]  # equation (12)
         shifted = [(low - end, high - end) for low, high in brackets]
-        place, u = _solve_begin(move, way_back[0], shifted[0], exact_turn, bracket_used=len(positions) > 1)
+        place, u = _solve_begin(move, reverse[0], shifted[0], exact_turn, bracket_used=len(positions) > 1)
         uniforms = [place, u]
-        for position, (low, high) in zip(way_back[1:], shifted[1:], strict=True):
-            require(high > low, f"{move!r} shrank its bracket to nothing")
+        for position, (low, high) in zip(reverse[1:], shifted[1:], strict=True):
+            require(high > low, f"{move!r} shrank its bracket to length zero")
             uniforms.append((position - low) / (high - low))
-        require(all(0 <= v <= 1 for v in uniforms), f"{move!r} is not reversible: the way back has probability zero")
+        require(
+            all(0 <= v <= 1 for v in uniforms), f"{move!r} is not reversible: the reverse search has probability zero"
+        )
         backward = _replay(move, partial(_shifted, slice_, end), uniforms)
         if backward is None:
-            raise AssertionError(f"{move!r} is not reversible: the way back does not end")
+            raise AssertionError(f"{move!r} is not reversible: the reverse search does not end")
         tried, widths = backward
         require(
-            len(tried) == len(positions) and all(_same(a, b, exact_turn) for a, b in zip(tried, way_back, strict=True)),
-            f"{move!r} is not reversible: the way back tries other points",
+            len(tried) == len(positions) and all(_same(a, b, exact_turn) for a, b in zip(tried, reverse, strict=True)),
+            f"{move!r} is not reversible: the reverse search tries other points",
         )
         require(
             [high - low for low, high in widths[1:]] == [high - low for low, high in brackets[1:]],
-            f"{move!r} is not reversible: the way back draws from other brackets",
+            f"{move!r} is not reversible: the reverse search draws from other brackets",
         )
 
 
 class ExactNumber(Fraction):
-    """A rational number that stays one in the company of floats."""
+    """A rational number. Its operations with floats convert the float exactly and return an `ExactNumber`."""
 
     def _with(self, other: Any, operation: Callable[[Fraction, Any], Any]) -> ExactNumber:
         result = operation(Fraction(self), Fraction(other) if isinstance(other, float) else other)
@@ -97,15 +101,20 @@ class ExactNumber(Fraction):
 
 
 def _shifted(acceptable: Callable[[ExactNumber], bool], origin: ExactNumber, at: ExactNumber) -> bool:
+    """Return whether a position is acceptable, if it is measured from `origin`."""
     return acceptable(at + origin)
 
 
 def _random(rng: np.random.Generator) -> ExactNumber:
+    """Return a random multiple of 2^-16 in [0, 1)."""
     return ExactNumber(int(rng.integers(0, 2**16)), 2**16)
 
 
 def _random_slice(rng: np.random.Generator, turn: ExactNumber | None) -> Callable[[ExactNumber], bool]:
-    """A random set of acceptable positions, as measured from the current state; it contains 0."""
+    """Return a random slice: a function that is true for acceptable positions, measured from the current state.
+
+    The slice consists of one to three intervals, and contains 0.
+    """
     width = ExactNumber(float(rng.choice([0.02, 0.3, 2.0])))
     low = -_random(rng) * width
     edges = [(low, low + width)] + [(c, c + width) for c in (_random(rng) * 6 for _ in range(rng.integers(0, 3)))]
@@ -119,7 +128,10 @@ def _random_slice(rng: np.random.Generator, turn: ExactNumber | None) -> Callabl
 def _replay(
     move: Search, acceptable: Callable[[ExactNumber], bool], uniforms: list[ExactNumber]
 ) -> tuple[list[ExactNumber], list[tuple[ExactNumber, ExactNumber]]] | None:
-    """The positions a search tries and the brackets it draws them from, all measured from the current state."""
+    """Return the positions that a search tries and the brackets from which it draws them.
+
+    All are measured from the current state. Return None if the search has not ended after all `uniforms`.
+    """
     place = uniforms[0]
     here = ExactNumber(0) + move.here(place)
     theta, theta_min, theta_max = (ExactNumber(0) + part for part in move.begin(here, place, uniforms[1]))
@@ -136,6 +148,7 @@ def _replay(
 
 
 def _same(a: ExactNumber, b: ExactNumber, turn: ExactNumber | None) -> bool:
+    """Return whether two positions are the same point of a curve with period `turn`."""
     return a == b if turn is None else (a - b) % turn == 0
 
 
@@ -147,9 +160,9 @@ def _solve_begin(
     *,
     bracket_used: bool,
 ) -> tuple[ExactNumber, ExactNumber]:
-    """The two uniforms for which a search begins at `position`, with that bracket if it is ever used.
+    """Return the two uniforms for which a search begins at `position`, with this bracket if `bracket_used` is true.
 
-    `begin` is affine in its two uniforms for every bracket placed at random, so three evaluations say all about it.
+    `begin` must be affine in its two uniforms, so that three evaluations determine it.
     """
 
     def begin(place: ExactNumber, u: ExactNumber) -> np.ndarray:
@@ -162,7 +175,7 @@ def _solve_begin(
     by_place, by_u = begin(one, zero) - origin, begin(zero, one) - origin
     require(
         bool((begin(half, half) == origin + (by_place + by_u) * half).all()),
-        f"{move!r}: begin is not affine in its uniforms, so this check cannot judge it",
+        f"{move!r}: begin is not affine in its uniforms, which this check requires",
     )
     for shift in (zero,) if turn is None else (zero, turn, -turn):
         target = np.array([position + shift, bracket[0] + shift], dtype=object) - origin
@@ -171,13 +184,16 @@ def _solve_begin(
             solution = _solve(by_place, by_u, target, both=False)
         if solution is not None and all(0 <= v <= 1 for v in solution):
             return solution
-    raise AssertionError(f"{move!r} is not reversible: the way back cannot begin with the same bracket")
+    raise AssertionError(f"{move!r} is not reversible: the reverse search cannot begin with the same bracket")
 
 
 def _solve(
     by_place: np.ndarray, by_u: np.ndarray, target: np.ndarray, *, both: bool
 ) -> tuple[ExactNumber, ExactNumber] | None:
-    """(place, u) with place * by_place + u * by_u = target, in both components or only in the first; None if none."""
+    """Return (place, u) with place * by_place + u * by_u = target, or None if there is no solution.
+
+    The equation must hold in both components if `both` is true, else in the first.
+    """
     determinant = by_place[0] * by_u[1] - by_place[1] * by_u[0]
     if determinant != 0:
         return (

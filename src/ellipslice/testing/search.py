@@ -1,4 +1,4 @@
-"""The laws of slice searches that hold without any tolerance but rounding."""
+"""Property tests of slice searches that hold exactly or up to rounding error."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ellipslice.testing.assertions import require
 
 
 def noise_of_an_update(move: Move, prior: Prior, rng: np.random.Generator, prepared: Any = None) -> UpdateNoise:
-    """Return random numbers for one update on the host; `prepared` is what the move's `prepare` returned."""
+    """Return the random numbers of one update on the host. `prepared` is the result of the move's `prepare`."""
     return next(noise_of_updates(move, prior, rng, 1, prepared))
 
 
 def noise_of_updates(
     move: Move, prior: Prior, rng: np.random.Generator, count: int, prepared: Any = None
 ) -> Iterator[UpdateNoise]:
-    """Yield random numbers for `count` updates on the host, drawn together, which takes less time."""
+    """Yield the random numbers of `count` updates on the host. They are drawn in one call, which is faster."""
     spec = move.noise_spec(prior, prepared)
     shape = count, spec.searches
     drawn, key = spec.draw(rng, count), rng.integers(0, 2**32, (*shape, 2), dtype=np.uint32)
@@ -33,10 +33,10 @@ def noise_of_updates(
 
 
 def check_curve(move: Search, seed: int = 0) -> None:
-    """The curve is an ellipse through the current state, and f, nu on it are turned into f', nu' (equation 9).
+    """Check that the curve is an ellipse through the current state, along which (f, nu) is rotated (equation 9).
 
-    A rotation of (f, nu) has the same density under two independent draws from any N(0, Sigma), so both ends of a move
-    choose this ellipse with the same probability.
+    Two independent draws from any N(0, Sigma) have the same density after a rotation. So the forward and the reverse
+    search choose this ellipse with the same probability.
     """
     rng = np.random.default_rng(seed)
     for place, turn in rng.uniform(0, 1, (50, 2)).tolist():
@@ -49,15 +49,15 @@ def check_curve(move: Search, seed: int = 0) -> None:
             return a * w_a + b * w_b
 
         theta = here + 7 * turn
-        require(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not go through the current state")
+        require(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not pass through the current state")
         new, quarter = at(theta), at(theta + math.pi / 2)
         kept = np.outer(new, new) + np.outer(quarter, quarter) - np.outer(f, f) - np.outer(nu, nu)
-        require(np.abs(kept).max() < 1e-13, f"{move!r}: the curve is not an ellipse that keeps the prior")
-        require(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve does not close")
+        require(np.abs(kept).max() < 1e-13, f"{move!r}: the curve does not leave the prior invariant")
+        require(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve is not closed")
 
 
 def check_level(move: Search, seed: int = 0, updates: int = 400) -> None:
-    """What a search rejected is not above its level, and what it took is: step 5 of Figure 2, without any tolerance."""
+    """Check that rejected points are not above the slice level and that the accepted point is (step 5 of Figure 2)."""
     rng, values = np.random.default_rng(seed), []
 
     def log_likelihood(f: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""A posterior that is known, to see whether draws from it are still such after an update."""
+"""A posterior with known distribution, which updates of a move must leave invariant."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ellipslice.priors import Dense
 from ellipslice.testing.assertions import require_p_value
 
 NOISES = (math.inf, 1.0, 0.05)
-"""Variances of the observations: the data say nothing, little or much."""
+"""Noise variances of the observations: no data, weakly informative data, and strongly informative data."""
 
 
 def gaussian(f: Any, data: Any, precision: Any) -> Any:
-    """The log-likelihood of data with Gaussian noise, up to a constant."""
+    """Return the log-likelihood of data with Gaussian noise, up to a constant."""
     return -0.5 * ((f - data) ** 2).sum() * precision
 
 
 class KnownPosterior:
-    """Two correlated values observed with this noise variance; an infinite one means no data."""
+    """Posterior of two correlated elements, which are observed with noise variance `noise`. Infinity means no data."""
 
     def __init__(self, noise: float):
         covariance, data = np.array([[1.0, 0.8], [0.8, 1.5]]), np.array([1.0, -0.5])
@@ -29,25 +29,27 @@ class KnownPosterior:
         self._mean, self._spread = gain @ data, np.linalg.cholesky(covariance - gain @ covariance)
 
     def log_likelihood(self, f: Any) -> Any:
-        """Up to a constant."""
+        """Return the log-likelihood up to a constant."""
         return gaussian(f, *self.observed)
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Exact draws, shape (count, 2)."""
+        """Return independent draws from the posterior, shape (count, 2)."""
         return self._mean + rng.standard_normal((count, 2)) @ self._spread.T
 
     def check(self, move: Any, draws: np.ndarray) -> None:
-        """Refuse independent draws that are not of this posterior."""
+        """Raise if independent draws, shape (count, 2), do not have the distribution of the posterior."""
         from scipy import stats  # slow to import, and needed only here
 
         count = len(draws)
         end = np.linalg.solve(self._spread, (draws - self._mean).T).T
         for direction in np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]]):
             values = end @ direction
-            require_p_value(float(stats.kstest(values, "norm").pvalue), f"{move!r} does not keep the posterior")
+            invariant = float(stats.kstest(values, "norm").pvalue)
+            require_p_value(invariant, f"{move!r} does not leave the posterior invariant")
             mean = 2 * float(stats.norm.sf(abs(values.mean()) * math.sqrt(count)))
-            require_p_value(mean, f"{move!r} shifts the posterior's mean")
+            require_p_value(mean, f"{move!r} shifts the mean of the posterior")
             tail = stats.chi2(count).cdf(float(values @ values))
-            require_p_value(2 * min(tail, 1 - tail), f"{move!r} changes the posterior's variance")
+            require_p_value(2 * min(tail, 1 - tail), f"{move!r} changes the variance of the posterior")
         radius = np.sum(end**2, axis=1)
-        require_p_value(float(stats.kstest(radius, stats.chi2(2).cdf).pvalue), f"{move!r} does not keep the posterior")
+        invariant = float(stats.kstest(radius, stats.chi2(2).cdf).pvalue)
+        require_p_value(invariant, f"{move!r} does not leave the posterior invariant")

@@ -1,4 +1,4 @@
-"""The loop over the updates of a block: compiled code, its trace, and the object that calls it."""
+"""The compiled loop over the updates of a block, its trace, and the runner that calls it."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ from ellipslice.noise import UpdateNoise
 from ellipslice.undocumented.xla_loop import run_loop
 
 MAX_CALL_SECONDS = 0.05
-"""Longest call, unless a single update takes longer: progress and Ctrl-C wait for it."""
+"""Target duration of a call. A call is longer only if a single update is. Progress and Ctrl-C wait for a call."""
 
 MAX_GROWTH = 8
-"""The next call makes at most this many times as many updates as the last one."""
+"""Largest ratio of the number of updates in a call to that of the call before it."""
 
 
 class ChainState(NamedTuple):
-    """Where a chain is between two calls."""
+    """State of a chain between two calls of the compiled loop."""
 
     state: State
-    known: Any
-    """What the scout knows there."""
+    scout_state: Any
+    """What the scout carries from one search to the next: a pytree, or None."""
 
 
 class Trace(NamedTuple):
-    """One row for each update of a block. Rows that no update has written to are zero.
+    """Results of the updates of a block, one row per update. Rows without an update are zero.
 
-    Numbers of one type are side by side in one array, because each array of a loop takes time.
+    All statistics of one type share an array, because each array that a loop carries costs time.
     """
 
     f: Any
     """States, shape (rows, size)."""
     reals: Any
-    """Log-likelihood, angle, and what the move declares as float."""
+    """Log-likelihood, angle, and the statistics that the move declares as float: shape (rows, columns)."""
     integers: Any
-    """Evaluations, NaNs, whether the search failed, proposals, and what the move declares as int or bool."""
+    """Evaluations, NaN evaluations, search failed (0 or 1), proposals, and the statistics that the move declares as int
+    or bool: shape (rows, columns)."""
 
     @staticmethod
     def empty(rows: int, f: Any, move: Move) -> Trace:
-        """Return the trace of a block before its first update; f is like a state."""
+        """Return a trace of `rows` zero rows, for states with the size and type of `f`."""
         reals = sum(kind is float for kind in move.statistics.values())
         return Trace(
             jnp.zeros((rows, len(f)), f.dtype),
@@ -55,7 +56,7 @@ class Trace(NamedTuple):
 
     @staticmethod
     def row(found: Found, move: Move) -> Trace:
-        """Return what one update leaves in the trace."""
+        """Return the row of one update."""
         evaluations, nans, stuck, angle, more = found.info
         declared = list(zip(move.statistics.values(), more, strict=True))
         reals = found.state.log_likelihood, angle, *(value for kind, value in declared if kind is float)
@@ -63,7 +64,7 @@ class Trace(NamedTuple):
         return Trace(found.state.f, jnp.stack(reals), jnp.stack([jnp.asarray(part, jnp.int32) for part in integers]))
 
     def columns(self, move: Move) -> tuple[Any, Any, Info, Any]:
-        """Return states, log-likelihoods, info and proposals."""
+        """Return states, log-likelihoods, info and proposals: the arguments of `ChainRows.add`."""
         log_likelihood, angle, *reals = self.reals.T
         evaluations, nans, stuck, proposals, *integers = self.integers.T
         more = tuple(
@@ -82,98 +83,102 @@ def run_block(
     noise: UpdateNoise,
     span: Any,
 ) -> tuple[Trace, ChainState]:
-    """Make the updates `span[0]` to `span[1]` of a block.
+    """Make the updates `span[0]` to `span[1] - 1` of a block. Return their trace and the chain after them.
 
     Parameters
     ----------
     rows : int
-        Rows of the trace: at least the number of updates. (It is static, so that any span runs the same code.)
+        Number of rows of the trace, at least the number of updates. It is static, so that one compiled function serves
+        every span.
     move : Move
     scout : Scout
-        Of the move's searches.
+        Scout of the move's searches.
     likelihood : callable
+        Log-likelihood of a centred flat vector.
     prepared : pytree
-        What the move prepared.
+        Result of the move's `prepare`.
     start : ChainState
     noise : UpdateNoise
-        Of all updates of the block.
+        Random numbers of all updates of the block.
     span : array of two int32
     """
     first, stop = span
     target = CompiledTarget(likelihood, prepared, scout)
 
     def update(noise: UpdateNoise, chain: ChainState) -> Found:
-        if move.path is not None:  # an update is one search, so the scout can learn from the last one
-            return search(move.path, noise.search(noise.nu[0]), chain.state, likelihood, scout, chain.known)
+        if move.path is not None:  # an update is exactly one search, so the scout's state can pass to the next update
+            return search(move.path, noise.search(noise.nu[0]), chain.state, likelihood, scout, chain.scout_state)
         state, info = move.step(noise, chain.state, target)
-        return Found(state, info, info.evaluations, chain.known)
+        return Found(state, info, info.evaluations, chain.scout_state)
 
     def write(t: Any, carry: tuple[ChainState, Trace]) -> tuple[ChainState, Trace]:
         chain, trace = carry
         found = update(noise.at(t), chain)
         trace = jax.tree.map(lambda column, value: column.at[t - first].set(value), trace, Trace.row(found, move))
-        return ChainState(found.state, found.known), trace
+        return ChainState(found.state, found.scout_state), trace
 
     chain, trace = lax.fori_loop(first, stop, write, (start, Trace.empty(rows, start.state.f, move)))
     return trace, chain
 
 
 class BlockRunner:
-    """Calls the compiled loop for the chains of a run, and reads what it returns.
+    """Calls the compiled loop for all chains of a run, and reads its results.
 
     Parameters
     ----------
     move : Move
     scout : Scout
     likelihood : callable
+        Log-likelihood of a centred flat vector.
     prepared : pytree
-        What the move prepared.
+        Result of the move's `prepare`.
     max_updates : int
-        Largest number of updates in a call: the rows of a trace.
-    way : int
-        How the loop is compiled: see `undocumented.xla_loop`.
+        Largest number of updates in a call, which is the number of rows of a trace.
+    compile_mode : int
+        How the loop is compiled: one of the constants of `undocumented.xla_loop`, in which larger is faster.
 
     Attributes
     ----------
     updates_per_call : int
-        Updates in the next call, for any chain. It grows as long as calls are short.
+        Number of updates in the next call, for any chain. It grows as long as calls are short.
     """
 
-    def __init__(self, move: Move, scout: Scout, likelihood: Any, prepared: Any, max_updates: int, way: int):
+    def __init__(self, move: Move, scout: Scout, likelihood: Any, prepared: Any, max_updates: int, compile_mode: int):
         self._static, self._move, self._scout = (max_updates, move, scout), move, scout
         self._likelihood, self._prepared = likelihood, prepared
-        self._max_updates, self._way = max_updates, way
+        self._max_updates, self._compile_mode = max_updates, compile_mode
         self.updates_per_call = 1
 
     def begin(self, state: State) -> ChainState:
-        """Return a chain that begins at a state."""
+        """Return a chain that starts at `state`, on the device."""
         f = jnp.asarray(state.f)
-        # A Python float would be another type to JAX than what the loop returns, and it would be compiled twice.
+        # JAX would compile the loop twice if the log-likelihood were a Python float here, because the loop returns an
+        # array.
         state = State(f, jnp.asarray(state.log_likelihood, f.dtype))
-        return ChainState(state, self._scout.first(self._likelihood, state))
+        return ChainState(state, self._scout.first_state(self._likelihood, state))
 
     def run(self, chain: ChainState, noise: UpdateNoise, first: int, stop: int) -> tuple[Trace, ChainState]:
-        """Make the updates `first` to `stop` of a block. Return their trace and the chain after them.
+        """Make the updates `first` to `stop - 1` of a block. Return their trace and the chain after them.
 
-        The arrays may not be computed yet: reading them waits.
+        The call is asynchronous: reading the arrays waits until they are computed.
         """
         arguments = self._likelihood, self._prepared, chain, noise, np.array([first, stop], np.int32)
-        result, way = run_loop(self._way, run_block, self._static, *arguments)
-        # Chains share this object, and in the meantime another may have fallen back farther.
-        self._way = min(self._way, way)
+        result, mode = run_loop(self._compile_mode, run_block, self._static, *arguments)
+        # Chains share this object, and in the meantime another may have fallen back to a lower mode.
+        self._compile_mode = min(self._compile_mode, mode)
         return result
 
     def check(self, chain: ChainState) -> None:
-        """Raise if the scout's assumptions do not hold."""
-        self._scout.check(chain.known)
+        """Raise if the scout's assumptions about the log-likelihood were violated."""
+        self._scout.check(chain.scout_state)
 
     def read(self, trace: Trace, count: int) -> tuple[np.ndarray, np.ndarray, Info, np.ndarray]:
-        """Return states, log-likelihoods, info and proposals of the `count` updates with which a trace begins."""
-        few = 2 * count <= len(trace.f)  # then they are copied, because a view would keep the memory of all rows
+        """Return states, log-likelihoods, info and proposals of the first `count` rows of a trace, as NumPy arrays."""
+        few = 2 * count <= len(trace.f)  # few rows are copied, because a view would keep the memory of all rows
         filled = (np.asarray(part)[:count] for part in trace)
         return Trace(*(part.copy() if few else part for part in filled)).columns(self._move)
 
     def adapt(self, count: int, seconds: float) -> None:
-        """Let the next calls make more updates, if `count` updates took so few seconds."""
+        """Increase `updates_per_call` if a call of `count` updates took much less than MAX_CALL_SECONDS."""
         growth = min(MAX_GROWTH, int(MAX_CALL_SECONDS / seconds))
         self.updates_per_call = min(max(self.updates_per_call, growth * count), self._max_updates)

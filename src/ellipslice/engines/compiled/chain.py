@@ -1,4 +1,4 @@
-"""Compiled chains in progress: threads, turns, and blocks of random numbers drawn ahead."""
+"""Compiled chains in progress, on threads, with blocks of random numbers that are drawn ahead."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from ellipslice.machine import available_cores
 from ellipslice.noise import NoiseSpec, UpdateNoise, draw_block
 
 TURN_SECONDS = 0.025
-"""Work of a core before draws are handed over: they are stored while the next turn runs."""
+"""Time for which a chain makes updates in one turn. Its draws are then stored while the next turn runs."""
 
 MAX_TURNS_PER_CORE = 4
-"""Turns before other chains follow: progress and Ctrl-C wait for no more, whatever the number of chains."""
+"""Largest number of chains per core in one call of `advance`. It limits the time that progress and Ctrl-C wait."""
 
 NOISE_BLOCKS_AHEAD = 2
-"""Blocks of random numbers drawn while updates are made, if cores are free: a draw may take longer than an update."""
+"""Number of blocks of random numbers that are drawn ahead if cores are free: drawing may take longer than updating."""
 
 
 class CompiledRun:
-    """Chains in progress, one for each core at a time. If cores are left, threads draw random numbers for them.
+    """Chains in progress, on a pool of threads. If cores are left, other threads draw random numbers ahead.
 
-    The next turn begins as soon as one has ended: chains run while their draws are taken and stored.
+    `advance` waits for one turn of the chains and starts the next one before it returns. So chains run while the
+    caller collects and stores their draws.
     """
 
     def __init__(self, chains: list[CompiledChain], threads: int):
@@ -38,18 +39,18 @@ class CompiledRun:
         self._pool = ThreadPoolExecutor(threads, "ellipslice-run")
         drawers = min(NOISE_BLOCKS_AHEAD * threads, available_cores())
         self._drawers = ThreadPoolExecutor(drawers, "ellipslice-draw") if threads < available_cores() else None
-        self._under_way: list[Future[None]] = []
+        self._running: list[Future[None]] = []
         self._limits = contextlib.ExitStack()
 
     @property
     def finished(self) -> bool:
-        return not self._under_way and all(chain.finished for chain in self._chains)
+        return not self._running and all(chain.finished for chain in self._chains)
 
     def advance(self) -> None:
-        if not self._under_way:
+        if not self._running:
             self._begin_turn()
-        under_way, self._under_way = self._under_way, []
-        for future in under_way:
+        running, self._running = self._running, []
+        for future in running:
             future.result()
         self._begin_turn()
 
@@ -67,26 +68,26 @@ class CompiledRun:
         self._limits.close()
 
     def _begin_turn(self) -> None:
-        """Begin a turn of the chains that have made the fewest updates, if any is not finished."""
+        """Begin a turn of the unfinished chains that have made the fewest updates."""
         active = [chain for chain in self._chains if not chain.finished]
         behind = sorted(active, key=lambda chain: chain.done)[: MAX_TURNS_PER_CORE * available_cores()]
         self._limits.close()
         self._limits.enter_context(limit_blas_threads(len(behind)))
         pause = len(active) > len(behind)
-        self._under_way = [self._pool.submit(chain.advance, self._drawers, pause) for chain in behind]
+        self._running = [self._pool.submit(chain.advance, self._drawers, pause) for chain in behind]
 
 
 class BlocksAhead:
-    """The random numbers of one chain, in blocks of `length` updates.
+    """The random numbers of one chain, in blocks of `length` updates, some of them drawn ahead.
 
     Parameters
     ----------
     spec : NoiseSpec
-        What is drawn for each update.
+        Specification of the random numbers of an update.
     seed, number : int
-        Of the run, and of the chain.
+        Seed of the run and index of the chain.
     length : int
-        Updates in a block.
+        Number of updates in a block.
     """
 
     def __init__(self, spec: NoiseSpec, seed: int, number: int, length: int):
@@ -95,52 +96,54 @@ class BlocksAhead:
         self._ahead: dict[int, Future[UpdateNoise]] = {}
 
     def draw(self, block: int) -> UpdateNoise:
-        """Draw a block."""
+        """Draw the random numbers of a block."""
         with on_cpu():
             return draw_block(self._spec, self._seed, self._number, block, self.length)
 
     def block(self, block: int) -> UpdateNoise:
-        """Return a block: the one in use, or one that was drawn ahead, or else draw it."""
+        """Return the random numbers of a block: the current ones, else those drawn ahead, else new ones."""
         if self._current is None or self._current[0] != block:
             ahead = self._ahead.pop(block, None)
             self._current = block, self.draw(block) if ahead is None else ahead.result()
         return self._current[1]
 
     def draw_ahead(self, block: int, updates: int, drawers: Executor) -> None:
-        """Let other threads draw the blocks after one, as far as the chain makes updates."""
+        """Start to draw the blocks after `block` on other threads, up to the block of the chain's last update."""
         for following in range(block + 1, block + 1 + NOISE_BLOCKS_AHEAD):
             if following not in self._ahead and following * self.length < updates:
                 self._ahead[following] = drawers.submit(self.draw, following)
 
     def release(self) -> None:
-        """Release the memory of the block in use."""
+        """Release the memory of the current block."""
         self._current = None
 
 
 class _Call(NamedTuple):
-    """Updates that were sent to the device."""
+    """One call of the compiled loop, whose results may not be computed yet."""
 
     trace: Trace
     chain: ChainState
-    """The chain after them."""
+    """The chain after the updates of the call."""
     count: int
+    """Number of updates."""
     began: float
-    """When, by `time.perf_counter`."""
+    """Start of the call, by `time.perf_counter`. Seconds."""
 
 
 class CompiledChain:
-    """One chain: its state on the device, its random numbers, and draws that were not taken yet.
+    """One chain: its state on the device, its random numbers, and the updates that `take` has not returned yet.
 
-    Updates are sent to the device before the last ones have come back, so that it never waits.
+    JAX's calls are asynchronous. The next call is sent before the results of the last one are read, so that the device
+    never waits.
 
     Parameters
     ----------
     position : int
-        Of the chain in the run.
+        Position of the chain in the run.
     spec : RunSpec
     start : Checkpoint
     updates : int
-        Number of updates to make, including those before the start.
+        Total number of updates to make, including those before the start.
     noise : BlocksAhead
     runner : BlockRunner
         Shared by all chains of the run.
@@ -157,40 +160,48 @@ class CompiledChain:
     ):
         self.position, self._noise, self._runner = position, noise, runner
         self._chain = runner.begin(start.state)
-        # What a scout learned in the last update is not in a checkpoint: it must be learned again.
-        self._rows = ChainRows(position, spec, start, again=self._chain.known is not None)
+        # The state of a scout is not part of a checkpoint, so a resumed chain repeats its last update.
+        self._rows = ChainRows(position, spec, start, again=self._chain.scout_state is not None)
         self._sent = self.done = start.updates
         self.updates = updates
-        self._under_way: deque[_Call] = deque()
+        self._calls: deque[_Call] = deque()
         self._received: deque[tuple[Any, ...]] = deque()
-        """Updates that were not taken yet: the arguments of `ChainRows.add`."""
+        """Results that `take` has not returned yet: arguments of `ChainRows.add`."""
 
     @property
     def finished(self) -> bool:
-        """Whether all updates have come back."""
+        """True if the results of all updates have been received."""
         return self.done >= self.updates
 
     def advance(self, drawers: Executor | None, pause: bool) -> None:
-        """Make updates for one turn. Before a pause all come back, so that a chain that waits holds no traces."""
+        """Make updates for one turn.
+
+        Parameters
+        ----------
+        drawers : Executor or None
+            Threads that draw random numbers ahead.
+        pause : bool
+            If true, receive all results before returning, so that a chain that waits for a core holds no traces.
+        """
         end = time.perf_counter() + TURN_SECONDS
         with on_cpu():
             while self._sent < self.updates:
                 self._send(drawers)
-                if len(self._under_way) > 1:
+                if len(self._calls) > 1:
                     self._receive()
                 if time.perf_counter() > end:
                     break
-            while self._under_way and (pause or self._sent >= self.updates):
+            while self._calls and (pause or self._sent >= self.updates):
                 self._receive()
         if self.finished:
             self._noise.release()
 
     def take(self) -> list[Rows]:
-        """Return the rows of all updates that came back. Another thread may add more at the same time."""
+        """Return the rows of all results received so far. Another thread may add more at the same time."""
         return [self._rows.add(*self._received.popleft()) for _ in range(len(self._received))]
 
     def _send(self, drawers: Executor | None) -> None:
-        """Begin a call: the rest of a block, or fewer updates. Drawers draw the next blocks while it runs."""
+        """Call the compiled loop for the rest of a block, or for fewer updates. Meanwhile `drawers` draw ahead."""
         block, first = divmod(self._sent, self._noise.length)
         noise = self._noise.block(block)
         if drawers:
@@ -198,12 +209,12 @@ class CompiledChain:
         count = min(self._noise.length - first, self._runner.updates_per_call, self.updates - self._sent)
         began = time.perf_counter()
         trace, self._chain = self._runner.run(self._chain, noise, first, first + count)
-        self._under_way.append(_Call(trace, self._chain, count, began))
+        self._calls.append(_Call(trace, self._chain, count, began))
         self._sent += count
 
     def _receive(self) -> None:
-        """Wait for the first call in progress, and keep what it drew."""
-        call = self._under_way.popleft()
+        """Wait for the oldest call, and keep its results."""
+        call = self._calls.popleft()
         self._runner.check(call.chain)
         self._received.append(self._runner.read(call.trace, call.count))
         self.done += call.count

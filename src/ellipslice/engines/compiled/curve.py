@@ -13,16 +13,18 @@ from ellipslice.noise import Noise
 
 
 class LoopCounters(NamedTuple):
-    """Numbers of a search in progress, all of the state's type."""
+    """Angles, bracket and counts of a search in progress. All are scalars of the state's type."""
 
     theta: Any
-    """Angle to try next."""
+    """Next angle to try."""
     theta_min: Any
-    """Its bracket, together with `theta_max`."""
+    """Lower end of the bracket of `theta`."""
     theta_max: Any
+    """Upper end of the bracket of `theta`."""
     tried: Any
-    """Number of angles tried: evaluated, or skipped by the scout."""
+    """Number of angles that were evaluated or skipped."""
     evaluations: Any
+    """Number of evaluations."""
     nan_evaluations: Any
     """Number of evaluations that were NaN."""
     last_theta: Any
@@ -31,7 +33,7 @@ class LoopCounters(NamedTuple):
     def packed(self) -> Any:
         """Return the counters as one array, shape (7,).
 
-        Where XLA does not compile the loop into one function, each array of a carry takes time.
+        Each array that a loop carries costs time if XLA does not compile the loop into one function.
         """
         return jnp.stack(self)
 
@@ -41,10 +43,10 @@ class LoopCounters(NamedTuple):
         return self._replace(theta=theta, theta_min=theta_min, theta_max=theta_max, tried=self.tried + 1)
 
     def evaluated(self, curve: Curve, counted: Any, is_nan: Any) -> LoopCounters:
-        """Return the counters after `theta` was evaluated; the numbers do not rise unless it is `counted`.
+        """Return the counters after `theta` was evaluated and rejected. Counts increase only if `counted` is true.
 
-        They are those after a rejection even if the angle was accepted, and then not used: so the next angle need not
-        wait for the value.
+        If the angle is accepted, the next angle and its bracket are not used. Computing them in any case means that
+        they do not have to wait for the log-likelihood.
         """
         theta, theta_min, theta_max = curve.after(self)
         return LoopCounters(
@@ -59,17 +61,17 @@ class LoopCounters(NamedTuple):
 
 
 class Curve:
-    """The curve that one search runs along: point(theta) = a w_a(theta) + b w_b(theta).
+    """The curve of one slice search: point(theta) = a w_a(theta) + b w_b(theta).
 
     Attributes
     ----------
     path : Path
     here : scalar
-        Position of the current state.
+        Position of the current state on the curve.
     a, b : arrays, shape (size,)
         The two vectors that span the curve.
     log_y : scalar
-        The slice level, for an ellipse.
+        The slice level, without `Path.log_factor`, which is 0 for an ellipse.
     """
 
     def __init__(self, path: Path, noise: Noise, state: State):
@@ -88,36 +90,38 @@ class Curve:
         )
 
     def after(self, counters: LoopCounters) -> tuple[Any, Any, Any]:
-        """Return the angle to try if `theta` is rejected, and its bracket: (theta, theta_min, theta_max)."""
-        # Uniform 0 places the bracket, and uniform 1 the first angle in it.
+        """Return the angle that follows if `theta` is rejected, and its bracket: (theta, theta_min, theta_max)."""
+        # Uniform 0 places the bracket and uniform 1 the first angle in it, so the angle after `tried` others uses
+        # uniform tried + 2.
         uniform = self._uniforms(counters.tried.astype(jnp.int32) + 2)
         last = counters.theta, counters.theta_min, counters.theta_max
         return next_angle(self.path, self.here, last, uniform)
 
     def weights(self, theta: Any) -> tuple[Any, Any]:
         """Return the weights of a and b at theta."""
-        return lax.optimization_barrier(self.path.weights(theta))  # computed once, not again for each element of f
+        # The barrier stops XLA from computing the weights again for each element of f.
+        return lax.optimization_barrier(self.path.weights(theta))
 
     def point(self, w_a: Any, w_b: Any) -> Any:
-        """Return the state with these weights."""
+        """Return the point with the weights `w_a` and `w_b`, shape (size,)."""
         return self.a * w_a + self.b * w_b
 
     def level(self, theta: Any) -> Any:
-        """Return what the log-likelihood must exceed at theta."""
+        """Return the value that the log-likelihood must exceed at theta for acceptance."""
         return self.log_y - self.path.log_factor(theta)
 
-    def turned(self, found: Any, theta: Any) -> Any:
-        """Return how far along the curve the state moved: 0 if nothing was found."""
+    def angle_moved(self, found: Any, theta: Any) -> Any:
+        """Return the angle from the current state to theta if a point was `found`, else 0."""
         return jnp.where(found, theta - self.here, 0.0)
 
     def _number(self, value: Any) -> Any:
         return jnp.asarray(value, self._dtype)
 
 
-def judged(log_likelihood: Any, point: Any) -> State:
+def evaluate_point(log_likelihood: Any, point: Any) -> State:
     """Return a point with its log-likelihood.
 
-    The barriers make XLA compute each of them once: if it did so twice, they might be rounded in two ways.
+    The barriers make XLA compute each of them only once. Two computations could round differently.
     """
     point = lax.optimization_barrier(point)
     return State(point, lax.optimization_barrier(jnp.asarray(log_likelihood(point), point.dtype)))

@@ -1,4 +1,4 @@
-"""The compiled engine: which likelihood, scout and loop a run has."""
+"""The compiled engine: log-likelihoods that JAX can trace, in one compiled loop per chain."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ would need too much memory, and the call overhead is negligible."""
 
 
 class CompiledEngine(Engine):
-    """Chains in compiled code. Each has its own loop: none waits for another, and its draws do not depend on others."""
+    """Engine that runs each chain in its own compiled loop. No chain waits for another or depends on another."""
 
     name = "compiled"
     traced = True
 
     @cached_property
     def _likelihood(self) -> Any:
+        """The log-likelihood as JAX traced it: a function of a centred flat vector."""
         with on_cpu():
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size)
 
     @cached_property
     def _vectorised_likelihood(self) -> Any:
-        """The log-likelihood, arranged for a CPU if it is on one device: XLA does well with others."""
+        """The log-likelihood with its sum vectorised for the CPU, or unchanged if its data are on several devices."""
         likelihood, size = self._likelihood, self.posterior.prior.size
         with on_cpu():
             return vectorise_sum(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @cached_property
     def look(self) -> Look:
-        """Properties of the log-likelihood's program."""
+        """Properties of the traced log-likelihood: its operations, and the number of threads that can run it."""
         with on_cpu():
             return look(self._likelihood, self.posterior.prior.size)
 
     @property
-    def identity(self) -> Hashable:
+    def likelihood_key(self) -> Hashable:
         return identity(self._likelihood)
 
     def evaluate(self, f: np.ndarray) -> float:
@@ -65,8 +66,8 @@ class CompiledEngine(Engine):
             except Exception as error:
                 if self._vectorised_likelihood is self._likelihood:
                     raise
-                value = float(evaluate(self._likelihood, f))  # an error of the function itself is raised here
-                note(VECTOR_SUMS, f"a log-likelihood in lanes could not be compiled ({first_line(error)})")
+                value = float(evaluate(self._likelihood, f))  # raises if the error is the function's own
+                note(VECTOR_SUMS, f"a vectorised log-likelihood could not be compiled ({first_line(error)})")
                 self._vectorised_likelihood = self._likelihood
                 return value
 
@@ -90,14 +91,14 @@ class CompiledEngine(Engine):
                     CompiledChain(position, spec, start, updates, own, runner)
                     for position, (start, own) in enumerate(zip(starts, noise, strict=True))
                 ],
-                # Programs that several devices run together must reach all of them in the same order.
+                # Programs that use several devices must be sent to all of them in the same order, so by one thread.
                 threads=self.look.threads if on_one_device(self._likelihood) else 1,
             )
 
     def _runner(self, move: Move, scout: Scout, length: int) -> BlockRunner:
-        """Return what runs blocks of so many updates."""
+        """Return the runner of blocks of `length` updates, shared by all chains of a run."""
         prepared = self.prepared(move)
-        # A search by itself uses nothing that was prepared; other moves may use it in matrix products.
+        # A single search uses nothing that was prepared. Other moves may use it in matrix products.
         elementwise = move.path is not None or not jax.tree.leaves(prepared) or move.elementwise
         fits = (
             computes_on_cpu()
@@ -108,11 +109,11 @@ class CompiledEngine(Engine):
         )
         max_updates = 1 if self.posterior.prior.size > MAX_BLOCK_STATE else length
         on_device = jax.tree.map(jnp.asarray, prepared)
-        way = WIDE if fits and possible() else PLAIN
-        return BlockRunner(move, scout, self._vectorised_likelihood, on_device, max_updates, way)
+        compile_mode = WIDE if fits and possible() else PLAIN
+        return BlockRunner(move, scout, self._vectorised_likelihood, on_device, max_updates, compile_mode)
 
     def _scout(self, move: Move, look_ahead: int, start: State) -> Scout:
-        """Return the scout of a run: tangent planes where they can be had, because they are the fastest."""
+        """Return the scout of a run: look-ahead if requested, else tangent planes if possible, else none."""
         if look_ahead > 1:
             return LookAhead(look_ahead)
         if move.path is None or not self.posterior.log_concave:
@@ -120,8 +121,8 @@ class CompiledEngine(Engine):
         function = self.posterior.log_likelihood.callable
         scout = TangentPlanes(function.curvature_rate_bound if isinstance(function, Likelihood) else None)
         try:
-            scout.first(self._vectorised_likelihood, State(jnp.asarray(start.f), start.log_likelihood))
+            scout.first_state(self._vectorised_likelihood, State(jnp.asarray(start.f), start.log_likelihood))
         except Exception as error:  # noqa: BLE001  the log-likelihood was compiled, only its derivatives were not
             note("tangent planes", f"the log-likelihood could not be differentiated ({first_line(error)})")
-            return NoScout()  # the draws are the same
+            return NoScout()  # a scout changes the speed only, not the draws
         return scout

@@ -1,7 +1,7 @@
-"""Scouts: which of the coming angles of a search are worth an evaluation of their own.
+"""Scouts, which choose the angles of a slice search that are evaluated.
 
-A scout skips angles that cannot be on the slice, and never accepts one: what it does not skip is evaluated and judged
-by `search`. So it changes the speed of a chain and no bit of it.
+A scout skips angles that cannot be on the slice. It never accepts one: `search` evaluates the angles that are left, and
+accepts or rejects them. So a scout changes the speed of a chain, and the draws stay bit-identical.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ellipslice.engines.compiled.curve import Curve, LoopCounters, judged
+from ellipslice.engines.compiled.curve import Curve, LoopCounters, evaluate_point
 from ellipslice.engines.compiled.tangent_planes import (
     ROUNDING,
     Derivatives,
@@ -28,35 +28,35 @@ from ellipslice.moves.search import MAX_EVALUATIONS
 from ellipslice.programs.traced import over_many
 
 MAX_PLANES = 6
-"""Planes remembered during a search; if there are more, the last is replaced."""
+"""Largest number of tangent planes kept in a search. Further planes replace the last one."""
 
 BATCH_ROUNDING = 1e-8
-"""Relative margin of the slice level for values of a batch, which may round differently from single evaluations."""
+"""Relative margin below the slice level for values of a batch, which may round differently from single evaluations."""
 
 
 @dataclass(frozen=True)
 class Scout:
-    """How the angles of a search are scouted: a static argument of compiled code, hashable and without arrays."""
+    """Settings of a scout. They are a static argument of compiled code, so they are hashable and contain no arrays."""
 
-    def first(self, log_likelihood: Any, state: State) -> Any:
-        """Return what must be known at the state where a chain begins: a pytree."""
+    def first_state(self, log_likelihood: Any, state: State) -> Any:
+        """Return the scout state with which a chain begins at `state`: a pytree, or None."""
         return None
 
-    def watch(self, curve: Curve, log_likelihood: Any, state: State, known: Any) -> Watch:
-        """Return the scout's part in one search."""
-        return Watch(curve, log_likelihood)
+    def for_search(self, curve: Curve, log_likelihood: Any, state: State, scout_state: Any) -> SearchScout:
+        """Return the scout for one search along `curve`, which begins at `state`."""
+        return SearchScout(curve, log_likelihood)
 
-    def check(self, known: Any) -> None:
-        """Raise if a search found that the scout's assumptions do not hold."""
+    def check(self, scout_state: Any) -> None:
+        """Raise if a search found that the scout's assumptions about the log-likelihood do not hold."""
 
 
-class Watch:
-    """A scout's part in one search. Without more it skips nothing.
+class SearchScout:
+    """A scout in one search. This base class skips nothing.
 
     Attributes
     ----------
     memory : pytree
-        The memory before the first angle.
+        Initial value of the memory that the loop passes to `skip` and `evaluate`.
     """
 
     memory: Any = None
@@ -65,18 +65,18 @@ class Watch:
         self.curve, self.log_likelihood = curve, log_likelihood
 
     def skip(self, counters: LoopCounters, memory: Any) -> tuple[LoopCounters, Any]:
-        """Move on to an angle that could be on the slice.
+        """Return the counters at the next angle that could be on the slice, and the new memory.
 
-        If none is left `tried` is MAX_EVALUATIONS or more, and what is evaluated then does not count.
+        If no angle is left, `tried` is at least MAX_EVALUATIONS, and `search` ignores the evaluation that follows.
         """
         return counters, memory
 
     def evaluate(self, counters: LoopCounters, memory: Any) -> tuple[State, Any]:
-        """Return the point at the angle with its log-likelihood, each computed once."""
-        return judged(self.log_likelihood, self.curve.point(*self.curve.weights(counters.theta))), memory
+        """Return the point at the next angle with its log-likelihood, each computed once, and the new memory."""
+        return evaluate_point(self.log_likelihood, self.curve.point(*self.curve.weights(counters.theta))), memory
 
-    def learned(self, found: Any, memory: Any) -> Any:
-        """Return what the next search of the chain needs to know."""
+    def next_state(self, found: Any, memory: Any) -> Any:
+        """Return the scout state for the chain's next search. `found` is true if this search accepted a point."""
         return None
 
 
@@ -86,26 +86,30 @@ class NoScout(Scout):
 
 @dataclass(frozen=True)
 class LookAhead(Scout):
-    """Evaluates `count` angles together, and then once more, alone, the first of them that could be on the slice."""
+    """Look-ahead: evaluates the next `count` angles as a batch.
+
+    The first of them that could be on the slice is then evaluated again by itself.
+    """
 
     count: int
 
-    def watch(self, curve: Curve, log_likelihood: Any, state: State, known: None) -> _AnglesAhead:
-        """Return its part in one search."""
-        return _AnglesAhead(curve, log_likelihood, self.count)
+    def for_search(self, curve: Curve, log_likelihood: Any, state: State, scout_state: None) -> _LookAheadSearch:
+        """Return the scout for one search along `curve`."""
+        return _LookAheadSearch(curve, log_likelihood, self.count)
 
 
-class _AnglesAhead(Watch):
-    """One search that looks ahead."""
+class _LookAheadSearch(SearchScout):
+    """The look-ahead scout in one search."""
 
     def __init__(self, curve: Curve, log_likelihood: Any, count: int):
         super().__init__(curve, log_likelihood)
         self.count = count
 
     def skip(self, counters: LoopCounters, memory: None) -> tuple[LoopCounters, None]:
-        """Move on to the first of the coming angles that could be on the slice, or to the last of them.
+        """Return the counters at the first of the next `count` angles that could be on the slice, or at the last one.
 
-        A batch may round differently from a single evaluation, so it only picks the angle that is judged.
+        A batch may round differently from a single evaluation. So it only selects the angle, and a single evaluation
+        decides whether the angle is accepted.
         """
         curve = self.curve
         ahead = self._coming(counters)
@@ -116,11 +120,11 @@ class _AnglesAhead(Watch):
         pick = jnp.where(possible.any(), jnp.argmax(possible), jnp.sum(within) - 1)
         nans = jnp.sum(jnp.isnan(values) & (jnp.arange(self.count) < pick))
         picked = LoopCounters(*(column[pick] for column in ahead))
-        # Angles before it were evaluated, if only in the batch, so they count.
+        # The angles before it were evaluated in the batch, so they count as evaluations.
         return picked._replace(evaluations=picked.tried, nan_evaluations=counters.nan_evaluations + nans), None
 
     def _coming(self, counters: LoopCounters) -> LoopCounters:
-        """Return the counters at each of the coming angles, as if those before it were skipped: shape (count,)."""
+        """Return the counters at each of the next angles, as if those before it were skipped: shape (count,)."""
 
         def following(packed: Any, _: None) -> tuple[Any, Any]:
             return LoopCounters(*packed).skipped(self.curve).packed(), packed
@@ -131,44 +135,48 @@ class _AnglesAhead(Watch):
 
 @dataclass(frozen=True)
 class TangentPlanes(Scout):
-    """Skips angles that lie below an upper bound of a log-concave likelihood; see `tangent_planes.py`.
+    """Skips angles at which an upper bound of a log-concave likelihood is below the slice level.
+
+    See `tangent_planes.py` for the bounds.
 
     Attributes
     ----------
     curvature_rate_bound : float or None
-        That of the likelihood (`Likelihood.curvature_rate_bound`). None: there are planes, but no quadratic bound.
+        `Likelihood.curvature_rate_bound` of the likelihood. None: use planes, but no quadratic bound.
     """
 
     curvature_rate_bound: float | None
 
-    def first(self, log_likelihood: Any, state: State) -> Known:
-        """Return the derivatives at the state."""
+    def first_state(self, log_likelihood: Any, state: State) -> TangentState:
+        """Return the derivatives at `state`."""
         _, derivatives = value_and_derivatives(self.curvature_rate_bound, log_likelihood, state.f)
-        return Known(derivatives, jnp.int32(0))
+        return TangentState(derivatives, jnp.int32(0))
 
-    def watch(self, curve: Curve, log_likelihood: Any, state: State, known: Known) -> _BelowPlanes:
-        """Return its part in one search."""
-        return _BelowPlanes(self.curvature_rate_bound, curve, log_likelihood, state, known)
+    def for_search(
+        self, curve: Curve, log_likelihood: Any, state: State, scout_state: TangentState
+    ) -> _TangentPlaneSearch:
+        """Return the scout for one search along `curve`, which begins at `state`."""
+        return _TangentPlaneSearch(self.curvature_rate_bound, curve, log_likelihood, state, scout_state)
 
-    def check(self, known: Known) -> None:
-        """Raise if a value was above a bound."""
-        if int(known.above):
+    def check(self, scout_state: TangentState) -> None:
+        """Raise if a value of the log-likelihood was above a bound."""
+        if int(scout_state.above):
             raise ValueError(
                 "the log-likelihood is not concave: a value was above a tangent plane. Leave out log_concave=True."
                 if self.curvature_rate_bound is None
-                else "a value of the log-likelihood was above a bound that follows from its class's "
-                f"curvature_rate_bound, {self.curvature_rate_bound:g}. That is too small, or there is no such number: "
-                "None."
+                else "a value of the log-likelihood was above a bound computed from curvature_rate_bound = "
+                f"{self.curvature_rate_bound:g} of its class. Set curvature_rate_bound to a larger number, or to None "
+                "if there is no such bound."
             )
 
 
-class Known(NamedTuple):
+class TangentState(NamedTuple):
     """What a chain with tangent planes carries from one search to the next."""
 
-    here: Derivatives
-    """At the current state."""
+    derivatives: Derivatives
+    """Derivatives at the current state."""
     above: Any
-    """Number of values above a bound so far. For a concave function there are none."""
+    """Number of values above a bound so far: 0 for a concave function."""
 
 
 class PlanesMemory(NamedTuple):
@@ -178,29 +186,34 @@ class PlanesMemory(NamedTuple):
     last: TangentPoint
     """The last evaluation, whose plane is not among `planes` yet."""
     above: Any
-    """As in `Known`."""
+    """Number of values above a bound so far, including earlier searches."""
 
 
-class _BelowPlanes(Watch):
-    """One search with tangent planes."""
+class _TangentPlaneSearch(SearchScout):
+    """The scout with tangent planes in one search."""
 
     def __init__(
-        self, curvature_rate_bound: float | None, curve: Curve, log_likelihood: Any, state: State, known: Known
+        self,
+        curvature_rate_bound: float | None,
+        curve: Curve,
+        log_likelihood: Any,
+        state: State,
+        scout_state: TangentState,
     ):
         super().__init__(curve, log_likelihood)
-        self.curvature_rate_bound, self.known = curvature_rate_bound, known
+        self.curvature_rate_bound, self.start_derivatives = curvature_rate_bound, scout_state.derivatives
         c, s = (jnp.asarray(weight, curve.a.dtype) for weight in curve.path.weights(curve.here))
-        here = TangentPoint(state.log_likelihood, known.here, c, s)
+        here = TangentPoint(state.log_likelihood, scout_state.derivatives, c, s)
         self.quadratic = (
             None if curvature_rate_bound is None else QuadraticBound.at(here, curvature_rate_bound, curve.a, curve.b)
         )
-        # A quadratic bound of rate 0 is the function itself; the second plane is there because of rounding.
+        # With rate 0 the quadratic bound is the function itself. A second plane is kept because of rounding errors.
         self.slots = 2 if curvature_rate_bound == 0 else MAX_PLANES
-        self.memory = PlanesMemory(Planes.none(self.slots, curve.a.dtype), here, known.above)
+        self.memory = PlanesMemory(Planes.none(self.slots, curve.a.dtype), here, scout_state.above)
 
     def skip(self, counters: LoopCounters, memory: PlanesMemory) -> tuple[LoopCounters, PlanesMemory]:
-        """Add the plane of the last evaluation, and move on to an angle that is not below a bound."""
-        # The plane is added here and not in `evaluate`, because an accepted point needs none.
+        """Add the plane of the last evaluation, and skip the angles whose bound is below the slice level."""
+        # The plane is added here and not in `evaluate`, because it is not needed if the point was accepted.
         slot = jnp.minimum(counters.evaluations.astype(jnp.int32), self.slots - 1)
         planes = memory.planes.with_plane(slot, memory.last, self.curve.a, self.curve.b)
         counters = lax.while_loop(
@@ -211,25 +224,26 @@ class _BelowPlanes(Watch):
         return counters, memory._replace(planes=planes)
 
     def evaluate(self, counters: LoopCounters, memory: PlanesMemory) -> tuple[State, PlanesMemory]:
-        """Return the point with its log-likelihood; remember the derivatives, and whether a bound was too low."""
+        """Return the point with its log-likelihood, and the memory with its derivatives and the check of the bounds."""
         c, s = self.curve.weights(counters.theta)
         point = lax.optimization_barrier(self.curve.point(c, s))
         value, derivatives = value_and_derivatives(self.curvature_rate_bound, self.log_likelihood, point)
         value = lax.optimization_barrier(value)
         if self.curvature_rate_bound == 0:
-            derivatives = derivatives._replace(curvatures=self.known.here.curvatures)  # equal everywhere
+            # With rate 0 the curvatures are constant, so XLA does not need to compute them again.
+            derivatives = derivatives._replace(curvatures=self.start_derivatives.curvatures)
         bound, size = upper_bound(memory.planes, self.quadratic, c, s)
         is_above = value > bound + 100 * ROUNDING * (size + jnp.abs(value))
         above = memory.above + ((counters.tried < MAX_EVALUATIONS) & is_above)
         return State(point, value), PlanesMemory(memory.planes, TangentPoint(value, derivatives, c, s), above)
 
-    def learned(self, found: Any, memory: PlanesMemory) -> Known:
+    def next_state(self, found: Any, memory: PlanesMemory) -> TangentState:
         """Return the derivatives at the state where the search ended."""
-        there, here = memory.last.derivatives, self.known.here
-        return Known(jax.tree.map(lambda new, old: jnp.where(found, new, old), there, here), memory.above)
+        there, here = memory.last.derivatives, self.start_derivatives
+        return TangentState(jax.tree.map(lambda new, old: jnp.where(found, new, old), there, here), memory.above)
 
     def _is_below(self, planes: Planes, theta: Any) -> Any:
-        """Return whether an angle is below a bound by more than rounding errors can explain."""
+        """Return True if the bound at theta is below the slice level by more than rounding errors can explain."""
         bound, size = upper_bound(planes, self.quadratic, *self.curve.path.weights(theta))
         level = self.curve.level(theta)
         return bound < level - ROUNDING * (size + jnp.abs(level))

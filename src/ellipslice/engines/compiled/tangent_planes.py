@@ -1,14 +1,13 @@
 """Upper bounds of a log-concave likelihood on the plane of an ellipse.
 
-Over that plane g(c, s) = log L(c a + s b) is a concave function. Each evaluation gives its value and its gradient at
-one point, and so a plane that lies above it everywhere. An angle whose bound is not above the slice level cannot be on
-the slice. The first plane, at the current state, is known before the search begins.
+On that plane g(c, s) = log L(c a + s b) is a concave function. Each evaluation gives the value and the gradient of g at
+one point, and thereby a tangent plane, which is an upper bound of g everywhere. An angle whose bound is not above the
+slice level cannot be on the slice. The first tangent plane, at the current state, is available before the search.
 
-Where third derivatives of the terms of log L are at most a number times their second ones
-(`Likelihood.curvature_rate_bound`), the plane at the current state becomes a quadratic bound, which lies much closer. A
-term with curvature h has a curvature of at least h exp(-rate |d|) at a distance d, so it falls below its tangent by at
-least h d^2 / (2 + rate |d|). (Functions like that are called self-concordant: Bach 2010.) For Gaussian observations,
-whose rate is 0, the bound is the function itself.
+The quadratic bound is much closer. It replaces the first plane if the third derivative of every term of log L is at
+most `Likelihood.curvature_rate_bound` times its second derivative. A term with curvature h then has a curvature of at
+least h exp(-rate |d|) at a distance d, so it falls below its tangent by at least h d^2 / (2 + rate |d|). (These are
+called self-concordant functions: Bach 2010.) For Gaussian observations the rate is 0, and the bound is log L itself.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ import jax.numpy as jnp
 from ellipslice.programs.vector_sums import dot, largest
 
 ROUNDING = 1e-11
-"""An angle is skipped only if its bound is below the slice level by more than this, relative to the numbers in it."""
+"""Relative rounding error of a bound. An angle is skipped only if its bound is below the slice level by more."""
 
 
 class Derivatives(NamedTuple):
-    """Derivatives of the log-likelihood at a point."""
+    """Derivatives of the log-likelihood at a point, shape (size,) each."""
 
     gradient: Any
     curvatures: Any
-    """Minus the second derivatives; None without a quadratic bound."""
+    """Minus the second derivatives. None without a quadratic bound."""
 
 
 class TangentPoint(NamedTuple):
-    """Where a plane touches g: value and derivatives of log L there, and the weights (c, s)."""
+    """Point at which a plane touches g: value and derivatives of log L there, and the weights (c, s)."""
 
     value: Any
     derivatives: Derivatives
@@ -43,7 +42,10 @@ class TangentPoint(NamedTuple):
 
 
 class Planes(NamedTuple):
-    """Upper bounds of g: height + c x + s z for weights (c, s). The first touches g at the current state."""
+    """Tangent planes, which are upper bounds of g: height + c x + s z. The first one touches g at the current state.
+
+    The fields have shape (slots,).
+    """
 
     height: Any
     x: Any
@@ -51,11 +53,11 @@ class Planes(NamedTuple):
 
     @staticmethod
     def none(slots: int, dtype: Any) -> Planes:
-        """Return empty slots: planes that are infinitely high."""
+        """Return `slots` empty slots: planes at height infinity."""
         return Planes(*(jnp.full(slots, fill, dtype) for fill in (jnp.inf, 0.0, 0.0)))
 
     def with_plane(self, slot: Any, point: TangentPoint, a: Any, b: Any) -> Planes:
-        """Return the planes with the one that touches g at a point in a slot; none if the gradient is not finite."""
+        """Return the planes with the tangent plane at `point` in slot `slot`. It stays empty if that is not finite."""
         x, z = dot(point.derivatives.gradient, a), dot(point.derivatives.gradient, b)
         height = point.value - point.c * x - point.s * z
         usable = jnp.isfinite(height)
@@ -64,20 +66,25 @@ class Planes(NamedTuple):
 
 
 class QuadraticBound(NamedTuple):
-    """How far g falls below the first plane at least: a quadratic form, divided by 2 + reach times the distance."""
+    """Lower bound of the distance of g below the first plane.
+
+    It is a quadratic form in the distance from the current state, divided by 2 + reach times that distance.
+    """
 
     c: Any
-    """The weights at the current state."""
+    """First weight at the current state."""
     s: Any
+    """Second weight at the current state."""
     aa: Any
+    """Coefficients of the quadratic form (aa, ab, bb): sums of curvatures times a^2, a b and b^2."""
     ab: Any
     bb: Any
     reach: Any
-    """The rate, times the most that any element of f moves if the weights move by 1. None if the rate is 0."""
+    """The rate, times the largest change of any element of f if the weights change by 1. None if the rate is 0."""
 
     @staticmethod
     def at(point: TangentPoint, rate: float, a: Any, b: Any) -> QuadraticBound:
-        """Return the bound from the curvatures at a point; zero if they are not finite."""
+        """Return the bound from the curvatures at `point`, or a bound of zero if they are not finite."""
         curvatures = point.derivatives.curvatures
         aa, ab, bb = dot(curvatures, a, a), dot(curvatures, a, b), dot(curvatures, b, b)
         usable = jnp.isfinite(aa + bb)
@@ -86,7 +93,7 @@ class QuadraticBound(NamedTuple):
         return QuadraticBound(point.c, point.s, aa, ab, bb, reach)
 
     def fall(self, c: Any, s: Any) -> Any:
-        """Return how far g(c, s) is below the first plane at least."""
+        """Return a lower bound of the distance of g(c, s) below the first plane."""
         dc, ds = c - self.c, s - self.s
         form = dc * dc * self.aa + 2 * dc * ds * self.ab + ds * ds * self.bb
         moved = 0.0 if self.reach is None else self.reach * jnp.sqrt(dc * dc + ds * ds)
@@ -94,7 +101,7 @@ class QuadraticBound(NamedTuple):
 
 
 def upper_bound(planes: Planes, quadratic: QuadraticBound | None, c: Any, s: Any) -> tuple[Any, Any]:
-    """Return the least upper bound at (c, s), and the size of the numbers that it was computed from."""
+    """Return the smallest upper bound at (c, s), and the size of its terms, to which rounding errors are relative."""
     heights = planes.height + c * planes.x + s * planes.z
     sizes = jnp.abs(planes.height) + jnp.abs(planes.x) + jnp.abs(planes.z)
     size = jnp.max(jnp.where(jnp.isfinite(planes.height), sizes, 0.0))
@@ -108,7 +115,7 @@ def upper_bound(planes: Planes, quadratic: QuadraticBound | None, c: Any, s: Any
 def value_and_derivatives(
     curvature_rate_bound: float | None, log_likelihood: Any, point: Any
 ) -> tuple[Any, Derivatives]:
-    """Return the log-likelihood at a point, and its derivatives; without curvatures if there is no rate."""
+    """Return the log-likelihood at `point` and its derivatives. Curvatures are None if `curvature_rate_bound` is."""
 
     def value(f: Any) -> Any:
         return jnp.asarray(log_likelihood(f), f.dtype)

@@ -1,13 +1,13 @@
-"""The batched and fused engines: all chains together on a device, in plain XLA or in one GPU kernel.
+"""The batched and fused engines: all chains in parallel on a device, in an XLA loop or in one GPU kernel.
 
 - `engine`: the two engines
 - `run`: a run in progress, block by block
-- `loop`: the search loop of all chains in plain XLA
+- `loop`: the search loop of all chains in XLA
 - `kernel`: one GPU kernel that runs whole chains
 - `kernel_chain`: one chain inside that kernel
-- `kernel_angles`: a GPU kernel that makes the angles
-- `kernel_launch`: what both kernels share
-- `noise`: random numbers from counters: uniforms, normals, and the angles that follow
-- `prior_draws`: draws from the prior; its factor as two matrices of half precision
-- `sharding`: chains on several devices and processes
+- `kernel_angles`: a GPU kernel that computes the angles of the searches
+- `kernel_launch`: launching, loading and random numbers, for both kernels
+- `noise`: random numbers made from counters, and the angles that they determine
+- `prior_draws`: draws from the prior, and its factor as two float16 matrices
+- `sharding`: division of the chains among several devices and processes
 """

@@ -1,4 +1,4 @@
-"""The batched and the fused engine: all chains together on a device, where their random numbers are drawn too."""
+"""The batched and the fused engine: all chains in parallel on a device, which also draws their random numbers."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ from ellipslice.programs.site_sums import LARGEST, NotFactorised, elementwise, p
 from ellipslice.programs.traced import compilable
 from ellipslice.undocumented.runtime import compute_capability, memory_limit
 
-NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
-"""Numbers in the noise of a block: enough to keep the device busy, and the tail of idle chains short."""
+MAX_BLOCK_NUMBERS = {"gpu": 5 * 10**8, "cpu": 2 * 10**6}
+"""Largest number of random numbers in a block, by platform. Long blocks keep the device busy, because chains that have
+finished a block wait for the others at its end."""
 
-LONGEST = 8192
-"""Updates in the longest block."""
+MAX_BLOCK_UPDATES = 8192
+"""Largest number of updates in a block."""
 
 
 class BatchedEngine(Engine):
-    """All chains in one loop on the device, in single or double precision.
+    """Engine that runs all chains in one loop on the device, in single or double precision.
 
     Parameters
     ----------
     posterior : Posterior
     double : bool
-        Whether to work in double precision.
+        Double precision. Default: True.
     """
 
     name = "batched"
     traced = True
     fused: ClassVar[bool] = False
-    """Whether chains run inside one GPU kernel (`kernel.py`), or in a loop of XLA's (`loop.py`)."""
+    """True if chains run inside one GPU kernel (`kernel.py`), False if they run in an XLA loop (`loop.py`)."""
 
     def __init__(self, posterior: Posterior, *, double: bool = True):
         super().__init__(posterior)
@@ -56,44 +57,46 @@ class BatchedEngine(Engine):
 
     @cached_property
     def likelihood(self) -> Any:
+        """The log-likelihood as JAX traced it, in the precision of the chains."""
         with tracing_settings(self.double):
             return compilable(self.posterior.log_likelihood, self.posterior.prior.size, self.dtype)
 
     @property
     def padded(self) -> int:
-        """The length of a state's row in memory."""
+        """Number of elements of a state in memory, including padding."""
         size = self.posterior.prior.size
         return padded_size(size) if self.fused else size + -size % 8
 
     @cached_property
     def source(self) -> Source:
+        """The source of draws from the prior, on the device."""
         with jax_settings(self.double):
             return source_of(self.posterior.prior, self.padded, self.dtype)
 
     def block_length(self, chains: int) -> int:
-        """Updates in a block: nu and the angles of so many chains fit into it."""
+        """Return the number of updates in a block for `chains` chains, whose draws and angles must fit into memory."""
         return block_length(chains * (self.padded + 3 * WIDTH))
 
     def evaluate(self, f: np.ndarray) -> float:
-        """In double precision, whatever the chains run in."""
+        """Return the log-likelihood of one centred flat vector, always in double precision."""
         return self._single_point.evaluate(f.astype(np.float64))
 
     def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
         return self.evaluate_together(np.stack(points)).tolist()
 
     def evaluate_together(self, points: np.ndarray) -> np.ndarray:
-        """In double precision, whatever the chains run in."""
+        """Return the log-likelihoods of centred flat vectors, shape (count, size), always in double precision."""
         return self._single_point.evaluate_together(points.astype(np.float64))
 
     def first_points(self, seed: int, chains: Sequence[int]) -> list[np.ndarray]:
-        """Prior draws made on the device, with the number that comes after the last update's."""
+        """Return a prior draw for each chain, drawn on the device with update number 2^32 - 1, which no run reaches."""
         with jax_settings(self.double):
             points = _first_points(self.source, chain_keys(seed, chains))[:, : self.posterior.prior.size]
             return list(np.asarray(points, np.float64))
 
     def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> BatchedRun:
         path, count = spec.move.path, len(spec.chains)
-        assert path is not None  # noqa: S101  `why_not_batched` is asked first
+        assert path is not None  # noqa: S101  `why_not_batched` has been called before
         length = self.block_length(count)
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
         fixed = self.likelihood, self.source
@@ -106,43 +109,43 @@ class BatchedEngine(Engine):
         )
 
     def _first(self, spec: RunSpec, starts: Sequence[Checkpoint]) -> State:
-        """Return the chains' states on the device, with log-likelihoods in the precision of the chains."""
+        """Return the initial states of all chains on the device, with log-likelihoods in their precision."""
         with jax_settings(self.double):
             f = jnp.asarray(np.stack([start.state.f for start in starts], dtype=self.dtype, casting="same_kind"))
-            if starts[0].updates:  # the values of a chain that continues are those that the device had computed
+            if starts[0].updates:  # a resumed chain has log-likelihoods that the device has computed before
                 return State(f, jnp.asarray([start.state.log_likelihood for start in starts], self.dtype))
             state = State(f, evaluate_together(self.likelihood, f))
         values = np.asarray(state.log_likelihood)
         (bad,) = np.nonzero(~np.isfinite(values))
         if len(bad):
             raise ValueError(
-                f"the log-likelihood is {values[bad[0]]} where chain {spec.chains[bad[0]]} starts, in single "
-                'precision, and finite in double. Use precision="double".'
+                f"the log-likelihood at the initial state of chain {spec.chains[bad[0]]} is {values[bad[0]]} in single "
+                'precision, and finite in double precision. Use precision="double".'
             )
         return state
 
 
 class FusedEngine(BatchedEngine):
-    """The same in one GPU kernel, for log-likelihoods that are sums over the values of f."""
+    """Engine that runs all chains in one GPU kernel, for log-likelihoods that factorise over the elements of f."""
 
     name = "fused"
     fused: ClassVar[bool] = True
 
 
 def why_not_batched(posterior: Posterior, move: Move) -> str | None:
-    """Why the batched engine cannot run these chains; None if it can."""
+    """Return why the batched engine cannot run chains with this move, or None if it can."""
     if move.path is None:
-        return f"{move!r} is not a single search, and runs chain by chain"
+        return f"an update of {move!r} is not a single search, so it runs chain by chain"
     if not can_draw(posterior.prior):
         return f"{posterior.prior!r} draws on the host"
     return None
 
 
 def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
-    """Why the fused kernel cannot run these chains; None if it can."""
+    """Return why the fused kernel cannot run chains with this path, or None if it can."""
     size = engine.posterior.prior.size
     if size > LARGEST:
-        return f"a state of {size:,} values does not fit into a GPU's registers ({LARGEST:,} do)"
+        return f"a state of {size:,} elements does not fit into a GPU's registers (at most {LARGEST:,} do)"
     device = jax.local_devices()[0]
     if device.platform != "gpu" or compute_capability(device) < 9.0:
         return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"
@@ -151,14 +154,14 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
             _try_to_lower(engine, path)
     except NotFactorised as reason:
-        return f"the log-likelihood is not a sum over the values of f that the fused kernel can make: {reason}"
-    except Exception as error:  # noqa: BLE001  whatever the GPU's compiler says
-        return f"JAX could not make the fused kernel ({type(error).__name__}: {str(error)[:120]})"
+        return f"the fused kernel cannot compute the log-likelihood as a sum over the elements of f: {reason}"
+    except Exception as error:  # noqa: BLE001  the GPU's compiler may raise anything
+        return f"JAX could not compile the fused kernel ({type(error).__name__}: {str(error)[:120]})"
     return None
 
 
 def _try_to_lower(engine: BatchedEngine, path: Path) -> None:
-    """Compile as far as needs no GPU time, for one chain and one update."""
+    """Lower the fused block for one chain and one update, without running it. Raise if that is impossible."""
     size, number = engine.posterior.prior.size, jax.ShapeDtypeStruct((), np.int32)
     state = State(jax.ShapeDtypeStruct((1, size), engine.dtype), jax.ShapeDtypeStruct((1,), engine.dtype))
     plan, keys = Plan(True, path, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
@@ -166,25 +169,29 @@ def _try_to_lower(engine: BatchedEngine, path: Path) -> None:
 
 
 def block_length(numbers: int) -> int:
-    """Updates in a block, of which each takes so many numbers: a power of two."""
-    budget = NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
+    """Return the number of updates in a block if each update takes `numbers` random numbers: a power of two."""
+    budget = MAX_BLOCK_NUMBERS["gpu" if jax.default_backend() == "gpu" else "cpu"]
     limit = memory_limit(jax.local_devices()[0])
     if limit is not None:
-        budget = min(budget, limit // 100)  # about 8 bytes, a dozen arrays of it at a time
+        budget = min(budget, limit // 100)  # about 8 bytes per number, and a dozen arrays of this size at a time
     length = 1
-    while length < LONGEST and 2 * length * numbers <= budget:
+    while length < MAX_BLOCK_UPDATES and 2 * length * numbers <= budget:
         length *= 2
     return length
 
 
-def _look_ahead(asked: int | None, chains: int, fused: bool) -> int:
-    """Angles evaluated at once: more if there are few chains to keep the device busy. A power of two."""
-    if asked is None:
+def _look_ahead(requested: int | None, chains: int, fused: bool) -> int:
+    """Return the number of angles of a chain that are evaluated in parallel: a power of two, at most WIDTH.
+
+    The default is larger for few chains, because they alone do not keep the device busy.
+    """
+    if requested is None:
         few, some = chains <= 256, chains <= 2048
-        asked = (4 if few else 2 if some else 1) if fused else (32 if few else 16 if some else 8)
-    return min(WIDTH, 1 << (asked.bit_length() - 1))
+        requested = (4 if few else 2 if some else 1) if fused else (32 if few else 16 if some else 8)
+    return min(WIDTH, 1 << (requested.bit_length() - 1))
 
 
 @jax.jit
 def _first_points(source: Source, keys: Any) -> Any:
+    """Return a prior draw for each chain key, with the random numbers of update 2^32 - 1."""
     return source.draw(update_keys(keys, np.uint32(2**32 - 1), 1)[:, 0])

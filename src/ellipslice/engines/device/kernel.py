@@ -1,8 +1,9 @@
-"""One GPU kernel that runs whole chains: no launch and no barrier between proposals.
+"""One GPU kernel that runs whole chains, without a launch or a barrier between proposals.
 
-Each chain belongs to one group of 128 threads, which holds its state, its nu and its data in registers, and makes all
-updates of a block one after the other (`kernel_chain.py`). Chains never meet. The likelihood must factorise over the
-elements of f (`programs/site_sums.py`). Written with Pallas, for NVIDIA GPUs from Hopper on.
+One group of 128 threads runs each chain. It holds the state, nu and the data in registers, and makes all updates of a
+block one after the other (`kernel_chain.py`). Chains do not wait for each other. The likelihood must factorise over the
+elements of f (`programs/site_sums.py`). The kernel is written in Pallas, for NVIDIA GPUs of the Hopper generation or
+newer.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def fused_block(
     slots: int,
     interpret: bool = False,
 ) -> tuple[State, DrawBuffer, ChainTotals]:
-    """Do what `loop.run_block_on_device` does, for a likelihood that factorises over the elements of f."""
+    """Run a block of updates of all chains in one GPU kernel. Return their states, the draws and the totals.
+
+    The parameters are those of `loop.run_block_on_device`. The likelihood must factorise over the elements of f. With
+    `interpret` the kernel runs without a GPU, for tests.
+    """
     (chains, size), dtype = state.f.shape, state.f.dtype
     program = elementwise(likelihood, size, dtype, KERNEL)
     settings = KernelSettings(path, look_ahead, program, size, chains, dtype.type, interpret)
@@ -96,10 +101,10 @@ def _output_shapes(state: State, slots: int) -> KernelOutputs:
     def shape(*lengths: int, dtype: Any = dtype) -> Any:
         return jax.ShapeDtypeStruct(lengths, dtype)
 
-    whole = partial(shape, dtype=jnp.int32)
+    integer = partial(shape, dtype=jnp.int32)
     padded, drawn = padded_size(size), slots * chains
     return KernelOutputs(
         State(shape(chains, padded), shape(chains)),
-        DrawBuffer(shape(drawn, padded), shape(drawn), whole(drawn), whole(drawn), whole(drawn), shape(drawn)),
-        ChainTotals(whole(chains), whole(chains), whole(chains), shape(chains)),
+        DrawBuffer(shape(drawn, padded), shape(drawn), integer(drawn), integer(drawn), integer(drawn), shape(drawn)),
+        ChainTotals(integer(chains), integer(chains), integer(chains), shape(chains)),
     )

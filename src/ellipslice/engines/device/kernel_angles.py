@@ -1,4 +1,4 @@
-"""A GPU kernel that makes the first angles of many updates: as a scan they would cost more than the search kernel."""
+"""A GPU kernel that computes the first angles of many updates. An XLA scan would take longer than the search kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ellipslice.programs.site_sums import THREADS_PER_CHAIN, padded_size
 
 
 def fused_angles(path: Path, keys: Any, dtype: Any, interpret: bool = False) -> tuple[Any, Any, Any]:
-    """Return what `noise.first_angles` returns, made by one kernel with a thread for each update."""
+    """Return the positions, the first angles and the last brackets of many updates, as `noise.first_angles` does.
+
+    One kernel computes them, with a thread for each update. With `interpret` it runs without a GPU, for tests.
+    """
     shape, count = keys.shape[1:], keys[0].size
     padded = padded_size(count)
     words = jnp.pad(keys.reshape(2, count), ((0, 0), (0, padded - count)))

@@ -1,7 +1,7 @@
 """One chain inside the GPU kernel: its updates, their searches, and the log-likelihood at each point.
 
-A vector of the chain is a tuple of pieces with one value for each thread. Inside the kernel, conditions can select
-between single numbers only, not between pieces.
+A vector is a tuple of pieces, each with one element per thread. Inside the kernel, conditions can select only between
+scalars, not between pieces.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ellipslice.programs.site_program import KERNEL, Elementwise
 from ellipslice.programs.site_sums import THREADS_PER_CHAIN, padded_size
 
 FACTORS_PER_LOG = 64
-"""Factors in [1, 2] that are multiplied before a logarithm is taken: their product is far from overflow."""
+"""Number of factors in [1, 2] whose product is computed before its logarithm. The product cannot overflow."""
 
 
 class KernelSettings(NamedTuple):
-    """What the kernel is compiled for."""
+    """Settings that are compiled into the kernel."""
 
     path: Path
     look_ahead: int
@@ -44,29 +44,32 @@ class KernelSettings(NamedTuple):
 
 
 class KernelInputs(NamedTuple):
-    """Arrays in the GPU's memory that the kernel reads. A row is an update of a chain: update * chains + chain."""
+    """Arrays in the GPU's memory that the kernel reads. Update t of chain c is in row t * chains + c."""
 
     f: Any
     log_likelihood: Any
     nu: Any
-    """(rows, padded size), or its two terms, (rows, 2 padded size)."""
+    """Draws from the prior, shape (rows, padded size), or their two terms, shape (rows, 2 padded size)."""
     level: Any
     theta: Any
-    """The tables of angles, (WIDTH, rows); their weights are `w_a` and `w_b`."""
+    """Table of the first angles of each update, shape (WIDTH, rows). Their weights are `w_a` and `w_b`."""
     w_a: Any
     w_b: Any
     brackets: Any
+    """Bracket of the last angle of the table, shape (2, rows)."""
     keys: Any
     schedule: Any
-    """`KernelSchedule`, as one array."""
+    """The `KernelSchedule` as one array."""
     scalars: Any
-    """The scalars of the program, and its constant."""
+    """The scalars of the program, followed by its constant."""
     is_real: Any
     """1 for elements of f, 0 for padding."""
     here: Any
+    """Position of the current state on the curve of each update, shape (rows,)."""
     unit: Any
-    """What the sum of the two terms of nu is multiplied by; None if nu is not in two terms."""
+    """Factor of the sum of the two terms of nu, for each element. None if nu is not in two terms."""
     data: tuple[Any, ...]
+    """The data arrays of the program, padded."""
 
 
 class KernelOutputs(NamedTuple):
@@ -78,16 +81,16 @@ class KernelOutputs(NamedTuple):
 
 
 class KernelSchedule(NamedTuple):
-    """`DrawSchedule` as the kernel follows it."""
+    """The updates of a block that are kept as draws, in the form that the kernel uses; see `DrawSchedule`."""
 
     updates: Any
     first: Any
-    """The first update that leaves a draw."""
+    """Number of the first update that is kept as a draw."""
     thin: Any
 
 
 class _Point(NamedTuple):
-    """A point of the curve by its weights, and its log-likelihood."""
+    """A point of the curve, given by its weights, and its log-likelihood."""
 
     w_a: Any
     w_b: Any
@@ -102,28 +105,27 @@ class _Curve(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """A search in progress. `accepted` is 0 or 1, `point` the accepted one, or the current state if there is none."""
+    """A slice search in progress."""
 
     accepted: Any
+    """1 if a point has been accepted, else 0."""
     tried: Any
     nan_evaluations: Any
-    point: _Point
+    point: _Point  # the accepted point, or the current state if there is none
 
 
 class _Progress(NamedTuple):
-    """Where a chain is after some updates."""
+    """State, totals and draws of a chain after some updates."""
 
     f: tuple[Any, ...]
     log_likelihood: Any
     totals: ChainTotals
-    slot: Any
-    """Number of draws so far."""
-    next_draw: Any
-    """The next update that leaves a draw."""
+    slot: Any  # number of draws so far
+    next_draw: Any  # number of the next update that is kept as a draw
 
 
 class KernelChain:
-    """One chain, as a group of threads runs it inside the kernel."""
+    """One chain inside the kernel, run by one group of threads."""
 
     def __init__(self, settings: KernelSettings, inputs: KernelInputs, outputs: KernelOutputs, chain: Any):
         self.settings, self.inputs, self.outputs, self.chain = settings, inputs, outputs, chain
@@ -145,7 +147,7 @@ class KernelChain:
             reference[self.chain] = total
 
     def _update(self, thin: Any, t: Any, before: _Progress) -> _Progress:
-        """Make update t, and write its draw if it leaves one."""
+        """Make update t. Write its state if it is kept as a draw."""
         row = t * self.settings.chains + self.chain
         curve = self._curve(before.f, self._nu(row), row)
         found, late = self._search(curve, before.log_likelihood, row)
@@ -175,13 +177,13 @@ class KernelChain:
         return _Progress(f, log_likelihood, totals, slot, next_draw)
 
     def _last_angle(self, found: _Search, late: Any, row: Any) -> Any:
-        """Return the last angle, measured from the current state; it is `late` if it was not in the table."""
+        """Return the last angle tried, relative to the current state. It is `late` if it was beyond the table."""
         column = jnp.minimum(found.tried, WIDTH) - 1
         theta = jnp.where(found.tried > WIDTH, late, self.inputs.theta[column, row])
         return theta - self.inputs.here[row]
 
     def _search(self, curve: _Curve, log_likelihood: Any, row: Any) -> tuple[_Search, Any]:
-        """Return the search when it has ended, and its last angle if that was not in the table."""
+        """Return the search after its end, and the last angle that was computed beyond the table."""
         log_y = log_likelihood - self.inputs.level[row]
         none, stay = jnp.int32(0), _Point(self.dtype(1), self.dtype(0), log_likelihood)
 
@@ -189,7 +191,7 @@ class KernelChain:
             search, weights = now
             look_ahead = self.settings.look_ahead
             column = jnp.minimum(search.tried + look_ahead, WIDTH - look_ahead)
-            following = self._table(column, row)  # loaded while these are evaluated
+            following = self._table(column, row)  # loaded here, so that the GPU can load while it evaluates
             return self._try(search, self._points(curve, weights), log_y), following
 
         def beyond_table(now: tuple[_Search, Any]) -> tuple[_Search, Any]:
@@ -210,10 +212,10 @@ class KernelChain:
         return search, theta
 
     def _try(self, search: _Search, points: list[_Point], log_y: Any) -> _Search:
-        """Return the search after these points were tried: at the first above the slice level, if there is one."""
+        """Return the search after it has tried `points`. The first one above the slice level is accepted."""
         one = jnp.int32(1)
         accepted, used, chosen = jnp.int32(0), jnp.int32(len(points)), search.point
-        for number, point in reversed(list(enumerate(points, start=1))):  # so that the first one above it remains
+        for number, point in reversed(list(enumerate(points, start=1))):  # reversed, so that the first one remains
             above = point.value > log_y
             accepted, used = jnp.where(above, one, accepted), jnp.where(above, jnp.int32(number), used)
             chosen = _Point(*(jnp.where(above, new, old) for new, old in zip(point, chosen, strict=True)))
@@ -227,7 +229,7 @@ class KernelChain:
         """Return the accepted point, or f if there is none."""
         w_a, w_b, _ = found.point
         if all(x is old for x, old in zip(curve.a, f, strict=True)):
-            # The curve is spanned by f itself: the weights (1, 0), which stand for no accepted point, give f.
+            # The first vector of the curve is f, so the weights (1, 0), which mean that no point was accepted, give f.
             return tuple(x * w_a + y * w_b for x, y in zip(curve.a, curve.b, strict=True))
         moved = jnp.where(found.accepted == 1, self.dtype(1), self.dtype(0))
         stayed = self.dtype(1) - moved
@@ -235,12 +237,13 @@ class KernelChain:
         return tuple((x * w_a + y * w_b) * moved + old * stayed for x, y, old in pieces)
 
     def _table(self, column: Any, row: Any) -> list[tuple[Any, Any]]:
-        """Return the weights of the next few angles in the table."""
+        """Return the weights of `look_ahead` angles of the table, from number `column` on."""
         w_a, w_b = self.inputs.w_a, self.inputs.w_b
         return [(w_a[column + i, row], w_b[column + i, row]) for i in range(self.settings.look_ahead)]
 
     def _points(self, curve: _Curve, weights: Sequence[tuple[Any, Any]]) -> list[_Point]:
-        """Return points of the curve with their log-likelihoods. What each thread computes comes first, then sums."""
+        """Return the points of the curve with these weights, and their log-likelihoods."""
+        # All threads compute their parts of all points before the sums, which need all threads.
         parts = [self._thread_sums(curve, w_a, w_b) for w_a, w_b in weights]
         values = [jnp.sum(part) + self.constant for part in parts]
         return [_Point(w_a, w_b, value) for (w_a, w_b), value in zip(weights, values, strict=True)]
@@ -269,7 +272,7 @@ class KernelChain:
         return _Curve(tuple(a for a, _ in pieces), tuple(b for _, b in pieces))
 
     def _nu(self, row: Any) -> tuple[Any, ...]:
-        """Return nu of an update, the sum of its terms if it is in two."""
+        """Return nu of an update. If it is in two terms, add them."""
         first = self._load(self.inputs.nu, row)
         if self.inputs.unit is None:
             return first
@@ -278,18 +281,18 @@ class KernelChain:
         return tuple((x + y) * z for x, y, z in zip(first, second, unit, strict=True))
 
     def _load(self, reference: Any, *index: Any, start: int = 0) -> tuple[Any, ...]:
-        """Read a vector, from piece number `start` on."""
+        """Read a vector from memory, from piece number `start` on."""
         return tuple(self._load_piece(reference, start + i, *index) for i in range(self.settings.pieces))
 
     def _load_piece(self, reference: Any, piece: int, *index: Any) -> Any:
         return load(reference, self.settings.interpret, *index, _threads(piece))
 
     def _store(self, reference: Any, pieces: tuple[Any, ...], *index: Any) -> None:
-        """Write a vector."""
+        """Write a vector to memory."""
         for i, piece in enumerate(pieces):
             reference[(*index, _threads(i))] = piece
 
 
 def _threads(piece: int) -> Any:
-    """Return the indices of a piece of a vector, one for each thread."""
+    """Return the slice of the elements of a piece, one per thread."""
     return pl.ds(piece * THREADS_PER_CHAIN, THREADS_PER_CHAIN)

@@ -1,4 +1,4 @@
-"""What the kernels of `kernel` and `kernel_angles` share: launching them, and reading memory and random words there."""
+"""Launching, loading and random numbers of the GPU kernels in `kernel` and `kernel_angles`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LOAD_TAKES_INDEX = jax.__version_info__ < (0, 11)
 
 
 def launch(kernel: Any, shapes: list[Any], programs: int, name: str, dtype: Any, interpret: bool) -> Any:
-    """Return a function that runs `programs` copies of a kernel; interpreted, they run without a GPU, for tests."""
+    """Return a function that runs `programs` copies of a kernel on a GPU, or without one if `interpret` is true."""
     if interpret:
         return pl.pallas_call(kernel, out_shape=shapes, grid=(programs,), interpret=True)
     parameters = plgpu.CompilerParams(
         approx_math=dtype == np.float32,
-        unsafe_no_auto_barriers=True,  # nothing is both read and written
+        unsafe_no_auto_barriers=True,  # barriers are not needed, because no memory is both read and written
         lowering_semantics=plgpu.LoweringSemantics.Warpgroup,
     )
     return plgpu.kernel(kernel, out_type=shapes, grid=(programs,), grid_names=(name,), compiler_params=parameters)
 
 
 def program_number(name: str, interpret: bool) -> Any:
-    """Return the number of the copy that this is, inside a kernel that was launched with this name."""
+    """Return, inside a kernel, the number of this copy. `name` is the one that was passed to `launch`."""
     return pl.program_id(0) if interpret else jax.lax.axis_index(name)
 
 
 def load(reference: Any, interpret: bool, *where: Any) -> Any:
-    """Read a piece of an array into the registers of a group of threads, one value for each thread."""
+    """Read a piece of an array into the registers of a group of threads, one element per thread."""
     if interpret:
         return reference[where]
     layout = plgpu.Layout.WG_STRIDED((THREADS_PER_CHAIN,), vec_size=1)
@@ -44,12 +44,12 @@ def load(reference: Any, interpret: bool, *where: Any) -> Any:
 
 
 def uniform(words: tuple[Any, Any], dtype: Any) -> Any:
-    """Return the uniform on [0, 1) that two random words make."""
+    """Return the uniform on [0, 1) that is made from two random words."""
     return as_uniform(_Word(words[0]), _Word(words[1]), dtype)
 
 
 class _Word:
-    """A random word in the kernel, which converts only signed integers to floating point."""
+    """A random word whose `astype` goes through signed integers: kernels can convert only these to floating point."""
 
     def __init__(self, bits: Any):
         self.bits = bits

@@ -1,8 +1,8 @@
-"""The search loop of many chains at once in plain XLA, in which no chain waits for another.
+"""The search loop of all chains in XLA, in which no chain waits for another.
 
-Each pass evaluates a few angles of every chain's current update. A chain that finds an acceptable angle proceeds to its
-next update; a chain that does not keeps the rest of its angles for the next pass. So all chains are always busy, each
-at another update.
+Each pass of the loop evaluates the next few angles of every chain. A chain with an acceptable angle proceeds to its
+next update. The other chains try further angles of the same update in the next pass. So all chains are always busy,
+although they are at different updates.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
 from ellipslice.programs.traced import over_many
 
 PASSES_PER_GRAPH = 4
-"""Passes that a GPU launches as one graph of kernels, because launching a graph takes a while."""
+"""Number of passes that a GPU launches as one graph of kernels, because each launch of a graph costs time."""
 
 
 class DrawSchedule(NamedTuple):
-    """The updates of a block, and which of them leave a draw.
+    """The updates of a block that are kept as draws.
 
-    They are those whose number, counted from the end of warm-up, is thin - 1, 2 thin - 1, ...
+    An update is kept if its number, counted from the end of warm-up, is thin - 1, 2 thin - 1, ...
     """
 
     updates: Any
     """Number of updates in the block."""
     since: Any
-    """The number of the block's first update, counted from the end of warm-up: negative during warm-up."""
+    """Number of the block's first update, counted from the end of warm-up. It is negative during warm-up."""
     thin: Any
 
     def slot(self, t: Any) -> tuple[Any, Any]:
-        """Return whether update t of the block leaves a draw, and the position of that draw in the block."""
+        """Return whether update t of the block is kept as a draw, and the index of that draw in the block."""
         number = self.since + t + 1
         leaves_draw = (number > 0) & (number % self.thin == 0)
         return leaves_draw, number // self.thin - self._before - 1
 
     @property
     def first(self) -> Any:
-        """The first update that leaves a draw, in this block or a later one."""
+        """Number of the first update that is kept as a draw, counted in this block. It may be in a later block."""
         return (self._before + 1) * self.thin - self.since - 1
 
     @property
     def _before(self) -> Any:
-        """Number of draws of earlier blocks."""
+        """Number of draws in earlier blocks."""
         return jnp.maximum(self.since, 0) // self.thin
 
 
@@ -63,13 +63,13 @@ class DrawBuffer(NamedTuple):
     angle: Any
 
     def pack(self) -> Any:
-        """Return one array with all fields of each draw, shape (..., size + 5), so that a draw is one write."""
+        """Return one array with all fields, shape (..., size + 5), so that a draw is stored by one write."""
         numbers = (number.astype(self.f.dtype)[..., None] for number in self[1:])
         return jnp.concatenate([self.f, *numbers], axis=-1)
 
     @classmethod
     def unpack(cls, rows: Any, size: int) -> DrawBuffer:
-        """Return the fields that `pack` has put into one array, with their types."""
+        """Return the fields of an array that `pack` has made, with their types."""
         numbers = [rows[..., column] for column in range(size, rows.shape[-1])]
         log_likelihood, proposals, nans, stuck, angle = numbers
         return cls(
@@ -92,7 +92,7 @@ class ChainTotals(NamedTuple):
 
 
 class _Angle(NamedTuple):
-    """An angle of each chain, and the bracket it was drawn from."""
+    """An angle of each chain, and the bracket from which it was drawn: arrays of shape (chains,)."""
 
     theta: Any
     theta_min: Any
@@ -100,18 +100,18 @@ class _Angle(NamedTuple):
 
 
 class _Chains(NamedTuple):
-    """Where all chains are: arrays of shape (chains,), and `f` (chains, size)."""
+    """States and counters of all chains: arrays of shape (chains,), and `f` (chains, size)."""
 
     f: Any
     log_likelihood: Any
     update: Any
-    """The current update of the block."""
+    """Number of the current update in the block."""
     tried: Any
     """Number of angles that this update has tried."""
     nan_evaluations: Any
-    """Number of NaNs among their values."""
+    """Number of NaN evaluations of this update."""
     late: _Angle
-    """The last angle of a chain that has tried all angles of its table; any numbers for the others."""
+    """The last angle of chains that have tried all angles of their table. It is undefined for the other chains."""
     totals: ChainTotals
 
     def pack(self) -> _PackedChains:
@@ -128,7 +128,7 @@ class _Chains(NamedTuple):
 
 
 class _PackedChains(NamedTuple):
-    """`_Chains` in three arrays: the loop takes time for each array that it writes to."""
+    """`_Chains` in three arrays, because each array that the loop writes costs time."""
 
     f: Any
     integers: Any
@@ -142,11 +142,11 @@ class _PackedChains(NamedTuple):
 
 
 class _Carry(NamedTuple):
-    """What the loop carries from pass to pass."""
+    """The carry of the loop, from one pass to the next."""
 
     chains: _PackedChains
     draws: Any
-    """`DrawBuffer` of the block, packed: (draws, chains, size + 5)."""
+    """The packed `DrawBuffer` of the block, shape (draws, chains, size + 5)."""
 
 
 def run_block_on_device(
@@ -159,16 +159,30 @@ def run_block_on_device(
     schedule: DrawSchedule,
     slots: int,
 ) -> tuple[State, DrawBuffer, ChainTotals]:
-    """Run a block of updates of all chains, with memory for `slots` draws.
+    """Run a block of updates of all chains. Return their states, the draws and the totals.
 
-    A pass evaluates `look_ahead` angles, a divisor of WIDTH. After `passes` of them the loop checks whether all chains
-    have made their updates.
+    Parameters
+    ----------
+    path : Path
+    look_ahead : int
+        Number of angles of each chain that are evaluated in a pass: a divisor of WIDTH.
+    passes : int
+        Number of passes after which the loop checks whether all chains have made their updates.
+    likelihood : callable
+        Log-likelihood of a centred flat vector.
+    state : State
+        States before the block.
+    noise : DeviceNoise
+        Random numbers of the block.
+    schedule : DrawSchedule
+    slots : int
+        Largest number of draws of a chain.
     """
     block = _Block(path, look_ahead, likelihood, noise, schedule, slots)
-    at_once = min(PASSES_PER_GRAPH, passes) if jax.default_backend() == "gpu" else 1
+    unroll = min(PASSES_PER_GRAPH, passes) if jax.default_backend() == "gpu" else 1
     end = lax.while_loop(
         lambda carry: jnp.any(carry.chains.unpack().update < schedule.updates),
-        lambda carry: lax.fori_loop(0, passes, block.one_pass, carry, unroll=at_once),
+        lambda carry: lax.fori_loop(0, passes, block.one_pass, carry, unroll=unroll),
         block.begin(state),
     )
     chains = end.chains.unpack()
@@ -176,7 +190,7 @@ def run_block_on_device(
 
 
 class _Block:
-    """The passes of one block; its attributes are what all of them read."""
+    """The passes of one block. The attributes are what every pass reads."""
 
     def __init__(
         self, path: Path, look_ahead: int, likelihood: Any, noise: DeviceNoise, schedule: DrawSchedule, slots: int
@@ -207,7 +221,7 @@ class _Block:
         w_a, w_b = self.path.weights(theta)
         values = self.evaluate(a[:, None] * w_a[..., None] + b[:, None] * w_b[..., None])
 
-        # Beyond the table all angles of a pass are the same one: it counts once.
+        # Beyond the table all angles of a pass are equal, so only one of them counts.
         above, used, nans = _first_acceptable(values, log_y, jnp.where(in_table, self.look_ahead, 1))
         last = self.chain, used - 1
         accepted, tried = above & running, now.tried + used
@@ -223,14 +237,14 @@ class _Block:
         return _Carry(_proceed(now, reached, ended, late).pack(), self._write(carry.draws, now.update, reached, ended))
 
     def _table(self, row: Any, tried: Any) -> Any:
-        """Return the next `look_ahead` angles of the table of each chain, shape (chains, look_ahead)."""
+        """Return the next `look_ahead` angles in the table of each chain, shape (chains, look_ahead)."""
         ahead = jnp.arange(self.look_ahead, dtype=jnp.int32)
         column = jnp.minimum(tried, WIDTH - self.look_ahead)[:, None] + ahead
         update, chain = row
         return self.noise.theta[column, update[:, None], chain[:, None]]
 
     def _late_angle(self, row: Any, here: Any, now: _Chains) -> _Angle:
-        """Return angle number `tried` and its bracket, for chains that have tried all angles of their table."""
+        """Return the next angle and its bracket, for chains that have tried all angles of their table."""
         noise, at_end = self.noise, now.tried == WIDTH
         edge = _Angle(noise.theta[(WIDTH - 1, *row)], noise.brackets[(0, *row)], noise.brackets[(1, *row)])
         last = tuple(jnp.where(at_end, new, old) for new, old in zip(edge, now.late, strict=True))
@@ -238,7 +252,7 @@ class _Block:
         return _Angle(*next_angle(self.path, here, last, u))
 
     def _write(self, draws: Any, update: Any, reached: DrawBuffer, ended: Any) -> Any:
-        """Write the states of chains whose update has ended to the draws, if that update leaves one."""
+        """Return the draws with the states of the chains whose update has ended, if the update is kept as a draw."""
         leaves_draw, slot = self.schedule.slot(update)
         nowhere = self.slots  # beyond the buffer, where writes are dropped
         place = jnp.where(ended & leaves_draw, slot, nowhere), self.chain
@@ -246,7 +260,7 @@ class _Block:
 
 
 def _proceed(now: _Chains, reached: DrawBuffer, ended: Any, late: _Angle) -> _Chains:
-    """Return where chains are after a pass: at their next update if this one has ended."""
+    """Return the chains after a pass. A chain whose update has `ended` is at its next update."""
     totals = ChainTotals(
         proposals=now.totals.proposals + jnp.where(ended, reached.proposals, 0),
         nan_evaluations=now.totals.nan_evaluations + jnp.where(ended, reached.nan_evaluations, 0),
@@ -260,8 +274,8 @@ def _proceed(now: _Chains, reached: DrawBuffer, ended: Any, late: _Angle) -> _Ch
 def _first_acceptable(values: Any, log_y: Any, most: Any) -> tuple[Any, Any, Any]:
     """Find the first value above the slice level among the first `most` values of each chain.
 
-    Return for each chain whether there is one, how many values were used, and the number of NaNs among these. A bit for
-    each value makes this one sum over the values, and a few operations on words.
+    Return for each chain whether there is one, the number of values used (up to that one, or `most`), and the number of
+    NaNs among these. One bit per value reduces this to a sum over the values and a few operations on 32-bit words.
     """
     bit = jnp.left_shift(jnp.uint32(1), jnp.arange(values.shape[1], dtype=np.uint32))
 

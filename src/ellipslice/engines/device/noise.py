@@ -1,7 +1,7 @@
-"""Random numbers of the updates, drawn on the device from counters (Threefry), and the angles that follow from them.
+"""Random numbers of the updates, made on the device from counters (Threefry), and the angles that they determine.
 
 The random numbers of an update are a pure function of (seed, chain, update), as in `ellipslice.noise`. They are not the
-same numbers: a device could not keep up with that generator.
+same numbers, because the generator of `ellipslice.noise` would be too slow for a device.
 """
 
 from __future__ import annotations
@@ -20,32 +20,29 @@ if TYPE_CHECKING:
     from ellipslice.engines.device.prior_draws import Source
 
 STEPS_PER_UNIT = 128
-"""Rounded normals are multiples of one over this."""
+"""Number of steps per unit to which `rounded_normals` rounds: a normal is a whole number of steps."""
 
 ROUNDED_SD = (STEPS_PER_UNIT**2 + 1 / 12) ** 0.5
-"""Standard deviation of `rounded_normals`: rounding adds the variance of a uniform number, to hundreds of digits."""
+"""Standard deviation of `rounded_normals`. Rounding adds the variance of a uniform number; the error is negligible."""
 
 
 class DeviceNoise(NamedTuple):
-    """The random numbers of a block of updates of all chains, and what follows from them without the likelihood.
-
-    The leading axes are (updates, chains).
-    """
+    """The random numbers of a block of updates of all chains, and the angles that they determine."""
 
     nu: Any
-    """Draws from the prior, (updates, chains, padded size); or two terms of them, one after the other."""
+    """Draws from the prior, shape (updates, chains, padded size), or two terms of them, concatenated at the end."""
     unit: Any
-    """What the sum of two terms is multiplied by, (padded size,); None if `nu` is not in two terms."""
+    """Factor of the sum of the two terms, shape (padded size,). None if `nu` is not in two terms."""
     level: Any
-    """Standard exponentials: log y = log L(f) - level."""
+    """Standard exponentials, shape (updates, chains): log y = log L(f) - level."""
     here: Any
-    """Positions of the current states on the curves."""
+    """Positions of the current states on the curves, shape (updates, chains)."""
     theta: Any
-    """The first angles, (WIDTH, updates, chains)."""
+    """The first angles, shape (WIDTH, updates, chains)."""
     brackets: Any
-    """The bracket (theta_min, theta_max) that the last of these angles was drawn from, (2, updates, chains)."""
+    """Bracket (theta_min, theta_max) from which the last of these angles was drawn, shape (2, updates, chains)."""
     keys: Any
-    """Keys that further angles are made from, two words each: (2, updates, chains)."""
+    """Threefry keys for further angles, two words each, shape (2, updates, chains)."""
 
 
 def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
@@ -55,7 +52,7 @@ def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
 
 
 def update_keys(keys: Any, first: Any, length: int) -> Any:
-    """Return the keys of `length` updates of each chain, from number `first` on: shape (2, length, chains)."""
+    """Return the Threefry keys of `length` updates of each chain, from number `first` on: shape (2, length, chains)."""
     number = first + jnp.arange(length, dtype=np.uint32)
     return jnp.stack(threefry(keys[0], keys[1], number[:, None], jnp.uint32(0)))
 
@@ -70,10 +67,23 @@ def draw_noise(
     angles: Callable[..., Any],
     in_terms: bool = False,
 ) -> DeviceNoise:
-    """Return the random numbers of `length` updates from number `first` on, for chains with these keys.
+    """Return the random numbers of `length` updates from number `first` on.
 
-    `angles` makes the angles: `first_angles`, or `kernel_angles.fused_angles`. `in_terms` leaves it to the caller to
-    add the two terms of nu. An operation for that alone takes a third of the time of making them.
+    Parameters
+    ----------
+    path : Path
+    source : Source
+        Source of draws from the prior.
+    keys : array, shape (2, chains)
+        Threefry keys of the chains.
+    first, length : int
+        Number of the first update, and number of updates.
+    dtype : dtype
+    angles : callable
+        Function that computes the angles: `first_angles` or `kernel_angles.fused_angles`.
+    in_terms : bool
+        If true, the caller adds the two terms of nu. (A separate operation for the sum would take a third of the time
+        of computing them.) Default: False.
     """
     keys = update_keys(keys, first, length)
     flat = keys.reshape(2, -1)
@@ -85,23 +95,28 @@ def draw_noise(
 
 
 def _uniform(keys: Any, number: Any, dtype: Any) -> Any:
+    """Return uniform `number` of each key, for keys of shape (2, ...)."""
     return uniform(jnp.moveaxis(keys, 0, -1), jnp.asarray(number, np.uint32), dtype)
 
 
 def angle_uniform(keys: Any, number: Any, dtype: Any) -> Any:
-    """Return the uniform of angle number `number`, counted from 0; those of the level and the bracket come before."""
+    """Return the uniform of angle `number`, counted from 0. Those of the level and the bracket come before it."""
     return _uniform(keys, number + 2, dtype)
 
 
 def first_angles(path: Path, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
-    """Return positions, first angles and last brackets of many updates, from their keys."""
+    """Return the positions, the first angles and the last brackets of many updates, from their keys.
+
+    The shapes are those of `DeviceNoise.here`, `.theta` and `.brackets`.
+    """
     return traced_angles(path, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
 
 
 def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """Return positions, angles and last brackets of many updates, with angles along the first axis.
+    """Return the positions, the first WIDTH angles and the last brackets of many updates, by a scan.
 
-    `uniform(k)` determines angle number k.
+    `place` are the uniforms that place the brackets. `uniform(k)` returns the uniforms of angle k. Angles are along the
+    first axis.
     """
 
     def spread(value: Any) -> Any:
@@ -118,9 +133,9 @@ def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tupl
 
 
 def normals(keys: Any, count: int, dtype: Any) -> Any:
-    """Return standard normals, shape (updates, count), from keys (2, updates), by Box and Muller's transformation.
+    """Return standard normals, shape (updates, count), from keys of shape (2, updates), by the Box-Muller transform.
 
-    `count` is even: two words make two normals.
+    `count` must be even, because two words make two normals.
     """
     high, low = _words(keys, count)
     radius, angle = _radius(high, dtype), low.astype(dtype) * (2 * np.pi * 2.0**-32)
@@ -130,7 +145,7 @@ def normals(keys: Any, count: int, dtype: Any) -> Any:
 def rounded_normals(keys: Any, count: int) -> Any:
     """Return standard normals times STEPS_PER_UNIT, rounded to whole numbers, in float16: shape (updates, count).
 
-    Two of them fill a word, so that XLA computes each pair once.
+    Two of them are packed into a 32-bit word, so that XLA computes each pair only once.
     """
     high, low = _words(keys, count)
     first, second = rotate(STEPS_PER_UNIT * _radius(high, np.float32), low)
@@ -139,9 +154,10 @@ def rounded_normals(keys: Any, count: int) -> Any:
 
 
 def rotate(radius: Any, word: Any) -> tuple[Any, Any]:
-    """Return (radius, 0) rotated by a random angle: one below 45 degrees, and two bits for the rest of the circle.
+    """Return the vector (radius, 0) rotated by a random angle, which is made from a random word.
 
-    These series, whose error is below 4e-7, take less time than sine and cosine of any angle.
+    Thirty bits give an angle between -45 and 45 degrees, and two bits choose the quadrant. The series have an error
+    below 4e-7 and are faster than sine and cosine of an arbitrary angle.
     """
     x = (word >> 2).astype(np.float32) * (np.pi / 2 * 2.0**-30) - np.pi / 4
     y = x * x
@@ -154,17 +170,20 @@ def rotate(radius: Any, word: Any) -> tuple[Any, Any]:
 
 
 def positive(word: Any, dtype: Any) -> Any:
-    """Return a uniform on (0, 1] to take the logarithm of: with a fine grid near 0, where logarithms are large."""
+    """Return a uniform on (0, 1], made from a random word. Its logarithm is finite."""
     return (word.astype(dtype) + 0.5) * 2.0**-32
 
 
 def _words(keys: Any, count: int) -> tuple[Any, Any]:
+    """Return two arrays of random words for `count` normals, shape (updates, count // 2) each."""
     return threefry(keys[0][:, None], keys[1][:, None], jnp.arange(count // 2, dtype=np.uint32), jnp.uint32(1))
 
 
 def _radius(word: Any, dtype: Any) -> Any:
+    """Return the length of a vector of two standard normals, made from a random word."""
     return jnp.sqrt(-2 * jnp.log(positive(word, dtype)))
 
 
 def _as_bits(x: Any) -> Any:
+    """Return the bits of x, rounded to a whole number and converted to float16, in the lower half of a word."""
     return jax.lax.bitcast_convert_type(jnp.round(x).astype(np.float16), np.uint16).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Draws from the prior, made on the device from keys; and a factor as two matrices of float16 for fast products."""
+"""Draws from the prior, made on the device from keys, and its factor as two float16 matrices for fast products."""
 
 from __future__ import annotations
 
@@ -14,36 +14,42 @@ from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.pytree import pytree, set_fields, static
 
 MIN_NORMALS_FOR_FLOAT16 = 64
-"""From this many normals on, draws in single precision are made by products of half precision."""
+"""Smallest number of normals per draw for which draws in single precision use float16 matrix products."""
 
 MAX_PREDICTOR_LATENTS = 5000
 """Largest number of latent elements with which a linear predictor is drawn on the device."""
 
 HIGH_BITS = 15
-"""A draw has a standard deviation of at most 2^15 units, or 2^22 steps of its normals: 2^24 is four of them."""
+"""Base-2 logarithm of the largest standard deviation of a draw, in units of its column.
+
+The sums are whole numbers with a standard deviation of at most 2^22, because a normal has 2^7 steps per unit. They are
+exact up to 2^24, which is four standard deviations."""
 
 MAX_COMPENSATED_COLUMNS = 2048
-"""Columns of the largest matrix whose rounding is compensated. It takes three times the Cholesky factorisation."""
+"""Largest number of columns for which rounding is compensated, which takes three times as long as the factorisation."""
 
 PANEL_COLUMNS = 64
-"""Columns that are compensated one by one; panels before them by matrix products."""
+"""Number of columns in a panel. Errors inside a panel are compensated column by column, earlier ones by products."""
 
 
 class Source:
-    """How nu is drawn on the device."""
+    """A source of draws nu from the prior, on the device."""
 
     def draw(self, keys: Any) -> Any:
-        """Return draws from N(0, Sigma), one for each of the keys (2, draws), padded with zeros."""
+        """Return one draw from N(0, Sigma) for each key, padded with zeros: shape (draws, padded size).
+
+        The keys have the shape (2, draws).
+        """
         raise NotImplementedError
 
     def draw_terms(self, keys: Any) -> tuple[Any, Any]:
-        """Return two terms of the draws, one after the other, and the factor of their sum; or the draws, and None."""
+        """Return the two terms of the draws, concatenated, and the factor of their sum; or the draws and None."""
         return self.draw(keys), None
 
 
 @pytree
-class Colored(Source):
-    """Draws by `color` of any prior that JAX can trace."""
+class UnwhitenedNormals(Source):
+    """Draws by `unwhiten` of any prior that JAX can trace."""
 
     prior: Any
     padded: int = static()
@@ -61,13 +67,13 @@ class Colored(Source):
 
 @pytree
 class Product(Source):
-    """Draws of a prior that are a matrix times normals.
+    """Draws of a prior by one matrix product, normals times a factor.
 
-    The normals are made in single precision: rounding leaves them independent and does not change their variance.
+    The normals are always made in single precision. Rounding leaves them independent and hardly changes their variance.
     """
 
     rows: Any
-    """The matrix, shape (noise, padded)."""
+    """The factor, shape (normals, padded size)."""
 
     def __init__(self, factor: np.ndarray, padded: int, dtype: Any):
         set_fields(self, rows=jnp.asarray(_padded(factor, padded), dtype))
@@ -79,11 +85,12 @@ class Product(Source):
 
 @pytree
 class Float16Product(Source):
-    """Draws as of `Product` in single precision, by one product of half precision, in a ninth of the time."""
+    """Draws in single precision by a float16 matrix product, in a ninth of the time of `Product`."""
 
     terms: Any
-    """The two terms of the matrix (`split_to_float16`), one after the other: (noise, 2 padded)."""
+    """The two terms of the factor (`split_to_float16`), concatenated: shape (normals, 2 padded size)."""
     unit: Any
+    """Factor of the sum of the two terms, shape (padded size,)."""
 
     def __init__(self, factor: np.ndarray, padded: int):
         high, low, unit = split_to_float16(_padded(factor, padded))
@@ -103,10 +110,21 @@ class Float16Product(Source):
 
 
 def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None) -> Source:
-    """Return the fastest way to draw from a prior on the device. `float16` decides about half precision."""
+    """Return the fastest source of draws from a prior on the device.
+
+    Parameters
+    ----------
+    prior : Prior
+    padded : int
+        Number of elements of a state in memory, including padding.
+    dtype : dtype
+    float16 : bool, optional
+        Use float16 products. Default: use them on a GPU, in single precision, for at least MIN_NORMALS_FOR_FLOAT16
+        normals.
+    """
     factor = prior.device_factor()
     if factor is None:
-        return Colored(prior, padded, dtype)
+        return UnwhitenedNormals(prior, padded, dtype)
     if float16 is None:
         float16 = (
             bool(dtype == np.float32) and len(factor) >= MIN_NORMALS_FOR_FLOAT16 and jax.default_backend() == "gpu"
@@ -115,11 +133,15 @@ def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None
 
 
 def can_draw(prior: Prior) -> bool:
-    """Return whether a device can draw from this prior. One matrix draws the predictor of a `LinearPredictor`."""
+    """Return True if a device can draw from this prior.
+
+    The predictor of a `LinearPredictor` is drawn by one matrix, which must not be too large.
+    """
     return prior.traceable and (not isinstance(prior, PredictorPrior) or prior.noise_size <= MAX_PREDICTOR_LATENTS)
 
 
 def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
+    """Return a factor padded with zeros to `padded` columns and a multiple of 8 rows."""
     noise, size = factor.shape
     rows = np.zeros((noise + -noise % 8, padded))
     rows[:noise, :size] = factor
@@ -127,17 +149,20 @@ def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
 
 
 def _as(leaf: Any, dtype: Any) -> Any:
+    """Return an array on the device. Convert it to `dtype` if it is in double precision."""
     return jnp.asarray(leaf, dtype) if np.asarray(leaf).dtype == np.float64 else jnp.asarray(leaf)
 
 
 def split_to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (high, low, unit) with rows = (high + low) * unit up to the rounding of float16; one unit for each column.
+    """Return float16 matrices `high` and `low` and a `unit` per column, such that rows is about (high + low) * unit.
 
-    A GPU multiplies float16 many times as fast as float32, and adds the products in float32. But it truncates there
-    instead of rounding: sums are too small by a part in a million, and in directions in which the prior is narrow its
-    covariance is off by a hundred times as much. Sums of whole numbers below 2^24 are exact. So `high` and the normals
-    (`rounded_normals`) are whole numbers, and their sums stay below 2^24, except for a few in a hundred thousand. The
-    sums with `low` are a thousandth of those with `high`, and so is their truncation error.
+    A GPU multiplies float16 numbers many times faster than float32 numbers, and adds the products in float32. But the
+    addition truncates instead of rounding. The sums are then too small by about 1e-6, and in directions in which the
+    prior variance is small, the covariance has an error of about 1e-4.
+
+    Sums of whole numbers below 2^24 are exact. So `high` and the normals (`rounded_normals`) are whole numbers, and all
+    but a few of 100,000 sums stay below 2^24. The sums with `low` are a thousand times smaller than those with `high`,
+    and so is their truncation error.
     """
     sd = np.sqrt(np.sum(rows**2, axis=0))
     unit = 2.0 ** (np.ceil(np.log2(np.where(sd > 0, sd, 1.0))) - HIGH_BITS)
@@ -148,6 +173,7 @@ def split_to_float16(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _round(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest whole numbers and the remainders, both in float16."""
     high = np.rint(rows).astype(np.float16)
     return high, (rows - high).astype(np.float16)
 
@@ -155,9 +181,9 @@ def _round(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _compensate_rounding(rows: np.ndarray) -> np.ndarray:
     """Return a triangular matrix with each column shifted to compensate for the rounding of the columns before it.
 
-    Write the rounded matrix as rows + x @ rows: x is the relative error of the covariance. Rounding the columns one
-    after the other, each after a shift by the errors of the earlier ones, leaves x_j = (rounding error of column j) /
-    rows_jj. (Babai's nearest plane algorithm for lattices, 1986.)
+    Write the rounded matrix as rows + x @ rows; then x determines the relative error of the covariance. The columns are
+    rounded one after the other, each after a shift by the errors of the earlier columns. This leaves
+    x_j = (rounding error of column j) / rows_jj. (Babai's nearest plane algorithm for lattices, 1986.)
     """
     noise = len(rows)
     target, x = np.array(rows), np.zeros((noise, noise))
@@ -173,6 +199,6 @@ def _compensate_rounding(rows: np.ndarray) -> np.ndarray:
 
 
 def _is_triangular(rows: np.ndarray) -> bool:
-    """Return whether this is a Cholesky factor with zeros below the diagonal; padding does not count."""
+    """Return True if this is a padded Cholesky factor: zero below the diagonal and in the columns of the padding."""
     noise, size = rows.shape
     return noise <= size and not np.any(rows[:, noise:]) and not np.any(np.tril(rows, -1))

@@ -1,6 +1,6 @@
-"""A run of all chains together on a device, in blocks of updates.
+"""A run of all chains on a device, in blocks of updates.
 
-The next block runs on the device while the draws of the last one are read.
+While the draws of one block are read, the next block runs on the device.
 """
 
 from __future__ import annotations
@@ -25,45 +25,71 @@ from ellipslice.moves import Path, State
 
 
 class Plan(NamedTuple):
-    """What compiled code depends on."""
+    """Settings that are compiled into the code of a block: a static argument."""
 
     fused: bool
+    """True for the GPU kernel, False for the XLA loop."""
     path: Path
     look_ahead: int
+    """Number of angles of a chain that are evaluated in parallel."""
     length: int
+    """Number of updates in a block."""
     slots: int
+    """Largest number of draws of a chain in a block."""
     dtype: Any
     mesh: Mesh | None = None
-    """The devices that share the chains, if there are several."""
+    """The devices among which the chains are divided. None if there is only one."""
 
 
 class _Sums(NamedTuple):
-    """Sums over the updates of all chains in a block: an array with an element for each device."""
+    """Sums over the updates of all chains in a block: arrays of shape (devices,)."""
 
     updates: Any
     proposals: Any
     nan_evaluations: Any
     search_failed: Any
     highest: Any
-    """The largest log-likelihood."""
+    """Largest log-likelihood after any of these updates."""
 
 
 @partial(jax.jit, static_argnums=0)
 def run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
-    """A block of updates of all chains. Devices that share them do not wait for each other inside it."""
+    """Run a block of updates of all chains. The arguments are those of `_run_on_one_device`.
+
+    Return the new states, the draws and the sums. Several devices do not wait for each other inside a block.
+    """
     if plan.mesh is None:
-        return _run_own(plan, *arguments)
+        return _run_on_one_device(plan, *arguments)
     state, draws = State(SHARED, SHARED), DrawBuffer(*[SHARED_DRAWS] * len(DrawBuffer._fields))
-    given = REPLICATED, REPLICATED, SHARED_DRAWS, REPLICATED, state, REPLICATED, REPLICATED, REPLICATED
-    made = state, draws, _Sums(*[SHARED] * len(_Sums._fields))
-    own = jax.shard_map(partial(_run_own, plan), mesh=plan.mesh, in_specs=given, out_specs=made, check_vma=False)
-    return own(*arguments)
+    in_specs = REPLICATED, REPLICATED, SHARED_DRAWS, REPLICATED, state, REPLICATED, REPLICATED, REPLICATED
+    out_specs = state, draws, _Sums(*[SHARED] * len(_Sums._fields))
+    run = jax.shard_map(
+        partial(_run_on_one_device, plan), mesh=plan.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
+    return run(*arguments)
 
 
-def _run_own(
+def _run_on_one_device(
     plan: Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
 ) -> tuple[State, DrawBuffer, _Sums]:
-    """The block's updates of the chains of one device."""
+    """Run the block's updates of the chains of one device.
+
+    Parameters
+    ----------
+    plan : Plan
+    likelihood : callable
+    source : Source
+        Source of draws from the prior.
+    keys : array, shape (2, chains)
+        Threefry keys of the chains.
+    first : uint32
+        Number of the block's first update.
+    state : State
+        States of the chains before the block.
+    stop, since, thin : int32
+        Number of updates to make, number of the first one counted from the end of warm-up, and thinning: the fields of
+        `DrawSchedule`.
+    """
     if plan.fused:
         from ellipslice.engines.device import kernel, kernel_angles  # Pallas takes a second to import
 
@@ -78,20 +104,33 @@ def _run_own(
 
 
 class _Block(NamedTuple):
-    """A block of updates that was sent to the device."""
+    """A block of updates that was sent to the device, and whose results may not be computed yet."""
 
     first: int
     """Number of its first update."""
     stop: int
-    """Number of the first update after it."""
+    """Number of the first update after the block."""
     before: State
-    """The chains' states before it, on the device."""
+    """States of the chains before the block, on the device."""
     draws: DrawBuffer
     sums: _Sums
 
 
 class BatchedRun:
-    """Chains in progress on the device."""
+    """All chains of a run in progress on the device; see `base.Run`.
+
+    Parameters
+    ----------
+    plan : Plan
+    fixed : tuple
+        Arguments of `run_block` that stay the same: the likelihood, the source of prior draws and the chain keys.
+    spec : RunSpec
+    starts : sequence of Checkpoint
+    state : State
+        Initial states of all chains, on the device.
+    updates : int
+        Total number of updates of each chain, including those before the start.
+    """
 
     def __init__(
         self,
@@ -105,10 +144,10 @@ class BatchedRun:
         self._plan, self._fixed, self._spec, self._state = plan, fixed, spec, state
         self._done, self._updates = starts[0].updates, updates
         self._block_start = self._done, state
-        """Where the last block that was sent begins."""
+        """Number of updates and states at the start of the block that was sent last."""
         self._sent: _Block | None = None
         self._before = self._last = starts[0]
-        """Of the first chain: the counts where the last block that was read begins, and where the chain is after it."""
+        """Checkpoints of the first chain, with the counts of all chains: before and after the block read last."""
         self._rows: list[Rows] = []
 
     @property
@@ -131,7 +170,8 @@ class BatchedRun:
 
     def extend(self, updates: int) -> None:
         if updates > self._updates and self._done % self._plan.length:
-            self._done, self._state = self._block_start  # a block is drawn whole, or its draws would round otherwise
+            # Repeat the last block with its full length, because random numbers of a shorter block round differently.
+            self._done, self._state = self._block_start
         self._updates = updates
 
     def take(self) -> list[Rows]:
@@ -139,16 +179,16 @@ class BatchedRun:
         return rows
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing, because a run on a device holds only memory."""
 
     def _read(self, block: _Block) -> Rows:
-        """Return the rows of a block: statistics on the host, while states stay on the device until they are needed."""
+        """Return the rows of a block. Statistics are copied to the host; states stay on the device until needed."""
         first, stop = (max(0, update - self._spec.warmup) // self._spec.thin for update in (block.first, block.stop))
-        count, (f, *known) = stop - first, block.draws
-        log_likelihood, proposals, *rest = (np.asarray(part)[:count].T for part in known)
+        count, (f, *statistics) = stop - first, block.draws
+        log_likelihood, proposals, *rest = (np.asarray(part)[:count].T for part in statistics)
         columns = log_likelihood, proposals, proposals, *rest
         sums = _Sums(*(np.asarray(part) for part in block.sums))
-        # A block that was cut short is made again, whole: its updates are counted from where it begins.
+        # `extend` repeats a block that was cut short, so the counts start again from the beginning of that block.
         before = self._before if block.first == self._before.updates else self._last
         total, tried, nans, stuck = (part.sum().item() for part in sums[:-1])
         counts = before.counts.plus((total, tried, tried, nans, stuck, 0))

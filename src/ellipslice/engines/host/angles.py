@@ -1,4 +1,4 @@
-"""The angles that many updates try, computed together before any evaluation."""
+"""The angles that a block of updates tries, computed before any evaluation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ellipslice.noise import Uniforms
 
 
 class AngleTable:
-    """The first sheet of angles of each update of a block, and more on demand.
+    """The angles that each update of a block tries, in sheets of WIDTH angles.
 
-    The arithmetic and its order are those of `moves.search.search`, so the angles are bit-identical.
+    The first sheet of every update is computed at the start, further ones on demand. The arithmetic and its order are
+    those of `moves.search.search`, so the angles are bit-identical.
 
     Parameters
     ----------
@@ -23,9 +24,9 @@ class AngleTable:
     Attributes
     ----------
     here : array, shape (updates,)
-        The position of the current state on each update's curve.
+        Position of the current state on the curve of each update.
     theta : array, shape (updates, WIDTH)
-        The first sheet of every update.
+        First sheet of every update.
     """
 
     def __init__(self, path: Path, uniforms: Uniforms):
@@ -34,19 +35,20 @@ class AngleTable:
         self._more: dict[int, list[np.ndarray]] = {}
 
     def sheet(self, update: int, number: int) -> np.ndarray:
-        """Return the angles of an update on sheet number `number`, counted from 0."""
+        """Return sheet `number` of an update, counted from 0: array of WIDTH angles."""
         sheets = self._more.setdefault(update, [self.theta[update]])
         while len(sheets) <= number:
             sheets.append(self._next_sheet(update, len(sheets), float(sheets[-1][-1])))
         return sheets[number]
 
     def angle(self, update: int, number: int) -> float:
-        """Return angle number `number` of an update, counted from 0 and measured from the current state."""
+        """Return angle `number` of an update, counted from 0, relative to the position of the current state."""
         sheet, column = divmod(number, WIDTH)
         theta = self.sheet(update, sheet)[column] if sheet else self.theta[update, column]
         return float(theta - self.here[update])
 
     def _next_sheet(self, update: int, number: int, theta: float) -> np.ndarray:
+        """Return sheet `number`, which follows the angle `theta`, the last one of the sheet before it."""
         last, angles = (theta, *self._brackets[update].tolist()), []
         for u in self._uniforms[update].beyond(1 + number * WIDTH + np.arange(WIDTH)).tolist():
             last = next_angle(self._path, float(self.here[update]), last, u)
@@ -56,7 +58,11 @@ class AngleTable:
 
 
 def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
-    """Return positions, first angles and last brackets of many updates, from uniforms (updates, DRAWN_UNIFORMS)."""
+    """Return the positions, the first sheets and the last brackets of many updates.
+
+    `first` are their uniforms, shape (updates, DRAWN_UNIFORMS). The shapes returned are (updates,), (updates, WIDTH) and
+    (updates, 2).
+    """
     columns = np.ascontiguousarray(first.T)
     here = np.broadcast_to(path.here(columns[0]), columns[0].shape)
     last = np.broadcast_arrays(*path.begin(here, columns[0], columns[1]))

@@ -1,4 +1,4 @@
-"""Calls of the user's log-likelihood from Python, and checks of what it returns."""
+"""Call the user's log-likelihood from Python, and check the values that it returns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ IN_PLACE = "log_likelihood changes its argument in place. Work on a copy: f = f.
 
 
 class Call:
-    """The log-likelihood as the host engine calls it: of one latent, or of a batch.
+    """The log-likelihood as the host engine calls it: for one latent vector, or for a batch.
 
-    An exception that the user's function raises carries the latents that caused it.
+    If the user's function raises an exception, the latent vectors at which it did are added to it as a note.
     """
 
     def __init__(self, posterior: Posterior, *, read_only: bool = False):
@@ -29,16 +29,19 @@ class Call:
         self.function: Callable[[np.ndarray], Any] = (
             function if plain and not self._centred.batches_only else self._centred
         )
-        """Function of a centred flat vector: the user's own if it takes such vectors, without shift and reshaping."""
+        """Function of a centred flat vector. It is the user's own function if that needs no shift and no reshaping."""
         self._batched = function if plain else self._centred.batch
-        # A jitted function would keep its data in double precision, and fail when it is called by hand in single.
+        # A jitted function keeps its data in double precision, and fails if it is later called in single precision.
         self._first = self._centred.with_function(jaxprs.plain(function))
 
         self.read_only = read_only
-        """Whether the function is given read-only arrays, so that one that writes to its argument raises."""
+        """True if the function is called with read-only arrays. A function that writes to its argument then raises."""
 
     def first(self, f: np.ndarray) -> float:
-        """Return the value of a first call. Raise if it is not that of a log-likelihood."""
+        """Call the function for the first time and return its value. Raise if that is not a valid log-likelihood.
+
+        Sets `read_only`, according to whether the function takes read-only arrays.
+        """
         if self._centred.batches_only:
             self._check_batches(f)
         frozen = f.copy()
@@ -49,7 +52,7 @@ class Call:
                 result = self._first(frozen)
             self.read_only = not caught  # some libraries warn about read-only arrays
         except Exception as error:
-            # Some functions that do not write to the array require a writable one: C extensions, for example.
+            # Some functions, such as C extensions, require a writable array although they do not write to it.
             if "destination is read-only" in str(error) or "output array is read-only" in str(error):
                 raise ValueError(IN_PLACE) from error
             result, stale = None, precision.is_stale(error)
@@ -60,12 +63,13 @@ class Call:
         return as_log_likelihood(result)
 
     def _call_writable(self, f: np.ndarray) -> Any:
+        """Call the function with a writable array, or else with a JAX array. Raise if it changes its argument."""
         given = f.copy()
         try:
             result = self._first(given)
         except Exception as error:  # noqa: BLE001
             try:
-                return self._first(jnp.asarray(f))  # some functions take only these
+                return self._first(jnp.asarray(f))  # some functions take only JAX arrays
             except Exception:  # noqa: BLE001
                 self.add_latents_to_error(error, f)
                 raise error from None
@@ -82,7 +86,7 @@ class Call:
             raise
 
     def batch(self, points: np.ndarray) -> np.ndarray:
-        """Return the log-likelihoods of centred flat vectors, shape (batch, size), if the function takes batches."""
+        """Return the log-likelihoods of centred flat vectors, shape (batch, size). The function must take batches."""
         try:
             values = np.asarray(self._batched(points), dtype=np.float64)
         except Exception as error:
@@ -90,20 +94,20 @@ class Call:
             raise
         if values.shape != (len(points),):
             raise ValueError(
-                f"log_likelihood was given a batch of {len(points)} latents and returned shape {values.shape}; with "
-                f"vectorized=True it must return one value for each, shape ({len(points)},)."
+                f"log_likelihood was called with a batch of {len(points)} latent vectors and returned shape "
+                f"{values.shape}. With vectorized=True it must return one value for each, shape ({len(points)},)."
             )
         return values
 
     def add_latents_to_error(self, error: Exception, f: np.ndarray) -> None:
-        """Add to an exception a note with the latents at which the log-likelihood raised it."""
+        """Add a note to an exception: the latent vectors at which the log-likelihood raised it."""
         add_latents_to_error(error, self._centred.unpack(f))
 
     def batch_is_bit_identical(self, largest: int, seconds: float = 0.5) -> bool:
-        """Return whether points have the same bits alone and in batches of up to `largest` points, as far as is tested.
+        """Return True if batches of up to `largest` points give values bit-identical to single calls, as far as tested.
 
-        The rounding of a row of a matrix product depends on the size of the batch, so all sizes up to 32 are tried,
-        for at most about `seconds`.
+        The rounding of a row of a matrix product depends on the size of the batch, so all sizes below 32 and `largest`
+        are tried, for at most about `seconds` seconds.
         """
         points = self._posterior.points(np.random.default_rng(0), max(32, largest))
         began = time.perf_counter()
@@ -121,27 +125,30 @@ class Call:
         return True
 
     def _check_batches(self, f: np.ndarray) -> None:
+        """Raise if the function does not return one value for each vector of a batch, independently of the others."""
         pair = np.stack([f, 0.5 * f])
         try:
             values = np.asarray(self._centred.batch(pair))
         except Exception as error:
             self.add_latents_to_error(error, pair)
-            error.add_note("(a batch of 2, because vectorized=True says that it takes one)")
+            error.add_note("(log_likelihood was called with a batch of 2 latent vectors because of vectorized=True)")
             raise
         if values.shape != (2,):
             raise ValueError(
-                f"with vectorized=True, log_likelihood must return one number for each latent of a batch; given 2 of "
-                f"them it returned shape {values.shape}, not (2,). Sum over all axes but the first."
+                "with vectorized=True, log_likelihood must return one number for each latent vector of a batch. "
+                f"Called with a batch of 2, it returned shape {values.shape}, not (2,). Sum over all axes except the "
+                "first."
             )
         single = np.asarray(self._centred.batch(pair[:1]))
         if single.shape != (1,):
             raise ValueError(
-                f"with vectorized=True, log_likelihood must return one number for each latent of a batch; given a "
-                f"batch of 1 it returned shape {single.shape}, not (1,). Does it squeeze its argument?"
+                "with vectorized=True, log_likelihood must return one number for each latent vector of a batch. "
+                f"Called with a batch of 1, it returned shape {single.shape}, not (1,). Do not squeeze its argument."
             )
         alone = single[0]
         if not np.isclose(values[0], alone, rtol=1e-6, atol=1e-6, equal_nan=True):
             raise ValueError(
-                f"with vectorized=True, log_likelihood must treat the latents of a batch independently, but the first "
-                f"of 2 got {values[0]:.8g} and alone it got {alone:.8g}."
+                "with vectorized=True, log_likelihood must treat the latent vectors of a batch independently. The "
+                f"first vector of a batch of 2 has the value {values[0]:.8g}, but {alone:.8g} in a batch of 1. Compute "
+                "each value from one vector."
             )

@@ -1,4 +1,4 @@
-"""The host engine: it calls any Python function in the caller's thread, so that debuggers and Ctrl-C work."""
+"""The host engine: any Python function, called in the caller's thread, so that debuggers and Ctrl-C work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.host.call import Call
 from ellipslice.engines.host.search import (
     BatchedSearch,
-    CarefulJudge,
     ChainNoise,
+    ConfirmedSearch,
     HostChain,
-    Judge,
+    SliceSearch,
     search_one_by_one,
 )
 from ellipslice.engines.rows import ChainRows, Rows
@@ -26,14 +26,17 @@ from ellipslice.noise import Noise
 from ellipslice.posterior import Posterior
 
 TURN_SECONDS = 0.05
-"""Approximate time that one call of `advance` takes, for all chains together."""
+"""Approximate duration of one call of `advance`, summed over all chains."""
 
 ANGLES_AHEAD = 16
-"""Default number of angles in one call of a log-likelihood that takes batches, of all chains together."""
+"""Default number of angles in one call of a log-likelihood that takes batches, summed over all chains."""
 
 
 class HostEngine(Engine):
-    """Chains in plain Python. A log-likelihood that takes batches is called for all chains and several angles."""
+    """Engine that runs chains in plain Python.
+
+    A log-likelihood that takes batches is called once for several angles of all chains.
+    """
 
     name = "host"
     traced = False
@@ -41,7 +44,7 @@ class HostEngine(Engine):
     def __init__(self, posterior: Posterior, *, read_only: bool = False):
         super().__init__(posterior)
         self.call = Call(posterior, read_only=read_only)
-        self._largest_identical_batch = 0  # -1 if a batch has other bits than single calls
+        self._largest_identical_batch = 0  # -1 if a batch is not bit-identical to single calls
 
     def evaluate(self, f: np.ndarray) -> float:
         return self.call.one(f)
@@ -61,9 +64,9 @@ class HostEngine(Engine):
         one_by_one = not self.posterior.vectorized and not by_workers
         if spec.look_ahead is not None and spec.look_ahead > 1 and one_by_one and spec.move.path is not None:
             raise ValueError(
-                f"look_ahead={spec.look_ahead} was asked for, but on the host engine the log-likelihood is called for "
-                "one latent at a time. If it takes a batch, (batch, *shape) -> (batch,), say vectorized=True; if there "
-                "are processes to share the work, give executor=; else leave look_ahead out."
+                f"look_ahead={spec.look_ahead} was given, but the host engine calls the log-likelihood for one latent "
+                "vector at a time. If it takes batches, (batch, *shape) -> (batch,), set vectorized=True. To evaluate "
+                "proposals in several processes, set executor=. Otherwise leave look_ahead out."
             )
         super().check(spec, by_workers)
 
@@ -78,8 +81,8 @@ class HostEngine(Engine):
             return _SequentialChains(chains, lambda chain: search_one_by_one(chain, call))
         ahead = spec.look_ahead or max(1, ANGLES_AHEAD // len(chains))
         identical = self._batch_is_bit_identical(len(chains) * ahead)
-        make_judge = Judge if identical else partial(CarefulJudge, alone=call.one)
-        return _BatchedChains(chains, call, ahead, make_judge)
+        make_search = SliceSearch if identical else partial(ConfirmedSearch, alone=call.one)
+        return _BatchedChains(chains, call, ahead, make_search)
 
     def divisible_chains(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> list[HostChain] | None:
         return None if spec.move.path is None else self._chains(spec, starts, updates)
@@ -92,6 +95,7 @@ class HostEngine(Engine):
         return partial(HostEngine, self.posterior, read_only=self.read_only)
 
     def _chains(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> list[HostChain]:
+        """Return the chains of a run at their starts."""
         move, prior = spec.move, self.posterior.prior
         noise_spec = move.noise_spec(prior, self.prepared(move))
         return [
@@ -105,32 +109,33 @@ class HostEngine(Engine):
         ]
 
     def _batch_is_bit_identical(self, batch: int) -> bool:
+        """Return True if batches of up to `batch` points are bit-identical to single calls. The result is cached."""
         if batch > self._largest_identical_batch >= 0:
             self._largest_identical_batch = batch if self.call.batch_is_bit_identical(batch) else -1
         return self._largest_identical_batch >= batch
 
 
 class HostTarget:
-    """The posterior as moves use it on the host: see `moves.base.Target`."""
+    """The posterior as moves use it on the host; see `moves.base.Target`."""
 
     def __init__(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any = None):
         self.log_likelihood, self.prepared = log_likelihood, prepared
 
     def with_likelihood(self, log_likelihood: Callable[[np.ndarray], float], prepared: Any) -> HostTarget:
-        """Return a target with another log-likelihood, for a move inside another."""
+        """Return a target with another log-likelihood, for a move that is part of another move."""
         return HostTarget(log_likelihood, prepared)
 
     def at(self, f: np.ndarray) -> State:
-        """Return a proposal with its log-likelihood."""
+        """Return the state at `f`, with its log-likelihood."""
         return State(f, self.log_likelihood(f))
 
     def search(self, path: Path, noise: Noise, state: State) -> tuple[State, Info]:
-        """Run a slice search along a path."""
+        """Run a slice search along a path. Return the new state and its statistics."""
         return search(path, noise.nu, noise.level, noise.uniforms, state, self.log_likelihood)
 
 
 class HostRun:
-    """A run of chains on the host, in progress. See `base.Run`."""
+    """Chains in progress on the host; see `base.Run`. Subclasses define `advance`."""
 
     def __init__(self, chains: Sequence[HostChain]):
         self._chains = chains
@@ -150,13 +155,13 @@ class HostRun:
         return [rows for chain in self._chains if (rows := chain.take()) is not None]
 
     def close(self) -> None:
-        """Release nothing: a run on the host holds no resources."""
+        """Do nothing, because a run on the host holds no resources."""
 
 
 class _SequentialChains(HostRun):
     """A run that advances one chain after the other.
 
-    Every chain makes the same number of updates before the next one does, so that after an interrupt all have draws.
+    In each call of `advance` every chain makes the same number of updates, so that all have draws after an interrupt.
     """
 
     def __init__(self, chains: list[HostChain], update: Callable[[HostChain], tuple[State, Info]]):
@@ -176,14 +181,21 @@ class _SequentialChains(HostRun):
 
 
 class _BatchedChains(HostRun):
-    """A run that evaluates the next points of all chains in one call, several for each. No chain waits for another."""
+    """A run that evaluates up to `ahead` points of every chain in one call of the log-likelihood.
+
+    A chain whose search has ended begins its next update in the next call, so no chain waits for another.
+    """
 
     def __init__(
-        self, chains: list[HostChain], call: Call, ahead: int, make_judge: Callable[[HostChain], Judge] = Judge
+        self,
+        chains: list[HostChain],
+        call: Call,
+        ahead: int,
+        make_search: Callable[[HostChain], SliceSearch] = SliceSearch,
     ):
         super().__init__(chains)
         self._call = call
-        self._searches = [BatchedSearch(chain, ahead, make_judge) for chain in chains]
+        self._searches = [BatchedSearch(chain, ahead, make_search) for chain in chains]
 
     def advance(self) -> None:
         end = time.perf_counter() + TURN_SECONDS
@@ -195,7 +207,7 @@ class _BatchedChains(HostRun):
             values = self._call.batch(batch).tolist()
             first = 0
             for each, own in zip(active, points, strict=True):
-                each.tell(own, values[first : first + len(own)])
+                each.process(own, values[first : first + len(own)])
                 first += len(own)
             if time.perf_counter() > end:
                 break

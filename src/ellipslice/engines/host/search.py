@@ -1,13 +1,13 @@
-"""Slice searches on the host: the chain, the points that an update tries, and the judge of their values.
+"""Slice searches on the host: the chain, its random numbers, and the search of one update.
 
-`Judge` is the search of one update. It makes the points in the order in which they are tried, and accepts the first
-whose value is above the slice level. Three drivers differ in who evaluates the points:
+`SliceSearch` is the search of one update. It returns the points to try in order, and accepts the first point whose
+log-likelihood is above the slice level. Three drivers evaluate the points:
 
-- `search_one_by_one`: this thread, one point at a time, none that is not needed.
-- `BatchedSearch`: one call of the log-likelihood for the points of all chains (`engine._BatchedChains`).
-- `workers.engine`: the workers of an executor, a task for each point.
+- `search_one_by_one`: in this thread, one point after the other, and only points that are needed.
+- `BatchedSearch`: points of all chains in one call of the log-likelihood (`engine._BatchedChains`).
+- `workers.engine`: on the workers of an executor, one task per point.
 
-All random numbers are drawn before the first evaluation, so the draws of the three are bit-identical.
+All random numbers are drawn before the first evaluation, so the draws are bit-identical with all three.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH
 from ellipslice.noise import NoiseSpec, UpdateNoise, block_length, draw_block, take
 
 MAX_GROUP = 16
-"""Largest number of points that one matrix product makes."""
+"""Largest number of points that are computed by one matrix product."""
 
 MAX_GROUP_ELEMENTS = 2**13
 """Largest number of elements in a group of more than one point."""
 
 ROUNDING = 1e-8
-"""Relative difference that a log-likelihood may have between a batch and a call of its own."""
+"""Relative rounding difference that is allowed between a value of a batch and a single evaluation."""
 
 
 def group_size(size: int) -> int:
-    """Return how many points of `size` elements are made together: 16 short ones, or one long one.
+    """Return the number of points of `size` elements that are computed together: 16 for short points, 1 for long ones.
 
-    It depends on `size` alone, because the rounding of a matrix product depends on its shape: the draws depend on it.
+    It must depend on `size` alone: the rounding of a matrix product depends on its shape, so the draws depend on it.
     """
     group = MAX_GROUP
     while group > 1 and group * size > MAX_GROUP_ELEMENTS:
         group //= 2
-    if WIDTH % group:  # a group would take angles of two sheets
+    if WIDTH % group:  # else a group would need angles of two sheets
         raise ValueError(f"a sheet of {WIDTH} angles cannot be divided into groups of {group} points.")
     return group
 
@@ -52,18 +52,18 @@ def group_size(size: int) -> int:
 class ChainNoise:
     """Random numbers of one chain, drawn in blocks of updates.
 
-    If the move is a search along a path, the angles and weights of the whole block are computed from them at once.
+    If the move is a search along a path, the angles and weights of a whole block are computed with its random numbers.
 
     Parameters
     ----------
     path : Path or None
         The move's path.
     spec : NoiseSpec
-        What is drawn for an update.
+        Specification of the random numbers of an update.
     size : int
         Number of elements of a state.
     seed, chain : int
-        They and the number of an update determine its random numbers.
+        Seed of the run and index of the chain.
     """
 
     def __init__(self, path: Path | None, spec: NoiseSpec, size: int, seed: int, chain: int):
@@ -73,7 +73,7 @@ class ChainNoise:
         self._length, self._block = block_length(spec.numbers), -1
 
     def _enter(self, update: int) -> int:
-        """Draw the block of an update, unless it is the current one. Return the update's position in it."""
+        """Draw the block that contains an update, unless it is the current one. Return the update's row in it."""
         block, row = divmod(update, self._length)
         if block != self._block:
             with limit_blas_threads(1):
@@ -88,15 +88,15 @@ class ChainNoise:
         return row
 
     def begin(self, update: int, f: np.ndarray) -> float:
-        """Start the search of an update from `f`. Return how far the slice level is below its log-likelihood."""
+        """Start the search of an update from `f`. Return the distance of the slice level below the log-likelihood."""
         row = self._row = self._enter(update)
         self._vectors[0], self._vectors[1] = self._path.curve(f, self._nu[row], self._here[row])
         return self._level[row][0]
 
     def points(self, number: int) -> np.ndarray:
-        """Return group number `number` of the points that the search tries, shape (points, size).
+        """Return group `number` of the points that the search tries, counted from 0: shape (points, size).
 
-        A matrix product makes sixteen short points as fast as one.
+        A matrix product computes sixteen short points in the time of one.
         """
         sheet, start = divmod(number * self.group, WIDTH)
         weights = self._weights[self._row]
@@ -107,7 +107,7 @@ class ChainNoise:
         return self._vectors[:1] * weights[start, 0] + self._vectors[1:] * weights[start, 1]
 
     def angle(self, tried: int) -> float:
-        """Return how far the point that was tried last is from the current state, after `tried` points."""
+        """Return the angle between the current state and point number `tried` of the search, counted from 1."""
         return self._angles.angle(self._row, tried - 1)
 
     def of_update(self, update: int) -> UpdateNoise:
@@ -117,16 +117,17 @@ class ChainNoise:
 
 
 class HostChain:
-    """One chain: its state, its random numbers, and the updates that were not yet handed over.
+    """One chain: its state, its random numbers, and the updates that `take` has not returned yet.
 
     Parameters
     ----------
     noise : ChainNoise
     rows : ChainRows
-        What makes rows of the updates, before the first of them.
+        Converter of updates to rows. Its number of updates is where the chain starts.
     state : State
+        State at the start.
     updates : int
-        Number of updates to make, including those that led to `state`.
+        Total number of updates to make, including those before the start.
     """
 
     def __init__(self, noise: ChainNoise, rows: ChainRows, state: State, updates: int):
@@ -138,12 +139,12 @@ class HostChain:
 
     @property
     def remaining(self) -> int:
-        """Number of updates that are still to be made."""
+        """Number of updates still to be made."""
         return self.updates - self.done
 
     def record(self, state: State, info: Info) -> None:
-        """Add an update to the chain."""
-        # One list for each field: Python's garbage collector would visit a list of tuples again and again.
+        """Record the result of an update."""
+        # There is one list per field, because Python's garbage collector would repeatedly scan a list of tuples.
         self._f.append(state.f)
         self._log_likelihood.append(state.log_likelihood)
         self._info.extend(info)
@@ -151,8 +152,8 @@ class HostChain:
         self.done += 1
 
     def take(self) -> Rows | None:
-        """Hand over the updates that are complete, or return None if there are none."""
-        count = self.done - self._rows.updates  # an interrupt may have come in the middle of `record`
+        """Return the rows of the updates recorded since the last call, or None if there are none."""
+        count = self.done - self._rows.updates  # the lists may be longer, if an interrupt came inside `record`
         if not count:
             return None
         fields = len(Info._fields)
@@ -163,15 +164,15 @@ class HostChain:
         return self._rows.add(f, log_likelihood, info)
 
 
-class Judge:
-    """The search of one update: it makes the points to try, and is told their values in the same order.
+class SliceSearch:
+    """The slice search of one update: it returns the points to try, and processes their values in the same order.
 
     Attributes
     ----------
     log_y : float
         The slice level.
     tried : int
-        Number of points that were rejected.
+        Number of points rejected so far.
     """
 
     tried = _nans = 0
@@ -185,14 +186,14 @@ class Judge:
         groups = map(self._noise.points, itertools.count())
         return itertools.islice(itertools.chain.from_iterable(groups), MAX_EVALUATIONS)
 
-    def tell(self, points: Sequence[np.ndarray] | np.ndarray, values: Iterable[float]) -> tuple[State, Info] | None:
-        """Take the values of the next points. Return the new state if the update ends at one of them, else None.
+    def process(self, points: Sequence[np.ndarray] | np.ndarray, values: Iterable[float]) -> tuple[State, Info] | None:
+        """Process the log-likelihoods of the next points. Return the new state if the update has ended, else None.
 
-        No value after that of the accepted point is read, so an iterator need not compute it.
+        Values after that of the accepted point are not read, so an iterator does not need to compute them.
         """
         log_y, nans = self.log_y, self._nans
         for i, value in enumerate(values):
-            if value > log_y:  # written this way round, NaN is never accepted
+            if value > log_y:  # false for NaN, which is therefore never accepted
                 tried = self.tried + i + 1
                 return State(points[i].copy(), value), Info(tried, nans, False, self._noise.angle(tried))
             nans += value != value
@@ -200,26 +201,30 @@ class Judge:
         return (self._state, Info(self.tried, nans, True, 0.0)) if self.tried >= MAX_EVALUATIONS else None
 
 
-class CarefulJudge(Judge):
-    """A judge for values of a batch, where they are rounded otherwise than those of points evaluated alone.
+class ConfirmedSearch(SliceSearch):
+    """A slice search for batches whose values round differently from single evaluations.
 
-    A point that is on the slice, or could be, is evaluated alone. The draws are then the same for batches of any size.
+    A point that is on the slice, or could be up to rounding error, is evaluated again by itself. So the draws do not
+    depend on the size of the batches.
     """
 
     def __init__(self, chain: HostChain, alone: Callable[[np.ndarray], float]):
         super().__init__(chain)
         self._alone = alone
 
-    def tell(self, points: Sequence[np.ndarray] | np.ndarray, values: Iterable[float]) -> tuple[State, Info] | None:
+    def process(self, points: Sequence[np.ndarray] | np.ndarray, values: Iterable[float]) -> tuple[State, Info] | None:
         lowest = self.log_y - ROUNDING * (1 + abs(self.log_y))
         confirmed = (self._alone(points[i]) if value > lowest else value for i, value in enumerate(values))
-        return super().tell(points, confirmed)
+        return super().process(points, confirmed)
 
 
 def search_one_by_one(chain: HostChain, call: Call) -> tuple[State, Info]:
-    """Run the next update of a chain as `moves.search.search` does, with the points made in groups."""
-    judge, noise, function = Judge(chain), chain.noise, call.function
-    log_y, nans, tried, group = judge.log_y, 0, 0, 0
+    """Return the result of the chain's next update, evaluating one point after the other.
+
+    It is the search of `moves.search.search`, but the points are computed in groups.
+    """
+    noise, function = chain.noise, call.function
+    log_y, nans, tried, group = SliceSearch(chain).log_y, 0, 0, 0
     while tried < MAX_EVALUATIONS:
         points = noise.points(group)[: MAX_EVALUATIONS - tried]
         if call.read_only:
@@ -230,7 +235,8 @@ def search_one_by_one(chain: HostChain, call: Call) -> tuple[State, Info]:
             except Exception as error:
                 call.add_latents_to_error(error, f)
                 raise
-            # The body of `Judge.tell`: its calls for each point made a very cheap log-likelihood 15 % slower.
+            # The body of `SliceSearch.process`: calling it for each point made runs with a very cheap log-likelihood
+            # 15 % slower.
             tried += 1
             if value > log_y:
                 return State(f.copy(), value), Info(tried, nans, False, noise.angle(tried))
@@ -240,41 +246,41 @@ def search_one_by_one(chain: HostChain, call: Call) -> tuple[State, Info]:
 
 
 class BatchedSearch:
-    """The searches of one chain whose points are evaluated in batches.
+    """The searches of one chain, whose points are evaluated in batches.
 
     Parameters
     ----------
     chain : HostChain
     count : int
-        Largest number of points in a batch.
-    make_judge : callable
-        `Judge`, or a `CarefulJudge` with its way to evaluate a point alone.
+        Largest number of points of this chain in a batch.
+    make_search : callable
+        `SliceSearch`, or `ConfirmedSearch` with its function for single evaluations.
     """
 
-    def __init__(self, chain: HostChain, count: int, make_judge: Callable[[HostChain], Judge]):
-        self.chain, self._count, self._make_judge = chain, count, make_judge
+    def __init__(self, chain: HostChain, count: int, make_search: Callable[[HostChain], SliceSearch]):
+        self.chain, self._count, self._make_search = chain, count, make_search
         self._groups = -(-count // chain.noise.group)
-        self._judge: Judge | None = None
-        self._ready: Any = ()  # points that were made and have no value yet
+        self._search: SliceSearch | None = None
+        self._ready: Any = ()  # points that are computed but not evaluated yet
 
     def points(self) -> np.ndarray:
-        """Return the next points to evaluate, shape (points, size): the same ones until their values are told."""
-        judge = self._judge
-        if judge is None:
+        """Return the next points to evaluate, shape (points, size). They stay the same until `process` is called."""
+        search = self._search
+        if search is None:
             self._ready, self._group = (), 0
-            judge = self._judge = self._make_judge(self.chain)
+            search = self._search = self._make_search(self.chain)
         if not len(self._ready):
             groups = [self.chain.noise.points(self._group + i) for i in range(self._groups)]
             self._ready = groups[0] if len(groups) == 1 else np.concatenate(groups)
             self._group += self._groups
-        return self._ready[: min(self._count, MAX_EVALUATIONS - judge.tried)]
+        return self._ready[: min(self._count, MAX_EVALUATIONS - search.tried)]
 
-    def tell(self, points: np.ndarray, values: list[float]) -> None:
-        """Take the values of these points, and record the update if it has come to its end."""
-        assert self._judge is not None  # noqa: S101  it made these points
-        end = self._judge.tell(points, values)
+    def process(self, points: np.ndarray, values: list[float]) -> None:
+        """Process the values of the points that `points` returned, and record the update if it has ended."""
+        assert self._search is not None  # noqa: S101  `points` has set it
+        end = self._search.process(points, values)
         if end is None:
             self._ready = self._ready[len(points) :]
         else:
-            self._judge = None
+            self._search = None
             self.chain.record(*end)

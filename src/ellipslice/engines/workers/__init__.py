@@ -1,6 +1,6 @@
-"""The workers engine: another engine whose work is done by the workers of an executor.
+"""The workers engine: another engine, run by the workers of an executor.
 
-- `engine`: the engine; it sends chains, or the proposals of a few slow ones
-- `pool`: the workers of an executor; work that is lost is sent again
-- `remote`: what a worker does
+- `engine`: the engine, which sends chains, or proposals of chains with slow evaluations, to workers
+- `pool`: the workers of an executor, and tasks that are sent again if a worker is lost
+- `remote`: the code that runs on a worker
 """

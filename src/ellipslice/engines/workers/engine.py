@@ -16,36 +16,36 @@ import numpy as np
 
 from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
 from ellipslice.engines.host.engine import HostRun
-from ellipslice.engines.host.search import HostChain, Judge
+from ellipslice.engines.host.search import HostChain, SliceSearch
 from ellipslice.engines.rows import Rows
 from ellipslice.engines.workers.pool import Task, Workers
 from ellipslice.engines.workers.remote import RunPayload
 
 TASK_SECONDS = 1.0
-"""Time for which a task advances a chain. It is also the work that is lost with a worker."""
+"""Time for which a task advances a chain. This is also the work that is lost if a worker dies."""
 
 TURN_SECONDS = 0.1
-"""Longest time that one call of `advance` waits for answers."""
+"""Longest time for which one call of `advance` waits for results."""
 
 TASKS_PER_WORKER = 8
-"""Number of tasks for each worker when many points are evaluated: some points take longer than others."""
+"""Number of tasks per worker if many points are evaluated. It exceeds 1 because some points take longer than others."""
 
 SLOW_EVALUATION_SECONDS = 0.02
-"""Shortest evaluation for which proposals are sent to workers unasked."""
+"""Without `look_ahead`, proposals are sent to workers if an evaluation takes longer than this."""
 
 
 class WorkersEngine(Engine):
-    """An engine whose work is done by the workers of an executor.
+    """Engine that sends the work of another engine to the workers of an executor.
 
     Parameters
     ----------
     engine : Engine
-        The engine that each worker runs: one that runs chain by chain.
+        The engine that each worker runs. It must be able to run single chains.
     workers : Workers
     f : array
-        Centred flat vector at which a worker evaluates the log-likelihood, to compare the value and to time it.
+        Centred flat vector at which a worker evaluates the log-likelihood, to check its value and to time it.
     spec : RunSpec, optional
-        Of the run to come, to be sent together with the posterior.
+        Specification of the next run, if it is known. It is then sent to the workers together with the posterior.
     """
 
     def __init__(self, engine: Engine, workers: Workers, f: np.ndarray, spec: RunSpec | None = None):
@@ -73,11 +73,14 @@ class WorkersEngine(Engine):
         return _ChainsOnWorkers(chains, self._workers, self._payload)
 
     def _ahead(self, chains: int) -> int:
-        """Return how many proposals of a chain are evaluated in parallel: 1 unless evaluations are slow."""
+        """Return the number of proposals of each chain to evaluate in parallel: 1 unless evaluations are slow."""
         return (self._workers.count or 1) // chains if self._seconds > SLOW_EVALUATION_SECONDS else 1
 
     def _time_evaluation(self, f: np.ndarray) -> float:
-        """Return the seconds that an evaluation takes. Raise if a worker cannot evaluate, or its value differs."""
+        """Return the seconds that one evaluation takes on a worker.
+
+        Raise if the worker cannot evaluate the log-likelihood, or if its value differs from the value in this process.
+        """
         try:
             ((value, seconds),) = self._workers.answers([self._workers.send(self._payload, "evaluate", f)])
         except Exception as error:
@@ -88,14 +91,15 @@ class WorkersEngine(Engine):
         here = self.evaluate(f)
         if not (abs(value - here) <= 1e-7 * (1 + abs(here)) or value == here or (value != value and here != here)):
             raise ValueError(
-                f"a worker of the executor says that the log-likelihood is {value:.10g}, and at the same f it is "
-                f"{here:.10g} here. Do the workers have the same data and the same code? (Or is it random?)"
+                f"a worker of the executor computed the log-likelihood {value:.10g}, but at the same f it is "
+                f"{here:.10g} in this process. Check that the workers have the same data and the same code, and that "
+                "the log-likelihood is not random."
             )
         return seconds
 
 
 class _WorkerChain:
-    """A chain that workers advance, one task after the other: each begins where the rows of the last can be resumed."""
+    """A chain that workers advance, one task after the other. Each task starts at `Rows.resume` of the last one."""
 
     def __init__(self, position: int, start: Checkpoint, updates: int):
         self._position, self._start, self._done, self.updates = position, start, start.updates, updates
@@ -107,11 +111,13 @@ class _WorkerChain:
         return self._done >= self.updates
 
     def send(self, workers: Workers, payload: RunPayload) -> None:
+        """Send the next task, unless one is running or the chain has finished."""
         if self.task is None and not self.finished:
             arguments = self._position, self._start, self._done, self.updates, TASK_SECONDS
             self.task = workers.send(payload, "advance", *arguments)
 
     def collect(self) -> None:
+        """Keep the rows of the task if it is done."""
         if self.task is None or not self.task.done:
             return
         made, self.task = self.task.answer, None
@@ -154,7 +160,7 @@ class _ChainsOnWorkers:
 
 
 class _ProposalsOnWorkers(HostRun):
-    """A run whose chains are in this process, and whose next proposals are evaluated by workers in parallel."""
+    """A run whose chains stay in this process, while workers evaluate their next proposals in parallel."""
 
     def __init__(self, chains: Sequence[HostChain], workers: Workers, payload: RunPayload, ahead: int):
         super().__init__(chains)
@@ -174,37 +180,40 @@ class _ProposalsOnWorkers(HostRun):
 
 
 class _ProposalQueue:
-    """The searches of one chain, with a task for each proposal.
+    """The slice searches of one chain, with one task per proposal.
 
-    Tasks are sent before it is known whether their values are needed; the judge takes the values in order.
+    Up to `ahead` tasks are sent before it is known whether their values are needed. The values are processed in order.
     """
 
     def __init__(self, chain: HostChain, workers: Workers, payload: RunPayload, ahead: int):
         self._chain, self._workers, self._payload, self._ahead = chain, workers, payload, ahead
         self._sent: deque[tuple[np.ndarray, Task]] = deque()
-        self._judge: Judge | None = None
+        self._search: SliceSearch | None = None
 
     def advance(self) -> Task | None:
-        """Judge the proposals whose values are known, in order. Return the first task without one, None at the end."""
+        """Accept or reject the proposals whose values have arrived, in order.
+
+        Return the first task that is not done, or None if the chain has finished.
+        """
         while self._chain.remaining:
-            if self._judge is None:
-                self._judge = Judge(self._chain)
-                self._points = self._judge.points()
+            if self._search is None:
+                self._search = SliceSearch(self._chain)
+                self._points = self._search.points()
             for f in itertools.islice(self._points, self._ahead - len(self._sent)):
                 self._sent.append((f, self._workers.send(self._payload, "evaluate", f)))
             f, task = self._sent[0]
             if not task.done:
                 return task
             self._sent.popleft()
-            end = self._judge.tell([f], [task.answer[0]])
+            end = self._search.process([f], [task.answer[0]])
             if end is not None:
                 self.cancel()
-                self._judge = None
+                self._search = None
                 self._chain.record(*end)
         return None
 
     def cancel(self) -> None:
-        """Cancel the tasks whose values are not needed any more."""
+        """Cancel all tasks that were sent, because their values are no longer needed."""
         for _, task in self._sent:
             task.cancel()
         self._sent.clear()

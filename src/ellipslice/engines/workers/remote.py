@@ -1,4 +1,4 @@
-"""What a worker of an executor does: updates of one chain, or evaluations."""
+"""The code that runs on a worker of an executor: it makes updates of one chain, or evaluations."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from ellipslice.priors import Prior
 from ellipslice.undocumented.runtime import has_started
 
 MAX_PAYLOADS = 4
-"""Number of payloads that a worker keeps: of one or two runs, and of the pilot runs before them."""
+"""Largest number of payloads that a worker keeps: those of one or two runs, and of the pilot runs before them."""
 
 _payloads: dict[str, RunPayload] = {}
 _forked_after_jax: list[bool] = []
 
 if hasattr(os, "register_at_fork"):
-    # `has_started` returns None if it is not known whether JAX has threads; they are then assumed.
+    # `has_started` returns None if it cannot determine whether JAX has threads. Then assume that it has.
     os.register_at_fork(after_in_child=lambda: _forked_after_jax.append(has_started() is not False))
 
 
 class RunPayload:
     """What every task of a run shares: the engine with its posterior, and the specification of the run.
 
-    It is pickled and sent to each worker once; tasks then refer to it by key.
+    It is pickled and sent to each worker once. Tasks then refer to it by its key.
 
     Parameters
     ----------
     engine : Engine
-        The engine that workers make again.
+        The engine, which each worker makes again.
     spec : RunSpec, optional
-        Default: None, for tasks that only evaluate.
+        Specification of the run. Default: None, for tasks that only evaluate the log-likelihood.
     """
 
     def __init__(self, engine: Engine, spec: RunSpec | None = None):
@@ -53,8 +53,8 @@ class RunPayload:
         self.spec = spec
 
     def evaluate(self, f: np.ndarray) -> tuple[float, float]:
-        """Return the log-likelihood of one centred flat vector, and the seconds that it took."""
-        f = np.array(f)  # Dask's arrays are read-only, and some functions require one that can be written to
+        """Return the log-likelihood of one centred flat vector, and the seconds that the evaluation took."""
+        f = np.array(f)  # a copy, because Dask's arrays are read-only and some functions require a writable array
         f.flags.writeable = not self._engine.read_only
         began = time.perf_counter()
         value = self._engine.evaluate(f)
@@ -65,20 +65,21 @@ class RunPayload:
         return [self.evaluate(f)[0] for f in points]
 
     def advance(self, position: int, start: Checkpoint, done: int, updates: int, seconds: float) -> list[Rows]:
-        """Return rows of one chain, made for about `seconds`.
+        """Advance one chain for about `seconds`, and return its rows.
 
         Parameters
         ----------
         position : int
-            Of the chain in the run.
+            Position of the chain in the run.
         start : Checkpoint
         done : int
-            Number of updates that the chain has made: at least one more is made.
+            Number of updates whose rows have been returned. The task makes at least one update more.
         updates : int
-            Number of updates after which the chain ends.
+            Total number of updates of the chain.
         seconds : float
+            Approximate duration. Seconds.
         """
-        assert self.spec is not None  # noqa: S101  it is there if chains are run
+        assert self.spec is not None  # noqa: S101  a payload for chains has a specification
         end = time.perf_counter() + seconds
         spec = replace(self.spec, chains=(self.spec.chains[position],))
         own = start._replace(state=State(np.array(start.state.f), start.state.log_likelihood))
@@ -94,13 +95,15 @@ class RunPayload:
 
     @cached_property
     def _engine(self) -> Engine:
+        """The engine, made at the first access in this process. Raise if it cannot work after a fork."""
         if _process() != self._origin:
-            use_cores(1)  # the number of workers is the number of cores that should be busy
+            use_cores(1)  # the executor has one worker for each core that should be busy
         if any(_forked_after_jax) and (self._traced or _prior_uses_jax(self._posterior.prior)):
             raise RuntimeError(
                 f"{'compiled chains' if self._traced else 'draws from this prior'} cannot be made in workers that "
-                "were forked from a process in which JAX was at work: it would wait for threads that are not there. "
-                "Let workers start afresh, by ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
+                "were forked from a process in which JAX was running, because JAX's threads do not exist in a forked "
+                "process. Start new processes instead, by "
+                "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
                 + (' Or run the log-likelihood as plain Python, with engine="host".' if self._traced else "")
             )
         return self._recipe()
@@ -109,7 +112,7 @@ class RunPayload:
         return {name: value for name, value in self.__dict__.items() if name != "_engine"}
 
     def pickling_problem(self) -> str | None:
-        """Return which part cannot be pickled, and what to do about it; None if all parts can."""
+        """Return a message about the part that cannot be pickled, or None if all parts can."""
         likelihood: Posterior | Any = self._posterior.log_likelihood.callable
         parts = {"log-likelihood": likelihood, "prior": self._posterior.prior}
         if self.spec is not None:
@@ -117,24 +120,27 @@ class RunPayload:
         for name, part in parts.items():
             try:
                 pickle.dumps(part)
-            except Exception as error:  # noqa: BLE001  whatever a user's class raises
+            except Exception as error:  # noqa: BLE001  a user's class may raise anything
                 return (
                     f"the {name}, {part!r}, cannot be sent to the executor's workers "
-                    f"({type(error).__name__}: {error}). Python's pickle sends functions by the name they have in "
-                    "their module, so not those made by lambda or inside others: write it with def at the top of a "
-                    "module, data as the module's own or by functools.partial. Or use workers that take any function: "
-                    "those of Dask, or of loky."
+                    f"({type(error).__name__}: {error}). Python's pickle sends a function by its name in its module, "
+                    "so it cannot send a lambda or a function defined inside another one. Define it with def at the "
+                    "top level of a module, and pass data as variables of that module or by functools.partial. Or use "
+                    "the workers of Dask or loky, which take any function."
                 )
         return None
 
 
 def _updates(rows: list[Rows]) -> int:
-    """Return the number of updates that a chain has made when these rows end; 0 if there are none."""
+    """Return the number of updates that the chain has made at the end of these rows, or 0 if there are no rows."""
     return rows[-1].last[0].updates if rows else 0
 
 
 def run_task(key: str, payload: RunPayload | None, method: str, *arguments: Any) -> tuple[Any] | None:
-    """Run a method of a payload in a worker. Return its result in a tuple, or None if the worker lacks the payload."""
+    """Call a method of a payload on a worker.
+
+    Return a tuple with the result, or None if the worker does not have the payload. The sender then sends it, too.
+    """
     payload = _payloads.get(key, payload)
     if payload is None:
         return None
@@ -150,13 +156,13 @@ def run_task(key: str, payload: RunPayload | None, method: str, *arguments: Any)
 
 
 def drop_payloads(keys: Iterable[str]) -> None:
-    """Drop the payloads of finished runs, where workers are threads of this process."""
+    """Drop the payloads with these keys. It has an effect only if the workers are threads of this process."""
     for key in keys:
         _payloads.pop(key, None)
 
 
 def _check_portable(error: Exception) -> None:
-    """Raise a `RuntimeError` with the same text if an exception cannot be pickled, which would break a process pool."""
+    """Raise a `RuntimeError` with the same text if `error` cannot be pickled, because it would break a process pool."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001
@@ -167,11 +173,12 @@ def _check_portable(error: Exception) -> None:
 
 
 def _prior_uses_jax(prior: Prior) -> bool:
-    """Return whether compiled code makes the draws of a prior, or of one of its parts."""
+    """Return True if JAX computes the draws of a prior or of one of its parts."""
     parts = [part for value in vars(prior).values() for part in (value if isinstance(value, tuple | list) else [value])]
     own = type(prior).draw_zero_mean is Prior.draw_zero_mean and prior.traceable and not prior.by_numpy
     return own or any(_prior_uses_jax(part) for part in parts if isinstance(part, Prior))
 
 
 def _process() -> tuple[str, int]:
+    """Return the computer and the process id, which identify this process."""
     return platform.node(), os.getpid()

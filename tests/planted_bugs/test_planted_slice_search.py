@@ -1,4 +1,4 @@
-"""Injected bugs of the judge of a search: the comparison with points evaluated one by one finds each."""
+"""Injected bugs in `SliceSearch.process`: the comparison with points evaluated one by one finds each of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.engines.host.search import CarefulJudge, Judge
+from ellipslice.engines.host.search import ConfirmedSearch, SliceSearch
 from farmed import PRIOR
-from seams import replace_judge
+from seams import replace_process
 
 OPTIONS = {"draws": 60, "warmup": 7, "chains": 2, "seed": 4, "engine": "host", "progress": False}
 
@@ -20,7 +20,7 @@ def bowls(f):
 
 
 def rounded_otherwise(f):
-    """Values that differ in the last digits between a batch and a point alone."""
+    """Return values that differ in the last digits between a batch and a single point."""
     return bowls(f) * (1.0 if f.ndim == 1 or len(f) == 1 else 1.0 + 1e-13)
 
 
@@ -59,7 +59,7 @@ def count_begins_anew(self, points, values):
     return right(self, points, values)
 
 
-right = Judge.tell
+right = SliceSearch.process
 
 
 @pytest.mark.parametrize("run", [in_batches, by_workers])
@@ -68,20 +68,20 @@ def test_no_bug_injected(run, alone):
 
 
 def test_the_last_point_on_the_slice_is_accepted(monkeypatch, alone):
-    """It is from a bracket that would never have shrunk so far."""
-    replace_judge(monkeypatch, last_on_the_slice)
+    """The last point on the slice comes from a bracket that a correct search would not have shrunk to."""
+    replace_process(monkeypatch, last_on_the_slice)
     assert not same(in_batches(), alone)
 
 
 @pytest.mark.parametrize("run", [in_batches, by_workers])
-@pytest.mark.parametrize("tell", [level_left_out, count_begins_anew])
-def test_a_judge_of_another_update(run, tell, alone, monkeypatch):
-    replace_judge(monkeypatch, tell)
+@pytest.mark.parametrize("process", [level_left_out, count_begins_anew])
+def test_a_wrong_level_or_count(run, process, alone, monkeypatch):
+    replace_process(monkeypatch, process)
     assert not same(run(), alone)
 
 
 def test_values_of_a_batch_are_taken_as_they_are(monkeypatch, alone):
-    """Without the careful judge the log-likelihood has the rounding of a batch."""
+    """Without `ConfirmedSearch` the log-likelihood has the rounding of a batch."""
     assert same(in_batches(rounded_otherwise), alone)
-    monkeypatch.setattr(CarefulJudge, "tell", Judge.tell)
+    monkeypatch.setattr(ConfirmedSearch, "process", SliceSearch.process)
     assert not same(in_batches(rounded_otherwise), alone)
