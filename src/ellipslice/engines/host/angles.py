@@ -60,8 +60,8 @@ class AngleTable:
 def _first_sheets(path: Path, first: np.ndarray) -> tuple[Any, Any, Any]:
     """Return the positions, the first sheets and the last brackets of many updates.
 
-    `first` are their uniforms, shape (updates, DRAWN_UNIFORMS). The shapes returned are (updates,), (updates, WIDTH) and
-    (updates, 2).
+    `first` are their uniforms, shape (updates, DRAWN_UNIFORMS). The returned arrays have the shapes (updates,),
+    (updates, WIDTH) and (updates, 2).
     """
     columns = np.ascontiguousarray(first.T)
     here = np.broadcast_to(path.here(columns[0]), columns[0].shape)
