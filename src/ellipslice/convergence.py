@@ -34,9 +34,9 @@ class ConvergenceProblem:
     code: str
     """One of the codes listed at `check_convergence`."""
     message: str
-    """What was found, as a sentence."""
+    """Description of the problem, one sentence."""
     advice: str = ""
-    """What to change; empty if there is nothing to advise."""
+    """Recommended change. Empty if there is none."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()

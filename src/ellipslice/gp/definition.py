@@ -14,7 +14,7 @@ from ellipslice.parameters.parameters import Parameters
 
 
 class ModelDefinition:
-    """What a `LatentGP` is made of. Its parameters are those of `LatentGP`.
+    """Checked parts of a `LatentGP`. Its parameters are those of `LatentGP`.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ ELLIPSE = EllipticalSlice()
 
 
 class _Prepared(NamedTuple):
-    """What updates need of prior and settings. `step` replaces each pair of Gaussians by the one that it uses."""
+    """Arrays that updates need from prior and settings. `step` replaces each pair of Gaussians by the one that it uses."""
 
     inputs: Any
     pivots: Pivots | None

@@ -11,7 +11,7 @@ from ellipslice.parameters.pivots import Pivots
 from ellipslice.parameters.sites import SiteInterpolator
 
 GAUSSIANS: tuple[Literal["prior", "posterior"], ...] = ("prior", "posterior")
-"""What the Gaussians of a `ParameterGaussian` approximate, in the order of its leading axis."""
+"""Distributions that a `ParameterGaussian` approximates, in the order of its leading axis."""
 
 
 class ParameterGaussian(NamedTuple):
@@ -37,7 +37,7 @@ class ParameterGaussian(NamedTuple):
 
 
 class Step(NamedTuple):
-    """How one update moves the hyperparameters."""
+    """Kind of one update of the hyperparameters."""
 
     parametrisation: str | None
     """A name of `PARAMETRISATIONS`; None if no hyperparameter enters a kernel or a mean."""

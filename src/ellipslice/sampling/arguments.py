@@ -76,7 +76,7 @@ def as_move(move: Any, prior: Any) -> Move:
     if move.path is not None and type(move.path).log_factor is not Path.log_factor:
         raise TypeError(
             f"{move!r} overrides log_factor of its path, which engines ignore for a move that is a single search. Call "
-            "target.search in the step of your own Move instead, like moves.LineSlice."
+            "target.search in the step of a class derived from Move instead, like moves.LineSlice."
         )
     statistics_of(move)
     return move

@@ -32,7 +32,7 @@ MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """Metadata of a call that XLA compiles into one function."""
 
 PLAIN, MARKED, WIDE = range(3)
-"""How a loop is compiled: by plain `jax.jit`, into one function, or into one function with wide vectors."""
+"""Ways to compile a loop: by plain `jax.jit`, into one function, or into one function with wide vectors."""
 
 
 @cache

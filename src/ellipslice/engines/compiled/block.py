@@ -27,7 +27,7 @@ class ChainState(NamedTuple):
 
     state: State
     scout_state: Any
-    """What the scout carries from one search to the next: a pytree, or None."""
+    """State that the scout carries from one search to the next: a pytree, or None."""
 
 
 class Trace(NamedTuple):

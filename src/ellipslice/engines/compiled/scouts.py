@@ -171,7 +171,7 @@ class TangentPlanes(Scout):
 
 
 class TangentState(NamedTuple):
-    """What a chain with tangent planes carries from one search to the next."""
+    """State that a chain with tangent planes carries from one search to the next."""
 
     derivatives: Derivatives
     """Derivatives at the current state."""
@@ -180,7 +180,7 @@ class TangentState(NamedTuple):
 
 
 class PlanesMemory(NamedTuple):
-    """What a search with tangent planes carries from one evaluation to the next."""
+    """State that a search with tangent planes carries from one evaluation to the next."""
 
     planes: Planes
     last: TangentPoint

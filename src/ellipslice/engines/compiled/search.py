@@ -26,7 +26,7 @@ class Found(NamedTuple):
     proposals: Any
     """Number of angles tried. It exceeds the evaluations if the scout skipped some."""
     scout_state: Any
-    """What the scout needs for the next search, which begins at `state`."""
+    """State of the scout for the next search, which begins at `state`."""
 
 
 class SearchState(NamedTuple):

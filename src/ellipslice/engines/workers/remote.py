@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class RunPayload:
-    """What every task of a run shares: the engine with its posterior, and the specification of the run.
+    """Data that all tasks of a run share: the engine with its posterior, and the specification of the run.
 
     It is pickled and sent to each worker once. Tasks then refer to it by its key.
 
