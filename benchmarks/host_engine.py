@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import ellipslice as es
-from ellipslice.apps.bench.contestants import numpy_loop
+from ellipslice.apps.bench.samplers import numpy_loop
 from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.moves import EllipticalSlice, State

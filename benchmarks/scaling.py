@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from structured_priors import STRUCTURES, dense
 
-from ellipslice.apps.bench.contestants import Contestant, Timing, blackjax, ours, own_function
-from ellipslice.apps.bench.process import Here
+from ellipslice.apps.bench.process import LocalSampler
+from ellipslice.apps.bench.samplers import Sampler, Timing, blackjax, ours, own_function
 from ellipslice.apps.paper import Problem, problem
 from ellipslice.apps.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
 from ellipslice.likelihoods import Poisson
@@ -63,9 +63,9 @@ LOOK = {
 class Case:
     """One point of one line: a contestant, and what an update has cost."""
 
-    def __init__(self, line: str, size: int, chains: int, advance: Contestant, unit: int = 1):
+    def __init__(self, line: str, size: int, chains: int, advance: Sampler, unit: int = 1):
         self.line, self.size, self.chains = line, size, chains
-        self._here, self._seconds = Here(advance, chains), []
+        self._here, self._seconds = LocalSampler(advance, chains), []
         self._updates = self._fitting(unit)
 
     def _fitting(self, unit: int) -> int:
@@ -135,7 +135,7 @@ def against_chains(chains: Iterable[int]) -> list[Case]:
     return cases
 
 
-def in_groups(log_likelihood: Any, prior: Prior, chains: int) -> Contestant:
+def in_groups(log_likelihood: Any, prior: Prior, chains: int) -> Sampler:
     """`sample`, a group of chains after the other."""
     groups = [ours(log_likelihood, prior, np.zeros(prior.size), min(chains, GROUP))]
     groups *= -(-chains // GROUP)

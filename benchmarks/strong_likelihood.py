@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ellipslice as es
-from ellipslice.apps.bench.contestants import blackjax, own_function
+from ellipslice.apps.bench.samplers import blackjax, own_function
 from ellipslice.apps.paper import problem
 from ellipslice.diagnostics import effective_sample_size
 from ellipslice.machine import machine

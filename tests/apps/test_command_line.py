@@ -24,7 +24,7 @@ import ellipslice as es
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.folder import open_folder
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -189,7 +189,7 @@ def test_known_parameters(table, tmp_path):
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "squared-exponential"])
 def test_every_kernel_of_two_inputs(kernel, table):
     """By hand: the distance, each axis by its own length scale."""
-    asked = Asked(
+    asked = FitSettings(
         ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, length_scale=(0.5, 3.0), noise_scale=1.0, draws=1,
     )  # fmt: skip
     data = pd.read_csv(table)
@@ -223,7 +223,9 @@ def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
     from ellipslice.apps.fits.model import Data
 
     data = pd.read_csv(table)
-    problem = Problem(Asked(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy()))
+    problem = Problem(
+        FitSettings(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy())
+    )
     assert problem.mean == pytest.approx(mean(data))
     assert problem.medians["length_scale"] == pytest.approx(2.0)
     gaussian = likelihood in ("gaussian", "student-t")
@@ -261,9 +263,10 @@ def test_three_inputs_have_no_picture(table, tmp_path):
         "--out",
         out,
     )
-    ellipslice("fit", table, *given)
+    printed = ellipslice("fit", table, *given)
+    assert "No plot is written: there are 3 inputs" in printed.stderr
     assert not (out / "plot.png").exists()
-    assert "a picture has one or two" in ellipslice("plot", out, code=2).stderr
+    assert "a plot shows one or two" in ellipslice("plot", out, code=2).stderr
     ellipslice("report", out)
 
 
@@ -465,7 +468,7 @@ def long_data(n=5100):
 
 
 def asked(**options):
-    return Asked(inputs=("t",), target="c", **({"likelihood": "poisson", "draws": 2, "warmup": 1} | options))
+    return FitSettings(inputs=("t",), target="c", **({"likelihood": "poisson", "draws": 2, "warmup": 1} | options))
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52"])
@@ -480,9 +483,9 @@ def test_a_long_series_with_known_parameters_is_taken(kernel):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "5,100 rows, and at most 5,000 .* here --amplitude and --length-scale too"),
-        ({"amplitude": 1.0}, "here --length-scale too"),
-        ({"amplitude": 1.0, "length_scale": (1.0,), "likelihood": "gaussian"}, "here --noise-scale too"),
+        ({}, "5,100 rows, but at most 5,000 .* give --amplitude and --length-scale as well"),
+        ({"amplitude": 1.0}, "give --length-scale as well"),
+        ({"amplitude": 1.0, "length_scale": (1.0,), "likelihood": "gaussian"}, "give --noise-scale as well"),
         (
             {"amplitude": 1.0, "length_scale": (1.0,), "kernel": "squared-exponential"},
             "one input and the kernel matern12",
@@ -496,7 +499,7 @@ def test_a_long_series_that_cannot_be(options, words):
 
 def test_a_large_grid_is_taken_and_other_places_are_not():
     side = np.stack(np.meshgrid(np.arange(72.0), np.arange(72.0)), -1).reshape(-1, 2)
-    settings = Asked(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
+    settings = FitSettings(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     Problem(settings, Data(side, np.ones(len(side))))
     with pytest.raises(ValueError, match="complete regular grid"):
         Problem(settings, Data(side + 0.01 * np.arange(len(side))[:, None], np.ones(len(side))))

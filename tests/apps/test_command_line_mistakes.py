@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 
 pytest.importorskip("zarr")
 mpl.use("Agg")
@@ -57,7 +57,7 @@ WRONG_AT = {
     "numbers for dates": ("day\n5\n", "day", "'day' must hold dates, as the data of the fit do"),
     "text for dates": ("day\nsoon\n", "day", "holds 'soon' in row 1; expected dates such as"),
     "infinity": ("t\ninf\n", "t", "holds inf in row 1; expected finite"),
-    "two columns of the name": ("t,t\n1,2\n", "t", "2 columns of the name 't'"),
+    "two columns of the name": ("t,t\n1,2\n", "t", "2 columns named 't'"),
     "no rows": ("t\n", "t", "no rows of data"),
     "another delimiter": ("t#u\n1#2\n", "t", "has no column 't'"),
 }
@@ -121,7 +121,7 @@ def test_a_parameter_beyond_double_precision_is_refused(option, table, tmp_path,
 def test_values_in_common_large_and_small_units_are_taken():
     x = np.arange(5.0)[:, None]
     for factor in (1e-90, 1e-30, 1.0, 1e30, 1e90):
-        Problem(Asked(inputs=("t",), target="y"), Data(x * factor, np.sin(x[:, 0]) * factor))
+        Problem(FitSettings(inputs=("t",), target="y"), Data(x * factor, np.sin(x[:, 0]) * factor))
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,8 @@ def test_one_event_in_a_known_window_is_data(table, tmp_path):
 
 def test_other_inputs_than_those_of_very_many_data_are_refused_first():
     data = Data(np.arange(5100.0)[:, None], np.ones(5100))
-    asked = Asked(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
+    asked = FitSettings(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     problem = Problem(asked, data)
     problem.check_predicts_at(data.inputs[::7])
-    with pytest.raises(
-        ValueError, match=r"--predict-at has inputs that are not among the data's.*5,100.*at most 5,000"
-    ):
+    with pytest.raises(ValueError, match=r"--predict-at has inputs that are not in the data.*at most 5,000.*5,100"):
         problem.check_predicts_at(np.array([[1.0], [1.5]]))

@@ -68,36 +68,36 @@ def are_events(inputs: str) -> bool:
 
 REFUSALS = [
     Refusal(
-        "--noise-scale is for gaussian and student-t; it means nothing for",
+        "--noise-scale is for gaussian and student-t, but it was given with",
         lambda likelihood, given, inputs: given == "noise" and (likelihood not in CONTINUOUS or are_events(inputs)),
     ),
     Refusal(
-        "--dispersion is for negative-binomial; it means nothing for",
+        "--dispersion is for negative-binomial, but it was given with",
         lambda likelihood, given, inputs: (
             given == "dispersion" and (likelihood != "negative-binomial" or are_events(inputs))
         ),
     ),
     Refusal(
-        "--exposure is for poisson and negative-binomial; it means nothing for",
+        "--exposure is for poisson and negative-binomial, but it was given with",
         lambda likelihood, column, inputs: column == "exposure" and (likelihood not in COUNTED or are_events(inputs)),
     ),
     Refusal(
-        "--trials is for binomial; it means nothing for",
+        "--trials is for binomial, but it was given with",
         lambda likelihood, column, inputs: column == "trials" and (likelihood != "binomial" or are_events(inputs)),
     ),
     Refusal(
-        "--likelihood binomial needs --trials",
+        "--likelihood binomial requires --trials",
         lambda likelihood, column: likelihood == "binomial" and column != "trials",
     ),
     Refusal(
-        "events are counted, and the counts are poisson; not",
+        "--events counts events, which requires --likelihood poisson, but it is",
         lambda likelihood, inputs: likelihood != "poisson" and are_events(inputs),
     ),
     Refusal(
         "--window and --cells are for --events",
         lambda area, inputs: area != "none" and not are_events(inputs),
     ),
-    Refusal(r"--rhat compares chains, but there is one", lambda goals, chains: goals == "rhat" and chains == "1"),
+    Refusal(r"--rhat compares chains, but there is only one", lambda goals, chains: goals == "rhat" and chains == "1"),
     Refusal(r"1 of 7 rows have no value.*--drop-missing", lambda file: file == "missing"),
 ]
 # With a noise or a dispersion to be found fits take longer: a few rows of their own.
@@ -385,7 +385,7 @@ def test_parameters_that_are_not_given_are_found(row, tmp_path):
         (["--x", "time"], "--x was given without --y"),
         (["--y", "count"], "--y was given without --x"),
         ([], "no input is named"),
-        (["--x", "time", "--y", "count", "--events", "time"], "--events was given beside --x or --y"),
+        (["--x", "time", "--y", "count", "--events", "time"], "--events was given together with --x or --y"),
         (["--x", "time", "--y", "time"], "the column 'time' is named twice"),
         (["--x", "time", "--y", "count", "--likelihood", "possion"], "Did you mean 'poisson'"),
         (["--x", "time", "--y", "count", "--kernel", "rbf"], "Did you mean 'squared-exponential'"),

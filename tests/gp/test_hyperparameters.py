@@ -13,7 +13,7 @@ from tinygp import kernels
 
 import ellipslice as es
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
@@ -249,7 +249,9 @@ def test_models_of_the_command_line(name, known):
     """Their kernels take a mapping, and their likelihoods at most one hyperparameter."""
     given = {option: value for option, value in known.items() if option not in ("noise_scale", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
-    problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
+    problem = Problem(
+        FitSettings(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0]))
+    )
     found = problem._model().places.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "length_scale") if one not in given},
