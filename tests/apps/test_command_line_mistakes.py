@@ -54,7 +54,7 @@ WRONG_AT = {
     "text": ("t\n5\nsoon\n", "t", "holds 'soon' in row 2; expected numbers."),
     "a missing value": ("t\n5\nNA\n", "t", "1 of 2 rows have no value.*--drop-missing"),
     "dates for numbers": ("t\n2024-02-01\n", "t", "holds '2024-02-01' in row 1; expected numbers."),
-    "numbers for dates": ("day\n5\n", "day", "'day' must hold dates, as the data of the fit do"),
+    "numbers for dates": ("day\n5\n", "day", "'day' must hold dates, because it holds dates in the data"),
     "text for dates": ("day\nsoon\n", "day", "holds 'soon' in row 1; expected dates such as"),
     "infinity": ("t\ninf\n", "t", "holds inf in row 1; expected finite"),
     "two columns of the name": ("t,t\n1,2\n", "t", "2 columns named 't'"),

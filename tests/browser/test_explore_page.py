@@ -10,7 +10,7 @@ from ellipslice.apps.explore import page
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
-STEPS = {1: "ν is a draw", 2: "the level", 3: "a first angle", 4: "has log L"}
+STEPS = {1: "ν is a draw", 2: "the slice level", 3: "a first angle", 4: "has log L"}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_way_back(visit):
     state = tab.evaluate("run.chains[0].state.f")
     shown = tab.evaluate("JSON.stringify(run.chains[0].events)")
     tab.click("#back")
-    assert "The way back" in sentence(tab)
+    assert "The reverse move" in sentence(tab)
     home, end = tab.evaluate("[run.chains[0].forward.origin.f, run.chains[0].event.state.f]")
     assert end == pytest.approx(home)
     tab.keyboard.press("b")
@@ -281,6 +281,6 @@ def test_a_long_run_ends_and_finds_the_posterior(visit):
     error = 0.45 / float(size.replace(",", "")) ** 0.5
     assert float(mean.replace("−", "-")) == pytest.approx(0.88, abs=5 * error)
     full = visit("seed=8&updates=1000000&likelihood=flat")
-    assert "that is enough" in sentence(full)
+    assert "The run ends after" in sentence(full)
     full.click("#step")
     assert full.evaluate("run.update") == 100_000
