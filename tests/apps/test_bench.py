@@ -1,4 +1,4 @@
-"""The benchmark runs, and says what it should. How fast things are is not for a test to say."""
+"""`ellipslice bench`: it runs, and its results are complete. The speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from ellipslice.priors import Dense
 from engine_rows import begin
 
 EVALUATIONS_SPREAD = 3.8
-"""Of one update of R01 by its own function, from 200 means over 200 updates each, so with their correlation."""
+"""Standard deviation of the evaluations per update on R01, from 200 means over 200 updates, so with autocorrelation."""
 
 
 def only(monkeypatch, *wanted):
-    """Some contestants of a benchmark: each has a process of its own, which imports everything anew."""
+    """Restrict a benchmark to some samplers, because each has its own process, which imports everything again."""
     module = importlib.import_module("ellipslice.apps.bench.run")
     monkeypatch.setattr(module, "names", lambda *asked: [name for name in names(*asked) if name in wanted])
 
 
 @pytest.mark.long
 def test_a_short_run_writes_its_results(tmp_path, monkeypatch):
-    """With contestants of each kind: a rival, ours with other settings, one of another posterior, one of none."""
+    """There is a sampler of each kind: the baseline, ours with fast_cpu, NUTS, and the lower bound."""
     some = {"blackjax", "ours, ready-made" + FAST_CPU_SUFFIX, "NUTS (NumPyro)", "floor: draws alone"}
     only(monkeypatch, *some)
     out = tmp_path / "bench.json"
@@ -106,7 +106,7 @@ def test_several_chains_with_other_settings():
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
-    """On a GPU, where nobody stores them, updates are as many as ever."""
+    """On a GPU nothing is stored, so the number of updates is not limited."""
     module = importlib.import_module("ellipslice.apps.bench.run")
     asked = []
 
@@ -123,15 +123,15 @@ def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, bac
     monkeypatch.setattr(module, "workers", no_processes)
     monkeypatch.setattr(module, "_common_start", lambda _: np.zeros(200))
     [row] = module.run(["R01"], [8192], seconds=1e-4, rounds=2)
-    assert row["updates"] in asked  # how many are tried first depends on how busy the machine is
+    assert row["updates"] in asked  # the number of updates in the first calls depends on the load of the machine
     assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
     assert row["evaluations_per_update"] == 3
-    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 are too few for that
+    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 updates are too few for an effective sample size
     assert ("as few as 40 updates" in (_caption([row]) or "")) == (backend == "cpu")
 
 
 def test_short_runs_of_many_chains_hold_no_more_than_their_states():
-    """Compiled code leaves a whole block of rows behind; and a chain's noise is as long."""
+    """Compiled code returns a whole block of rows, and the random numbers of a chain have the same length."""
     engine = CompiledEngine(Posterior(Dense(problem("R01").covariance), problem("R01").likelihood))
     start = np.zeros(200)
     with jax_settings():
@@ -176,7 +176,7 @@ def test_every_name_is_a_contestant():
 
 @pytest.mark.long
 def test_a_process_has_settings_and_memory_of_its_own():
-    """Memory is that of the contestant, which stores 41 MB here, and not of this process."""
+    """The memory is that of the sampler's process, which stores 41 MB, and not that of this process."""
     here = np.ones(2**26)
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         assert made["NumPy loop"].time(2**14) > 0
@@ -193,7 +193,7 @@ def test_an_error_in_a_process_is_the_error_here():
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         made["NumPy loop"].time(0)
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-            made["NumPy loop"].measures()  # for each of no updates
+            made["NumPy loop"].measures()  # divides by zero updates
         assert made["NumPy loop"].time(256) > 0
     assert not multiprocessing.active_children()
 
@@ -210,7 +210,7 @@ def test_a_process_that_is_killed_is_an_error():
 @pytest.mark.long
 def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "blackjax.py").write_text("raise ModuleNotFoundError(\"No module named 'blackjax'\")")
-    monkeypatch.syspath_prepend(str(tmp_path))  # processes have our path
+    monkeypatch.syspath_prepend(str(tmp_path))  # the processes inherit sys.path
     only(monkeypatch, "blackjax", "NumPy loop")
     result = CliRunner().invoke(app, ["bench", "--problems", "R01", "--chains", "1"])
     assert result.exit_code == 2
@@ -221,7 +221,7 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
 def test_an_interrupt_leaves_no_process_behind(tmp_path):
-    """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""
+    """Ctrl-C reaches all processes of a terminal. All of them end, and the workers print no traceback."""
     code = """
         import numpy as np
         from ellipslice.apps.bench.process import workers
@@ -240,14 +240,14 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert errors.count("Traceback") == 1  # ours
+    assert errors.count("Traceback") == 1  # of the main process
     assert errors.strip().endswith("KeyboardInterrupt")
     with pytest.raises(ProcessLookupError):
         wait_for_the_end_of(process.pid)
 
 
 def wait_for_the_end_of(group):
-    """Up to ten seconds: Python's own helper process ends a moment later. ProcessLookupError if all have ended."""
+    """Wait up to ten seconds for Python's helper process. Raises ProcessLookupError when all have ended."""
     for _ in range(100):
         os.killpg(group, 0)
         time.sleep(0.1)
@@ -285,6 +285,6 @@ def test_the_synthetic_problems_have_one_dimension_more_each():
 
 
 def test_mine_has_rank_13_or_so_and_usps_is_of_full_rank():
-    """What facts of the data the speed of both depends on."""
+    """The speed on both problems depends on these ranks."""
     assert Dense(problem("Mine").covariance).noise_size < 20
     assert Dense(problem("USPS").covariance).noise_size == 767

@@ -1,4 +1,4 @@
-"""Mistakes in what `ellipslice fit` and `resume` are given: found before the first draw, and nothing is written."""
+"""Mistakes in the arguments and data of `ellipslice fit` and `resume` are found before the first draw."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def table(tmp_path):
 
 @pytest.fixture
 def no_draws(monkeypatch):
-    """A run that is begun is a failure of the test."""
+    """Fail the test if a run starts."""
 
     def begun(self, *_, **__):
-        raise AssertionError("a run was begun")
+        raise AssertionError("a run was started")
 
     monkeypatch.setattr(Problem, "fit", begun)
     monkeypatch.setattr(Problem, "resume", begun)
 
 
-# What the table of --predict-at holds, what the data's input is, and the message.
+# Content of the table of --predict-at, the input column of the data, and the expected message.
 WRONG_AT = {
     "another name": ("u\n5\n", "t", "has no column 't'"),
     "text": ("t\n5\nsoon\n", "t", "holds 'soon' in row 2; expected numbers."),
@@ -84,7 +84,7 @@ def test_drop_missing_is_for_the_table_of_at_and_resume_checks_it_first(table, t
     assert pd.read_csv(out / "predictions.csv")["t"].tolist() == [5.0, 7.0]
 
     def begun(self, *_, **__):
-        raise AssertionError("a run was begun")
+        raise AssertionError("a run was started")
 
     with monkeypatch.context() as patched:
         patched.setattr(Problem, "resume", begun)
@@ -104,7 +104,7 @@ def test_a_column_beyond_double_precision_is_to_be_rescaled(column, factor, tabl
     given = ("fit", table, "--x", "t", "--y", "y", "--out", tmp_path / "run")
     said = " ".join(ellipslice(*given, code=2).stderr.split())
     if factor == 1e308 and column == "t":
-        assert "expected finite numbers" in said  # 5e308 is infinite
+        assert "expected finite numbers" in said  # 5e308 overflows to infinity
     else:
         assert f"the column '{column}' has values up to" in said
         assert "Rescale the column" in said

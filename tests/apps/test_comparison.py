@@ -74,7 +74,7 @@ def test_costs_are_tables_and_a_picture():
 def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("tinygp")
-    monkeypatch.syspath_prepend(str(SCRIPTS))  # as when a script is run
+    monkeypatch.syspath_prepend(str(SCRIPTS))  # as if the script were run from its folder
     scaling = script("scaling")
     monkeypatch.setattr(scaling, "SECONDS", 0.01)
     rows = scaling.measure(lambda: scaling.against_size([100], [50]))

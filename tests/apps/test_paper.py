@@ -1,4 +1,4 @@
-"""`ellipslice paper`: runs that can be killed and resumed, figures and a report, from short runs."""
+"""The command `ellipslice paper`: runs, resumption, figures and report, with short runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def paper(out, **changed):
 
 
 def timeless(outcome):
-    """What does not depend on the machine's mood: inner products round as memory is aligned, so not the last digits."""
+    """Return an outcome without times. The last digits depend on the alignment of memory, so they are rounded."""
     return replace(outcome, seconds=0.0, elapsed=0.0, effective=float(f"{outcome.effective:.6g}"))
 
 
@@ -229,7 +229,7 @@ def test_methods_start_together_on_synthetic_data_and_have_their_own_noise():
 
 
 def test_the_authors_jitter_is_there_for_lines():
-    """Without it a line on Mine takes 2.9 evaluations; the paper has 4.29. Sd of one is about 2, there are 1,100."""
+    """Without jitter a line slice on Mine takes 2.9 evaluations; the paper has 4.29. Of 1,100 updates, the sd is 2."""
     found = run_cell(Cell("Mine", "line"), [0], SHORT)[0]
     assert found.evaluations / 1100 == pytest.approx(4.29, abs=0.4)
 
@@ -263,17 +263,17 @@ def test_a_run_in_a_process_of_its_own_is_the_same(finished, with_controls, monk
 @pytest.mark.short_cases("recentred-1-3")
 @pytest.mark.parametrize(("method", "least", "most"), [("nuts", 3, 100), ("recentred", 1, 3)])
 def test_methods_beyond_the_paper_draw_from_the_same_posterior(method, least, most):
-    """Runs of 100,000 elliptical updates have a mean of -44.27; these 1,000 are worth 300 and more, deviation 1.4."""
+    """Runs of 100,000 elliptical updates have mean -44.27. Here the ESS is at least 300, and the sd 1.4."""
     found = run_cell(Cell("R01", method), [0], SHORT)[0]
     assert found.mean_log_likelihood == pytest.approx(-44.27, abs=5 * 1.4 / math.sqrt(300))
     assert least * 1100 < found.evaluations < most * 1100
 
 
-# --- figures and report, of runs made up ----------------------------------------------------------------------------
+# --- figures and report, of invented runs ----------------------------------------------------------------------------
 
 
 def outcome(cell: Cell, run: int, scale: float = 1.0) -> RunOutcome:
-    """What the paper says of a cell, a little more in odd runs and less in even ones; times a number."""
+    """Return an outcome with the numbers of the paper times `scale`, slightly larger in odd runs."""
     theirs = published_figure6()[cell]
     effective = theirs.effective * scale * (1.01 if run % 2 else 0.99) / 100
     count = round(theirs.evaluations * 1100 * scale)
@@ -334,7 +334,7 @@ def test_bars_are_ours_beside_the_paper_s():
     for axes in figure.axes:
         heights = [bar.get_height() for bar in axes.patches]
         assert len(heights) == 2 * 47
-        np.testing.assert_allclose(heights[0::2], heights[1::2], rtol=0.01)  # ours and theirs in turn
+        np.testing.assert_allclose(heights[0::2], heights[1::2], rtol=0.01)  # ours and those of the paper alternate
     assert figure6({}) is None
 
 

@@ -1,4 +1,4 @@
-"""Tables as people have them, and the names that they type."""
+"""Reading of tables in common formats, and names of likelihoods and kernels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_is_between_columns_is_seen(text, name, tmp_path):
 
 @pytest.mark.parametrize("delimiter", ["\t", "\\t", "tab"])
 def test_a_tab_can_be_typed(delimiter, tmp_path):
-    """A shell hands over the two characters of '\\t' as they are."""
+    """A shell passes the two characters of '\\t' unchanged."""
     path = write(tmp_path, ROWS.replace(",", "\t"))
     assert columns(path, delimiter=delimiter) == [[1.5, 2.5, 4.0], [3.0, 0.0, 7.0]]
 
@@ -104,7 +104,7 @@ def test_a_broken_archive(tmp_path):
 
 @pytest.mark.parametrize("name", ["a;b", "a\tb", " a ", 'say "a"', "größe, 数"])
 def test_a_folder_knows_its_columns_by_any_name(name, tmp_path):
-    """What was read from one file is written to data.csv, and read again to go on."""
+    """The columns of a table are written to data.csv, from which a fit is resumed."""
     table = tmp_path / "data.parquet"
     pd.DataFrame({name: np.arange(5.0) ** 2}).to_parquet(table)
     asked = FitSettings(inputs=(name.strip(),), likelihood="poisson", cells=(4,))

@@ -1,4 +1,4 @@
-"""The examples run, on small problems."""
+"""Every example runs on a small problem."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(autouse=True)
 def closed():
-    """The examples leave their figures open, for the gallery to see them."""
+    """Close the figures, which examples leave open for the gallery."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
 def load(name, smaller=None):
-    """The example as a module, with some of its text replaced."""
+    """Return an example as a module, with some of its text replaced."""
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf8")
     for long, short in (smaller or {}).items():
-        assert long in text, "the example has changed, and this test has not"
+        assert long in text, "the example has changed; adapt this test"
         text = text.replace(long, short)
     module = types.ModuleType(name)
     exec(compile(text, f"{name}.py", "exec"), vars(module))
@@ -61,7 +61,7 @@ SCRIPTS = {
     "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
     "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
 }
-"""Those that are read from the top down, with what makes them small."""
+"""Examples without a main function, with the replacements that make them small."""
 
 
 @pytest.mark.long
@@ -180,7 +180,7 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_a_gibbs_loop_has_the_right_posterior(tmp_path, capsys):
-    """One count: the posterior of f and r by quadrature."""
+    """With one count, compare with the posterior of f and r by quadrature."""
     module, y = load("gibbs"), 7
     functions, levels, _ = module.gibbs(np.array([y]), np.eye(1), 20_000, np.random.default_rng(SEED))
     f, r = np.linspace(-6, 6, 601)[:, None], np.linspace(1e-3, 60, 1200)

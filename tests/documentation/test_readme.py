@@ -24,7 +24,7 @@ def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
     assert len(blocks) >= 4
     size = 200
     names = {
-        # What the README leaves to the reader.
+        # Names that the README leaves undefined.
         "covariance": np.eye(size),
         "data": None,
         "my_simulator": lambda f: SimpleNamespace(score=lambda data: -0.5 * float(f @ f)),
@@ -61,7 +61,7 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_the_page_on_clusters(tmp_path):
-    """Scripts, because workers import them again, as they would a user's."""
+    """The code runs as scripts, because workers import the main module again."""
     said, scripts = [], []
     for cell in cells("cluster"):
         if cell.startswith("%%writefile "):
@@ -81,7 +81,7 @@ def test_the_page_on_clusters(tmp_path):
 
 @pytest.mark.long
 def test_the_page_on_the_command_line(tmp_path, monkeypatch):
-    """Its commands do what the page says of them."""
+    """The commands of the page give the results that it states."""
     from typer.testing import CliRunner
 
     from ellipslice.apps.cli import app

@@ -25,7 +25,7 @@ def test_every_public_class_is_registered(folder):
         LinearPredictor,
         State,
         Info,
-    }  # of f, not an observation model; parts of updates
+    }  # a predictor of f, not an observation model; and parts of updates
     assert len(set(folder.REGISTERED)) == len(folder.REGISTERED)
 
 
@@ -34,7 +34,7 @@ def test_every_prior_is_a_name_of_the_package():
 
 
 def test_names_in_stores():
-    """They are part of the file format: a class that is renamed keeps its stored name, or FORMAT is raised."""
+    """Names in stores are part of the file format. A renamed class keeps its stored name, or FORMAT is raised."""
     assert sorted(known_classes()) == [
         *(
             "AuxiliaryEllipse",
