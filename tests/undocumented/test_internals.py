@@ -117,7 +117,7 @@ def test_a_jitted_function_is_opened():
 
 
 def test_what_is_batched_calls_no_library():
-    """Calls of XLA's own functions are excluded, because they do not wait in its threads."""
+    """The compiled program calls only XLA's own functions, which do not wait in its threads."""
 
     def everything(f):
         parts = [f[np.array([1, 0, 0])], jnp.sort(f), jnp.cumsum(f), jnp.abs(jnp.fft.fft(f)), jnp.ones((3, 3)) @ f]

@@ -22,7 +22,7 @@ def nothing_kept(monkeypatch):
 
 
 def keep(monkeypatch, count):
-    """Return an array of `size` bytes."""
+    """Let the module keep up to `count` bytes."""
     monkeypatch.setattr(room, "kept_memory", lambda: count)
 
 
