@@ -108,7 +108,7 @@ def test_a_killed_experiment_goes_on_where_it_was(finished, tmp_path, monkeypatc
     monkeypatch.setattr(experiment, "run_cell", killed)
     result = paper(tmp_path / "out")
     assert result.exit_code == 130
-    assert "goes on from there" in result.output
+    assert "Run the same command again to continue" in result.output
     assert made == [Cell("R01", "elliptical")]
 
     monkeypatch.setattr(experiment, "run_cell", lambda *given: (made.append(given[0]), run_cell(*given))[1])

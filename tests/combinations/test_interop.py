@@ -1,7 +1,7 @@
 """Options of the modules for BlackJAX, NumPyro and PyMC in combination, on three elements with a known posterior.
 
 f has a Gaussian prior and is observed with Gaussian noise. Rows that must be rejected are listed with their message.
-All others run, agree with the exact posterior within the Monte Carlo error, and give the same draws when they are repeated.
+All others run, agree with the exact posterior within Monte Carlo error, and give the same draws when repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The options of `sample` and `resume` in combination.
 
 Each row of the table runs and is correct, or is rejected with a message that is listed in `refusals.py`.
-`combined.check` defines "correct". The short form has every value of every option, the long one every pair of values. For random rows:
-`python tests/combinations/random_rows.py --rows 50 --seed 3`.
+`combined.check` defines "correct". The short form has every value of every option, the long one every pair of values.
+For random rows: `python tests/combinations/random_rows.py --rows 50 --seed 3`.
 """
 
 from __future__ import annotations

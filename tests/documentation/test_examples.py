@@ -59,7 +59,7 @@ SCRIPTS = {
     "engines": {"2_000": "200", "500": "50"},
     "regions": {"draws=1_000": "draws=50"},
     "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
-    "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
+    "two_latents": {"draws=1_500, warmup=500": "draws=20, warmup=20"},
 }
 """Examples without a main function, with the replacements that make them small."""
 

@@ -129,5 +129,5 @@ def f(self, a, *b, c=1, **d):
     assert inner == Function("m.py: f.inner", 1, 1)
     with pytest.raises(AssertionError, match="Make it shorter"):
         check({"m.py: f"}, set(), "a function is too long")
-    with pytest.raises(AssertionError, match="take them off"):
+    with pytest.raises(AssertionError, match="Remove them"):
         check(set(), {"m.py: f"}, "a function is too long")

@@ -102,9 +102,9 @@ def _draw_panel(axes: Axes, rows: Rows, names: list[str], limits: tuple[float, f
     axes.spines[:].set_visible(False)
 
 
-def _colour(contestant: str) -> str:
-    if contestant.startswith("ours"):
+def _colour(sampler: str) -> str:
+    if sampler.startswith("ours"):
         return COLOURS["elliptical"]
-    if contestant.startswith("NUTS"):
+    if sampler.startswith("NUTS"):
         return COLOURS["nuts"]
-    return FAINT if contestant.startswith("floor") else GREY
+    return FAINT if sampler.startswith("floor") else GREY

@@ -232,7 +232,7 @@ class PlanePicture {
       thetaMin = before.thetaMin + (thetaMin - before.thetaMin) * progress;
       thetaMax = before.thetaMax + (thetaMax - before.thetaMax) * progress;
     }
-    const beside = (theta, distance) => {
+    const outside = (theta, distance) => {
       const point = curve.at(theta);
       const [x, y] = view.pixel(point);
       const [a, b] = chain.method === "line" ? chain.noise.nu : curve.at(theta + Math.PI / 2); // the tangent
@@ -241,10 +241,10 @@ class PlanePicture {
       return [x + (b / length) * outwards, y + (a / length) * outwards];
     };
     const path = new Path2D();
-    for (let k = 0; k <= 720; k++) path.lineTo(...beside(thetaMin + ((thetaMax - thetaMin) * k) / 720, 15));
+    for (let k = 0; k <= 720; k++) path.lineTo(...outside(thetaMin + ((thetaMax - thetaMin) * k) / 720, 15));
     for (const end of [thetaMin, thetaMax]) {
-      path.moveTo(...beside(end, 9));
-      path.lineTo(...beside(end, 21));
+      path.moveTo(...outside(end, 9));
+      path.lineTo(...outside(end, 21));
     }
     this.#stroke(path, colours.ink, 2.2, 0.9 * strength);
   }
