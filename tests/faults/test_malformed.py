@@ -374,15 +374,15 @@ def test_settings_that_were_edited(place, data):
 
 
 SETTINGS = {
-    "not JSON": (b"{", "not JSON"),
-    "empty": (b"", "not JSON"),
-    "a list": (b"[]", "not what"),
-    "a number": (b"3", "not what"),
-    "nothing in it": (b"{}", "not what"),
+    "not JSON": (b"{", "not valid JSON"),
+    "empty": (b"", "not valid JSON"),
+    "a list": (b"[]", "was not written by"),
+    "a number": (b"3", "was not written by"),
+    "nothing in it": (b"{}", "was not written by"),
     "another format": (b'{"format": 99}', "format version 99"),
     "only a format": (b'{"format": 2}', "damaged"),
-    "deep": (b"[" * 100_000, "not JSON"),
-    "not text": (bytes(range(128, 256)), "not JSON"),
+    "deep": (b"[" * 100_000, "not valid JSON"),
+    "not text": (bytes(range(128, 256)), "not valid JSON"),
 }
 
 
