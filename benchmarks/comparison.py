@@ -1,4 +1,4 @@
-"""Writes docs/explanation/benchmarks.md from the results in benchmarks/results.
+"""Write docs/explanation/benchmarks.md from the results in benchmarks/results.
 
 python benchmarks/comparison.py
 """
@@ -14,32 +14,42 @@ PAGE = HERE.parent / "docs" / "explanation" / "benchmarks.md"
 
 HEAD = """# Benchmarks
 
-Measured, not claimed: every table names its command and machine, contestants took turns in one run, and numbers are
-medians (with the range of the ratios). `python benchmarks/comparison.py` makes this page from `benchmarks/results`.
+This page compares the speed of ellipslice with BlackJAX, NumPyro's NUTS and a NumPy loop. Every table names its command
+and machine. The samplers took turns in one run. Numbers are medians, with the range of the ratios in brackets.
+`python benchmarks/comparison.py` generates this page from `benchmarks/results`.
 
-"Ours, own function" and "ours, batched" run any log-likelihood written with `jax.numpy`; "ready-made" ones are those of
-`es.likelihoods`; "ours, fused" is the GPU kernel for sums over the values of f. The floors make the random numbers and
-the matrix product behind an update's ν and nothing else: no sampler that draws ν in that way can be faster. On CPUs
-"+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
+| row | meaning |
+|---|---|
+| blackjax | BlackJAX's elliptical slice sampler; the other rows are ratios to it |
+| ours, own function | `es.sample` on a CPU, with a log-likelihood written in `jax.numpy` |
+| ours, ready-made | `es.sample` on a CPU, with a likelihood from `es.likelihoods` |
+| ours, host | `es.sample` on a CPU, with a log-likelihood written in NumPy |
+| ours, batched | all chains in one loop on a GPU, with a log-likelihood written in `jax.numpy` |
+| ours, fused | the GPU kernel, for log-likelihoods that factorise over the elements of f; "ready-made" as above |
+| NUTS (NumPyro) | NUTS in whitened coordinates; one update is one draw of NUTS |
+| NumPy loop | Figure 2 of the paper as a careful NumPy loop |
+| floor | only the random numbers and the matrix product for ν: no sampler that draws ν in this manner can be faster |
+| + fast_cpu | the same sampler in a process that first called `es.fast_cpu()` |
 
-Speed is not all: [who else does this, and what they do better](alternatives.md). Measured elsewhere: [strong
-likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](../how_to/hyperparameters.md#how-fast-it-is), [inside
-BlackJAX's loops](../integrations/blackjax.md#speed), [truncated Gaussians beside BoTorch](../how_to/constraints.md#speed).
+For the choice between libraries, see [alternatives and when to use them](alternatives.md). Other pages have more
+measurements: [informative data](../how_to/slow_mixing.md), [unknown hyperparameters, compared with
+NUTS](../how_to/hyperparameters.md), [inside BlackJAX's loops](../integrations/blackjax.md) and [truncated Gaussians,
+compared with BoTorch](../how_to/constraints.md).
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
     parts = [HEAD]
     for name in sorted(results):
-        if results[name].keys() & {"settings", "sizes", "results"}:  # others have pages of their own
+        if results[name].keys() & {"settings", "sizes", "results"}:  # other results are on other pages
             parts.append(_part(results[name]))
     return "\n".join(parts)
 
 
 def _part(result: dict[str, Any]) -> str:
-    """What a file holds can be told from its keys."""
+    """Return the section for a file of results. Its keys determine the kind of section."""
     if "settings" in result:
         return _whole_figure(result)
     return _scaling(result) if "sizes" in result else _timings(result)
@@ -59,8 +69,8 @@ def _timings(result: dict[str, Any]) -> str:
     lines = [
         f"## {', '.join(problems)} on {where}{flag}, {precision} precision",
         "",
-        f"`{command}`; JAX {machine['jax']}, BlackJAX {machine['blackjax']}. Updates per second over BlackJAX's"
-        + (", and in millions:" if gpu else ":"),
+        f"`{command}`; JAX {machine['jax']}, BlackJAX {machine['blackjax']}. Updates per second, as a ratio to BlackJAX"
+        + (", and in millions per second:" if gpu else ":"),
         "",
         "| | " + " | ".join(f"{problem}, {_chains(count)}" for problem in problems for count in chains) + " |",
         "|---" * (1 + len(problems) * len(chains)) + "|",
@@ -77,40 +87,40 @@ def _load(machine: dict[str, Any]) -> str:
 
 
 def _memory(rows: list[dict[str, Any]], problems: list[str], chains: list[int]) -> list[str]:
-    """The most that each process used, where each contestant had its own."""
-    told = {(row["contestant"], row["problem"], row["chains"]): row for row in rows if "peak_memory" in row}
-    if not told:
+    """Return the table of peak memory, if each sampler had its own process."""
+    found = {(row["contestant"], row["problem"], row["chains"]): row for row in rows if "peak_memory" in row}
+    if not found:
         return []
     columns = [(problem, count) for problem in problems for count in chains]
     lines = [
-        "Peak memory in MB: the most that a contestant's process used, less what it had before the contestant was",
-        "made. The states of a timing are part of it, and there are more of them where updates are faster:",
+        "Peak memory in MB of the sampler's process, minus its memory before the sampler was built. It includes the",
+        "stored states of a timing. A faster sampler stores more of them:",
         "",
         "| | " + " | ".join(f"{problem}, {_chains(count)}" for problem, count in columns) + " |",
         "|---" * (1 + len(columns)) + "|",
     ]
-    for contestant in dict.fromkeys(contestant for contestant, _, _ in told):
-        found = [told.get((contestant, *column)) for column in columns]
-        cells = [f"{row['peak_memory'] / 1e6:,.0f}" if row else "" for row in found]
+    for contestant in dict.fromkeys(contestant for contestant, _, _ in found):
+        own = [found.get((contestant, *column)) for column in columns]
+        cells = [f"{row['peak_memory'] / 1e6:,.0f}" if row else "" for row in own]
         lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
 def _effective(rows: list[dict[str, Any]], problems: list[str]) -> list[str]:
-    """Effective draws a second of one chain, beside the rival's: the only fair way to compare with NUTS."""
-    told = {(row["contestant"], row["problem"]): row.get("effective_per_second") for row in rows if row["chains"] == 1}
-    contestants = dict.fromkeys(contestant for (contestant, _), rate in told.items() if rate)
+    """Return the table of effective samples per second of one chain. Only this compares NUTS fairly."""
+    rates = {(row["contestant"], row["problem"]): row.get("effective_per_second") for row in rows if row["chains"] == 1}
+    contestants = dict.fromkeys(contestant for (contestant, _), rate in rates.items() if rate)
     if not contestants:
         return []
     lines = [
-        "Effective draws of the log-likelihood per second (R-CODA's measure, one chain, one run of about a second, so",
-        "good to a third or so on R10 and USPS) over BlackJAX's:",
+        "Effective samples per second of the log-likelihood, as a ratio to BlackJAX (one chain, R's coda).",
+        "They come from one run of about a second, so on R10 and USPS they are accurate to about a third:",
         "",
         "| | " + " | ".join(problems) + " |",
         "|---" * (1 + len(problems)) + "|",
     ]
     for contestant in contestants:
-        cells = [f"{told[contestant, problem] / told['blackjax', problem]:.2g}" for problem in problems]
+        cells = [f"{rates[contestant, problem] / rates['blackjax', problem]:.2g}" for problem in problems]
         lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
@@ -129,21 +139,21 @@ def _chains(count: int) -> str:
 
 
 def _whole_figure(result: dict[str, Any]) -> str:
-    """The elliptical part of Figure 6, from the results of `ellipslice paper`."""
+    """Return the section on the elliptical part of Figure 6, from the results of `ellipslice paper`."""
     settings, rows = result["settings"], result["results"]
     seconds = sum(row["runs"] * row["elapsed"]["mean"] for row in rows)
-    told = (
+    text = (
         f"`ellipslice paper --methods elliptical --precision {settings['precision']}`: {len(rows)} problems, "
         f"{rows[0]['runs']} runs of {settings['burn_in']:,} + {settings['iterations']:,} updates each, on "
-        f"{'; '.join(result['machines'])}. Compiling is counted; working out effective sample sizes is not. The "
-        "authors' MATLAB took about 61 hours."
+        f"{'; '.join(result['machines'])}. The time includes compilation, but not the estimation of effective sample "
+        "sizes. The authors' MATLAB code took about 61 hours."
     )
     lines = [
-        f"## The elliptical part of the paper's Figure 6: {seconds:.0f} seconds",
+        f"## The elliptical part of the paper's Figure 6 in {seconds:.0f} seconds",
         "",
-        told,
+        text,
         "",
-        "| problem | seconds | proposals per update | effective samples | the paper's | mean log-likelihood |",
+        "| problem | seconds | proposals per update | effective sample size | paper | mean log-likelihood |",
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -160,11 +170,11 @@ def _scaling(result: dict[str, Any]) -> str:
     machine, command = result["machine"], "OPENBLAS_NUM_THREADS=1 python benchmarks/scaling.py"
     versions = f"JAX {machine['jax']}, BlackJAX {machine['blackjax']}"
     lines = [
-        f"## What an update costs, on {machine['cores']} CPU cores ({_load(machine)})",
+        f"## Time per update against dimension and chains, on {machine['cores']} CPU cores ({_load(machine)})",
         "",
-        f"`{command}`, which says what is measured; {versions}. Seconds on the clock over updates of all chains.",
+        f"`{command}`; {versions}. Wall-clock time divided by the number of updates of all chains.",
         "",
-        "![cost of an update against the number of values and of chains](../images/scaling.png)",
+        "![time per update against the number of elements and of chains](../images/scaling.png)",
         "",
         *_costs(result["sizes"], "size", "N, one chain"),
         *_costs(result["chains"], "chains", "chains, R10"),
@@ -173,18 +183,18 @@ def _scaling(result: dict[str, Any]) -> str:
 
 
 def _costs(rows: list[dict[str, Any]], against: str, label: str) -> list[str]:
-    """A table of microseconds an update."""
+    """Return a table of microseconds per update."""
     columns = sorted({row[against] for row in rows})
     lines = [
-        f"| µs an update; {label}: | " + " | ".join(f"{column:,}" for column in columns) + " |",
+        f"| µs per update; {label}: | " + " | ".join(f"{column:,}" for column in columns) + " |",
         "|---" * (1 + len(columns)) + "|",
     ]
     for line in dict.fromkeys(row["line"] for row in rows):
-        told = {row[against]: f"{row['microseconds']:,.1f}" for row in rows if row["line"] == line}
-        lines.append(f"| {line} | " + " | ".join(told.get(column, "") for column in columns) + " |")
+        cells = {row[against]: f"{row['microseconds']:,.1f}" for row in rows if row["line"] == line}
+        lines.append(f"| {line} | " + " | ".join(cells.get(column, "") for column in columns) + " |")
     return [*lines, ""]
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf8")
-    print(f"written: {PAGE.name}")
+    print(f"wrote {PAGE.name}")

@@ -1,9 +1,10 @@
-"""log Z on the paper's problems: R01 to R10 beside the closed form, USPS and Mine beside Laplace's and EP's values.
+"""Compare estimates of the log marginal likelihood on the paper's problems with exact and approximate values.
 
     python benchmarks/evidence.py --out benchmarks/results/evidence.json
 
-R01 to R10 run from the prior, which is the hard way and the one that any likelihood can go; from expectation
-propagation their error would be zero. USPS and Mine run as `es.evidence` comes.
+R01 to R10 have a closed form. They run from the prior, which is harder and possible for every likelihood; from
+expectation propagation their error would be zero. USPS and Mine run with the defaults of `es.evidence` and are compared
+with the Laplace approximation and with expectation propagation.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from ellipslice.machine import machine
 
 
 def main() -> None:
-    """Print a row for each problem, and save all rows after each."""
+    """Print a row per problem, and write all rows after each."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--problems", default=",".join(PROBLEMS))
     options.add_argument("--particles", type=int, default=1000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--out", type=Path)
-    asked = options.parse_args()
+    given = options.parse_args()
 
     print("       exact      SMC  error  errors off      AIS  error   Laplace        EP  steps  updates  seconds")
     rows = []
-    for name in asked.problems.split(","):
-        rows.append(row := measured(name, asked.particles, asked.seed))
+    for name in given.problems.split(","):
+        rows.append(row := measure(name, given.particles, given.seed))
         off = "" if row["exact"] is None else f"{(row['log_z'] - row['exact']) / row['standard_error']:+.1f}"
         exact = "" if row["exact"] is None else f"{row['exact']:.2f}"
         print(
@@ -46,20 +47,20 @@ def main() -> None:
         )
         for warning in row["warnings"]:
             print(f"     {warning}", flush=True)
-        if asked.out:
-            known = {"machine": machine("jax"), "particles": asked.particles, "seed": asked.seed, "evidence": rows}
-            asked.out.write_text(json.dumps(known, indent=1), encoding="utf8")
+        if given.out:
+            record = {"machine": machine("jax"), "particles": given.particles, "seed": given.seed, "evidence": rows}
+            given.out.write_text(json.dumps(record, indent=1), encoding="utf8")
 
 
-def measured(name: str, particles: int, seed: int) -> dict[str, Any]:
-    """What is known of log Z on one problem."""
+def measure(name: str, particles: int, seed: int) -> dict[str, Any]:
+    """Return all estimates of log Z on one problem, as a row of the results."""
     one = problem(name)
     prior, exact, reference = es.Dense(one.covariance), None, "auto"
     if name.startswith("R"):
         size = len(one.covariance)
         exact = float(multivariate_normal(cov=one.covariance + NOISE**2 * np.eye(size)).logpdf(one.likelihood.y))
         reference = None
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         result = es.evidence(one.likelihood, prior, particles=particles, reference=reference, seed=seed)
     return {
@@ -80,7 +81,7 @@ def measured(name: str, particles: int, seed: int) -> dict[str, Any]:
         "surviving_fraction": result.surviving_fraction,
         "evaluations": result.evaluations,
         "seconds": math.ceil(result.seconds),
-        "warnings": [str(warning.message) for warning in said],
+        "warnings": [str(warning.message) for warning in raised],
     }
 
 

@@ -1,15 +1,16 @@
-"""Predictions of held-out digits, separable classes and counts, scored beside scikit-learn's Gaussian processes.
+"""Compare the log predictive density of held-out data with scikit-learn's Gaussian processes.
 
     python benchmarks/held_out.py --out benchmarks/results/held_out.json
     python benchmarks/held_out.py --tasks separable coal --splits 5
 
-The score is the mean log-probability of held-out data, higher is better; for classes accuracy besides. Each split
-trains on some of the data and predicts the rest. scikit-learn's classifier has Laplace's approximation and optimises
-amplitude and length scale from two starts. `LatentGP` averages over both, with log-normal priors and the same kernel;
-`EllipticalGPClassifier` is as it comes.
+The score is the mean log predictive density of held-out data (higher is better), and for classes also the accuracy.
+Each split trains on some of the data and predicts the rest. The classifier of scikit-learn uses the Laplace
+approximation and optimises amplitude and length scale from two starts. `LatentGP` averages over both, with log-normal
+priors and the same kernel. `EllipticalGPClassifier` has its default settings.
 
-Counts are explosions in coal mines in each of 112 years. The rival is scikit-learn's regression of log(count + 1/2),
-whose noise it optimises too; its probability of a count k is that between log(k) and log(k + 1), all below for none.
+The counts are explosions in coal mines in each of 112 years. They are compared with scikit-learn's regression of
+log(count + 1/2), which optimises its noise, too. It predicts a count k with the probability of the interval from log(k)
+to log(k + 1), and a count of 0 with that of all values below 0.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ EUCLID = kernels.distance.L2Distance()
 
 
 def digits(seed: int) -> tuple[np.ndarray, ...]:
-    """Threes and fives: 200 of the paper's to learn from, the 773 of the other half to predict."""
+    """Return digits 3 and 5: 200 of the paper's training data for the fit, and the 773 test data."""
     usps = es.data.usps_3v5()
     some = np.random.default_rng(seed).permutation(len(usps.y_train))[:200]
     return usps.x_train[some], usps.y_train[some], usps.x_test, usps.y_test
 
 
 def separable(seed: int) -> tuple[np.ndarray, ...]:
-    """Two classes on a plane with a gap between them: 60 to learn from, 300 to predict."""
+    """Return two classes in a plane with a gap between them: 60 points for the fit, 300 for the test."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-3, 3, (1000, 2))
     height = x[:, 1] - np.sin(2 * x[:, 0])
@@ -54,34 +55,34 @@ def separable(seed: int) -> tuple[np.ndarray, ...]:
 
 
 def coal(seed: int) -> tuple[np.ndarray, ...]:
-    """Explosions by year: half of the years to learn from, the others to predict."""
+    """Return explosions per year: half of the years for the fit, the others for the test."""
     edges = np.linspace(1851, 1963, 113)
     x, y = (edges[1:] + edges[:-1]) / 2, np.histogram(es.data.coal_mining().years, edges)[0]
     order = np.random.default_rng(seed).permutation(112)
     return x[order[:56]], y[order[:56]], x[order[56:]], y[order[56:]]
 
 
-def of_labels(probability: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Scores of the probability of +1."""
+def score_labels(probability: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Return scores of predicted probabilities of the label +1."""
     right = np.where(y > 0, probability, 1 - probability)
     return {"log_score": float(np.log(right).mean()), "accuracy": float((right > 0.5).mean())}
 
 
-def laplace(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
-    """scikit-learn's classifier."""
+def laplace(x: np.ndarray, y: np.ndarray, new: np.ndarray, held_out: np.ndarray, seed: int) -> dict[str, float]:
+    """Score scikit-learn's classifier."""
     kernel = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(np.sqrt(x.shape[1]), (1e-2, 1e3))
     model = GaussianProcessClassifier(kernel, n_restarts_optimizer=1, random_state=seed).fit(x, y)
-    return of_labels(model.predict_proba(new)[:, 1], seen)
+    return score_labels(model.predict_proba(new)[:, 1], held_out)
 
 
-def classifier(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
-    """Our estimator for scikit-learn, as it comes."""
+def classifier(x: np.ndarray, y: np.ndarray, new: np.ndarray, held_out: np.ndarray, seed: int) -> dict[str, float]:
+    """Score our estimator for scikit-learn, with its defaults."""
     model = es.gp.EllipticalGPClassifier(random_state=seed).fit(x, y)
-    return of_labels(np.asarray(model.predict_proba(new))[:, 1], seen)
+    return score_labels(np.asarray(model.predict_proba(new))[:, 1], held_out)
 
 
-def latent_gp(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
-    """`LatentGP` with the kernel that scikit-learn's classifier has here."""
+def latent_gp(x: np.ndarray, y: np.ndarray, new: np.ndarray, held_out: np.ndarray, seed: int) -> dict[str, float]:
+    """Score `LatentGP` with the kernel of scikit-learn's classifier."""
     model = es.gp.LatentGP(
         lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale, distance=EUCLID),
         es.likelihoods.Logistic,
@@ -89,22 +90,22 @@ def latent_gp(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, s
     )
     fit = model.fit(x, y, seed=seed, **SHORT)
     predicted = fit.predict(new, draws=200, joint=False, seed=seed)
-    return of_labels(predicted.expected.mean(("chain", "draw")).values, seen)
+    return score_labels(predicted.expected.mean(("chain", "draw")).values, held_out)
 
 
-def logarithms(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
-    """scikit-learn's regression of logarithms of counts."""
+def logarithms(x: np.ndarray, y: np.ndarray, new: np.ndarray, held_out: np.ndarray, seed: int) -> dict[str, float]:
+    """Score scikit-learn's regression of log counts."""
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(20.0, (1.0, 1e3)) + WhiteKernel(0.5, (1e-3, 10.0))
     model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1, random_state=seed)
     model.fit(x[:, None], np.log(y + 0.5))
-    mean, deviation = model.predict(new[:, None], return_std=True)
+    mean, sd = model.predict(new[:, None], return_std=True)
     with np.errstate(divide="ignore"):
-        low, high = (stats.norm.cdf((np.log(k) - mean) / deviation) for k in (seen, seen + 1.0))
+        low, high = (stats.norm.cdf((np.log(k) - mean) / sd) for k in (held_out, held_out + 1.0))
     return {"log_score": float(np.log(high - low).mean())}
 
 
-def poisson(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, seed: int) -> dict[str, float]:
-    """`LatentGP` with counts as they are."""
+def poisson(x: np.ndarray, y: np.ndarray, new: np.ndarray, held_out: np.ndarray, seed: int) -> dict[str, float]:
+    """Score `LatentGP` with a Poisson likelihood."""
     model = es.gp.LatentGP(
         lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale),
         es.likelihoods.Poisson,
@@ -116,7 +117,7 @@ def poisson(x: np.ndarray, y: np.ndarray, new: np.ndarray, seen: np.ndarray, see
         },
     )
     fit = model.fit(x, y, seed=seed, **SHORT)
-    return {"log_score": float(fit.log_predictive_density(new, seen, seed=seed).mean())}
+    return {"log_score": float(fit.log_predictive_density(new, held_out, seed=seed).mean())}
 
 
 CLASSES = {"GaussianProcessClassifier": laplace, "EllipticalGPClassifier": classifier, "LatentGP": latent_gp}
@@ -128,18 +129,20 @@ TASKS: dict[str, tuple[Callable[[int], Any], dict[str, Callable[..., Any]]]] = {
 
 
 def main() -> None:
-    """Score all on every split."""
+    """Score all models on every split."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)  # a scale at the bound of scikit-learn's search
+    warnings.simplefilter(
+        "ignore", ConvergenceWarning
+    )  # raised when a hyperparameter reaches a bound of scikit-learn's search
     rows = []
     for task in options.tasks:
-        data, contestants = TASKS[task]
+        data, models = TASKS[task]
         for split in range(options.splits):
-            for name, score in contestants.items():
+            for name, score in models.items():
                 began = time.perf_counter()
                 scores = score(*data(split), split)
                 rows.append({"task": task, "split": split, "contestant": name, **scores})

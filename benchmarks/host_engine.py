@@ -1,9 +1,9 @@
-"""The host engine beside a careful hand-written NumPy loop, on the paper's regression problems.
+"""Compare the host engine with a careful NumPy loop on the paper's regression problems.
 
     python benchmarks/host_engine.py
 
-Both draw nu in blocks by a matrix product with the rank-revealing factor and cache the log-likelihood. Rounds are
-interleaved; the ratio of each pair is taken, and the median with its range is printed.
+Both draw nu in blocks, by a matrix product with the rank-revealing factor, and cache the log-likelihood. Rounds are
+interleaved. The output is the median ratio of the speeds, with its range.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import ellipslice as es
-from ellipslice.apps.bench.contestants import numpy_loop
+from ellipslice.apps.bench.samplers import numpy_loop
 from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.host.engine import HostEngine
 from ellipslice.moves import EllipticalSlice, State
@@ -25,7 +25,7 @@ UPDATES, ROUNDS = 4096, 9
 
 
 def regression(dimensions: int) -> tuple[es.Dense, np.ndarray]:
-    """The paper's synthetic regression, N = 200, noise variance 0.09."""
+    """Return the paper's synthetic regression: N = 200, noise variance 0.09."""
     rng = np.random.default_rng(0)
     x = rng.random((200, dimensions))
     prior = es.Dense(np.exp(-0.5 * ((x[:, None] - x) ** 2).sum(-1)))
@@ -33,7 +33,7 @@ def regression(dimensions: int) -> tuple[es.Dense, np.ndarray]:
 
 
 def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) -> None:
-    """The same number of updates on the host engine, everything recorded."""
+    """Run updates on the host engine and record all draws."""
     size = posterior.prior.size
     with jax.enable_x64(True):
         spec = RunSpec(EllipticalSlice(), 1, (0,), look_ahead=look_ahead)
@@ -44,7 +44,7 @@ def engine(posterior: Posterior, log_l: float, updates: int, look_ahead: int) ->
 
 
 def main() -> None:
-    """Print a row for each problem and way of calling."""
+    """Print a row per problem and setting of `vectorized` and `look_ahead`."""
     for dimensions in (1, 10):
         prior, y = regression(dimensions)
 
@@ -67,7 +67,7 @@ def main() -> None:
                 rates.append(UPDATES / (end - middle))
             print(
                 f"R{dimensions:02d}  vectorized={vectorized!s:5}  look_ahead={look_ahead:2}  "
-                f"{statistics.median(ratios):.2f} times the careful loop ({min(ratios):.2f} to {max(ratios):.2f}), "
+                f"{statistics.median(ratios):.2f} times the NumPy loop ({min(ratios):.2f} to {max(ratios):.2f}), "
                 f"{statistics.median(rates):,.0f} updates/s"
             )
 

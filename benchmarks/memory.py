@@ -1,9 +1,9 @@
-"""How much each part of `ellipslice.undocumented.memory` gains: without it, compared with all of it.
+"""Measure the gain of each part of `ellipslice.undocumented.memory`: the time without it, divided by that with all.
 
     python benchmarks/memory.py --out memory.json
 
-Each variant runs in its own process, because memory that was kept would serve the next one. Rounds are interleaved, and
-the median of the ratios of wall time per update, variant / all parts, is printed: above 1, the part pays.
+Each variant runs in its own process, because kept memory would be reused by the next one. Rounds are interleaved. The
+printed number is the median ratio of the wall-clock time per update, variant / all parts: above 1, the part is a gain.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def regression() -> tuple[es.Dense, es.likelihoods.Gaussian]:
 
 
 def leave_out(variant: str) -> None:
-    """Switch one part off, in this process."""
+    """Switch one part off in this process."""
     es.fast_cpu()
     if variant == "pages as NumPy asks for them":
         sinks.lazy_empty = np.empty
@@ -59,7 +59,7 @@ def measure(variant: str, chains: int) -> float:
 
 
 def main() -> None:
-    """Print a row for each case and variant, and write all of them to a file."""
+    """Print a row per case and variant, and write all of them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chains", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,17 +1,16 @@
-"""What an update and a draw cost against N, for every prior with structure, beside Dense at the largest N it can do.
+"""Measure the cost of a draw and of an update against N, for every prior with structure, compared with Dense.
 
     python benchmarks/structured_priors.py            # ten minutes
     python benchmarks/structured_priors.py --quick    # two minutes, smaller N
-    python benchmarks/structured_priors.py --against-dense   # the comparison with Dense alone
+    python benchmarks/structured_priors.py --against-dense   # only the comparison with Dense
 
-All on one machine in one run, in rounds: every prior at every size is timed once in each, in seconds of processor time
-over all threads, and the best of the rounds is shown. (What others do on the machine can only add to it; the time on
-the clock doubles from one run to the next.) An update is `EllipticalSlice` with a Poisson likelihood on the
-compiled engine, one chain; its nu is drawn in it. The kernels are rough (exponential), so that Dense has full rank:
-smooth ones are cheaper for Dense.
+In each round every prior is timed once at every size. The time is the processor time of all threads, and the best of
+the rounds is shown, because other work on the machine can only increase it. (The wall-clock time can double from one
+run to the next.) An update is `EllipticalSlice` with a Poisson likelihood on the compiled engine, one chain, including
+the draw of nu. The kernels are rough (exponential), so that Dense has full rank. Smooth kernels are cheaper for Dense.
 
-Set OPENBLAS_NUM_THREADS=1. On cores shared with others, OpenBLAS's threads wait for each other, and Dense looks thirty
-times slower than it is.
+Set OPENBLAS_NUM_THREADS=1. On cores that are shared with other work, the threads of OpenBLAS wait for each other, and
+Dense appears thirty times slower.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ from ellipslice.posterior import Posterior
 
 ROUNDS = 5
 
-VALUES = 2**21
-"""Values drawn in a round, at least: at any N long enough for a clock, and for what a run costs to begin with."""
+MIN_VALUES = 2**21
+"""Smallest number of values drawn in a round, so that clock resolution and the start of a run are negligible."""
 
 
 def exponential(lag: np.ndarray) -> np.ndarray:
-    """A rough stationary kernel, whose covariance has full rank."""
+    """Return a rough stationary kernel, whose covariance has full rank."""
     return np.exp(-np.sqrt((lag**2).sum(-1)) / 10)
 
 
 def dense(size: int) -> es.Prior:
-    """The same kernel with no structure."""
+    """Return a dense prior with the exponential kernel."""
     x = np.arange(size, dtype=float)
     return es.Dense(np.exp(-np.abs(x[:, None] - x) / 10))
 
 
 def lattice(size: int) -> es.Prior:
-    """A Matérn field on a square lattice."""
+    """Return a Matérn field on a square lattice."""
     return es.SparsePrecision.matern((math.isqrt(size), math.isqrt(size)), 1.0, 10.0, smoothness=1)
 
 
 def product(*lengths: int) -> es.Prior:
-    """A product grid."""
+    """Return a prior on a product grid."""
     return es.Kronecker(*(np.exp(-np.abs(np.subtract.outer(x, x)) / 10) for x in map(np.arange, lengths)))
 
 
@@ -71,8 +70,8 @@ STRUCTURES: dict[str, Callable[[int], es.Prior]] = {
 }
 
 
-class Timed:
-    """A prior of some size, and what it takes."""
+class TimedPrior:
+    """A prior of some size, with the times of set-up, draw and update."""
 
     def __init__(self, make: Callable[[int], es.Prior], size: int):
         began = time.process_time()
@@ -82,7 +81,7 @@ class Timed:
         counts = np.random.default_rng(0).poisson(1.0, self.prior.shape)
         self.posterior = Posterior(self.prior, Poisson(counts))
         block = block_length(self.size)
-        self.blocks = max(2, VALUES // (block * self.size))
+        self.blocks = max(2, MIN_VALUES // (block * self.size))
         self.updates = self.blocks * block
         self.draw = self.update = math.inf
         self.evaluations = 0.0
@@ -90,7 +89,7 @@ class Timed:
         self.draw = self.update = math.inf
 
     def once(self) -> None:
-        """One round: some blocks of draws, and as many of updates."""
+        """Time one round: some blocks of draws and the same number of blocks of updates."""
         self.draw = min(self.draw, self._time_draws() / self.updates)
         with jax_settings():
             self.update = min(self.update, self._time_updates() / self.updates)
@@ -118,9 +117,9 @@ class Timed:
         return seconds
 
 
-def measure(names: list[str], sizes: list[int]) -> dict[str, list[Timed]]:
-    """Every prior at every size, the rounds interleaved."""
-    rows = {name: [Timed(STRUCTURES[name], size) for size in sizes] for name in names}
+def measure(names: list[str], sizes: list[int]) -> dict[str, list[TimedPrior]]:
+    """Time every prior at every size, with interleaved rounds."""
+    rows = {name: [TimedPrior(STRUCTURES[name], size) for size in sizes] for name in names}
     for _ in range(ROUNDS):
         for row in rows.values():
             for item in row:
@@ -128,21 +127,21 @@ def measure(names: list[str], sizes: list[int]) -> dict[str, list[Timed]]:
     return rows
 
 
-def show_growth(rows: dict[str, list[Timed]]) -> None:
-    """Against N log N, as ratios to the smallest size."""
+def show_growth(rows: dict[str, list[TimedPrior]]) -> None:
+    """Print times, and their growth relative to N log N and the smallest size."""
     for name, row in rows.items():
         first = row[0]
         for item in row:
             share = item.size * math.log(item.size) / (first.size * math.log(first.size))
             print(
                 f"{name:16} N = {item.size:>9,}  set-up {item.set_up:8.3f} s  draw {1e6 * item.draw:>11,.0f} µs  "
-                f"update {1e6 * item.update:>11,.0f} µs with {item.evaluations:.1f} evaluations  beside N log N: draw "
-                f"{item.draw / first.draw / share:5.2f}, update {item.update / first.update / share:5.2f}"
+                f"update {1e6 * item.update:>11,.0f} µs with {item.evaluations:.1f} evaluations  relative to N log N: "
+                f"draw {item.draw / first.draw / share:5.2f}, update {item.update / first.update / share:5.2f}"
             )
 
 
-def show_against_dense(rows: dict[str, list[Timed]]) -> None:
-    """Ratios to Dense at the same N, and the N from which on a structure is faster."""
+def show_against_dense(rows: dict[str, list[TimedPrior]]) -> None:
+    """Print ratios to Dense at the same N, and the smallest N from which a structure is faster."""
     reference = rows["Dense"]
     for item in reference:
         times = f"draw {1e6 * item.draw:>9,.0f} µs  update {1e6 * item.update:>9,.0f} µs"
@@ -153,22 +152,22 @@ def show_against_dense(rows: dict[str, list[Timed]]) -> None:
         ratios = [(theirs.update / own.update, own.size) for own, theirs in zip(row, reference, strict=True)]
         draws = [(theirs.draw / own.draw, own.size) for own, theirs in zip(row, reference, strict=True)]
         print(
-            f"{name:16} an update is faster than Dense's {crossing(ratios)}, a draw {crossing(draws)}; at "
+            f"{name:16} an update is faster than that of Dense {crossing(ratios)}, a draw {crossing(draws)}; at "
             f"N = {row[-1].size:,}: {ratios[-1][0]:.1f} times for an update, {draws[-1][0]:.1f} for a draw, "
             f"{reference[-1].set_up / max(row[-1].set_up, 1e-9):.0f} for the set-up"
         )
 
 
 def crossing(ratios: list[tuple[float, int]]) -> str:
-    """From which size on all ratios are above 1."""
+    """Return, as text, the size from which all ratios are above 1."""
     below = [i for i, (ratio, _) in enumerate(ratios) if ratio < 1]
     if not below:
         return f"from N = {ratios[0][1]:,} or less on"
-    return "from beyond the last N on" if below[-1] + 1 == len(ratios) else f"from N = {ratios[below[-1] + 1][1]:,} on"
+    return "only beyond the largest N" if below[-1] + 1 == len(ratios) else f"from N = {ratios[below[-1] + 1][1]:,} on"
 
 
 def main() -> None:
-    """Growth, then the comparison with Dense."""
+    """Print the growth with N, then the comparison with Dense."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--against-dense", action="store_true")
@@ -180,7 +179,7 @@ def main() -> None:
 
 
 def growth(quick: bool) -> None:
-    """From a thousand values to a million."""
+    """Measure the growth from a thousand values to a million."""
     largest = 10**5 if quick else 10**6
     sizes = [10**k for k in range(3, 7) if 10**k <= largest]
     show_growth(measure(["Stationary", "Stationary, 2-D", "Markov"], sizes))

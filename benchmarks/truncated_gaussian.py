@@ -1,13 +1,13 @@
-"""Truncated Gaussians: what a draw costs here and in BoTorch's LinearEllipticalSliceSampler, in turns, in one process.
+"""Compare the cost of a draw from a truncated Gaussian with BoTorch's LinearEllipticalSliceSampler.
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/truncated_gaussian.py [size] [constraints]
 
-All run one chain of the same method: elliptical slices on the exact arcs of linear constraints, without a likelihood,
-so that a draw is one proposal. Beside ours (both engines) there is the algorithm of Wu & Gardner (2024) in a careful
-NumPy loop, with A f carried along but a product A nu for each draw; and BoTorch's class, if it can be imported. (It is
-no dependency: pip install botorch.) Rounds are interleaved, and seconds are of the processor, all threads together, so
-that other work on the machine counts less. The mean square of the draws is printed too: all sample the same
-distribution.
+Every sampler runs one chain of the same method: elliptical slice sampling on the exact arcs of linear constraints,
+without a likelihood, so that a draw takes one proposal. The samplers are our two engines, the algorithm of Wu & Gardner
+(2024) as a careful NumPy loop (which updates A f but computes A nu for each draw), and BoTorch's class, if it is
+installed: pip install botorch. The samplers take turns in one process. Times are processor times of all threads, which
+other work on the machine affects less. The mean square of the draws is printed, too, to check that all samplers target
+the same distribution.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ellipslice.noise import generator
 
 ROUNDS = 5
 DRAWS = 4000
-"""For each contestant in a round."""
+"""Draws of each sampler in a round."""
 
 
 def problem(size: int, constraints: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random half-spaces, with the mean at least two standard deviations inside each."""
+    """Return A and b of random half-spaces. The mean is at least two standard deviations inside each."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((constraints, size)) / math.sqrt(size)
     return A, 2 + np.abs(rng.standard_normal(constraints))
 
 
 def ours(A: np.ndarray, b: np.ndarray, engine: str) -> Callable[[int], np.ndarray]:
-    """`sample` as users call it, without a progress bar: what it does before and after the chain counts too."""
+    """Return a sampler that calls `sample`. The time includes its work before and after the chain."""
     prior = es.TruncatedGaussian(es.Diagonal(np.ones(A.shape[1])), A, b)
     seeds = iter(range(1000))
 
@@ -51,7 +51,7 @@ def ours(A: np.ndarray, b: np.ndarray, engine: str) -> Callable[[int], np.ndarra
 
 
 class NumpyLoop:
-    """Wu & Gardner's algorithm in NumPy, as one would write it by hand for standard normals."""
+    """The algorithm of Wu & Gardner in NumPy, written by hand for standard normals."""
 
     def __init__(self, A: np.ndarray, b: np.ndarray):
         self._A, self._b, self._rng = A, b, generator(0, 0)
@@ -85,7 +85,7 @@ class NumpyLoop:
 
 
 def botorch(A: np.ndarray, b: np.ndarray) -> Callable[[int], np.ndarray] | None:
-    """BoTorch's sampler, or None where it is not installed."""
+    """Return BoTorch's sampler; None if it is not installed."""
     try:
         import torch
         from botorch.utils.probability.lin_ess import LinearEllipticalSliceSampler
@@ -101,23 +101,23 @@ def botorch(A: np.ndarray, b: np.ndarray) -> Callable[[int], np.ndarray] | None:
 
 
 def main(size: int = 1000, constraints: int = 1000) -> None:
-    """Rounds in turns, and a table of microseconds of processor time for each draw."""
+    """Time the samplers in turn and print the processor time per draw, in microseconds."""
     A, b = problem(size, constraints)
-    contestants: dict[str, Any] = {
+    samplers: dict[str, Any] = {
         "ours, compiled": ours(A, b, "compiled"),
         "ours, host": ours(A, b, "host"),
         "NumPy loop": NumpyLoop(A, b),
         "BoTorch": botorch(A, b),
     }
-    if contestants["BoTorch"] is None:
-        print("BoTorch cannot be imported, so it is left out. To have it: pip install botorch.")
-        del contestants["BoTorch"]
-    for draw in contestants.values():
-        draw(200)  # compiles, and warms up
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    radii: dict[str, list[float]] = {name: [] for name in contestants}
+    if samplers["BoTorch"] is None:
+        print("BoTorch is not installed, so it is omitted. To include it: pip install botorch")
+        del samplers["BoTorch"]
+    for draw in samplers.values():
+        draw(200)  # compiles
+    seconds: dict[str, list[float]] = {name: [] for name in samplers}
+    radii: dict[str, list[float]] = {name: [] for name in samplers}
     for _ in range(ROUNDS):
-        for name, draw in contestants.items():
+        for name, draw in samplers.items():
             began = time.process_time()
             x = draw(DRAWS)
             seconds[name].append((time.process_time() - began) / DRAWS)
@@ -125,11 +125,11 @@ def main(size: int = 1000, constraints: int = 1000) -> None:
             assert (x @ A.T <= b + 1e-9).all()  # noqa: S101
     print(f"{size} values, {constraints} constraints, {ROUNDS} rounds of {DRAWS} draws:")
     results = {}
-    for name in contestants:
+    for name in samplers:
         best, middle = min(seconds[name]), statistics.median(seconds[name])
         results[name] = {"best_us": 1e6 * best, "median_us": 1e6 * middle, "mean_square": float(np.mean(radii[name]))}
         print(
-            f"  {name:16s} {1e6 * middle:8.0f} us a draw (best {1e6 * best:.0f}); mean f^2 {np.mean(radii[name]):.3f}"
+            f"  {name:16s} {1e6 * middle:8.0f} us per draw (best {1e6 * best:.0f}); mean f^2 {np.mean(radii[name]):.3f}"
         )
     print(json.dumps({"machine": machine("torch", "botorch"), "results": results}))
 

@@ -114,10 +114,10 @@ def walk(call: Callable[[], None]) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Walk each call in its own process, so that none finds what another one has cached, and print the table."""
+    """Trace each call in its own process, so that none uses the caches of another, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="list the files of each call")
-    parser.add_argument("--only", choices=CALLS, help="walk one call and print JSON")
+    parser.add_argument("--only", choices=CALLS, help="trace one call and print JSON")
     options = parser.parse_args()
     if options.only:
         print(json.dumps(walk(CALLS[options.only][1])))

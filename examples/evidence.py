@@ -1,18 +1,20 @@
 """
-Which kernel do the data prefer?
-================================
+Model comparison: marginal likelihoods of kernels and length scales
+===================================================================
 
-Which model of the coal-mining explosions do the data prefer? Evidence of kernels and length scales, with error bars.
+Which prior predicts the coal-mining data best: a constant rate, or a rate that changes at some speed and with some
+smoothness? Each model is a prior for the log rate of the 191 explosions in 811 bins of 50 days, and its log marginal
+likelihood log Z is estimated by sequential Monte Carlo. Look at the last column and the left panel: a constant rate is
+far worse, and length scales of about 20 years are best.
 
 ::
 
     python examples/evidence.py        # writes evidence.png
     python examples/evidence.py --particles 1000 --scales 2.5 5 10 20 40 80        # more models, smaller errors
 
-191 explosions in 811 bins of 50 days are counts of a Poisson process whose log-rate is a Gaussian process. Was the rate
-constant? If not, how fast did it change, and how smoothly? Each answer is a prior; log Z says how well it predicted the
-counts. What is printed is log Z by sequential Monte Carlo, with its error, the approximation by expectation propagation
-beside it, and how many times less probable a model makes the data than the best one does.
+The table has log Z with its standard error, the approximation by expectation propagation (EP), whether the two
+estimates of the run agree (sequential Monte Carlo and annealed importance sampling), and the Bayes factor of the best
+model against each.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ KERNELS = {
     "smooth": lambda gap: np.exp(-0.5 * gap**2),
     "rough": lambda gap: (1 + math.sqrt(3) * gap) * np.exp(-math.sqrt(3) * gap),
 }
-"""Squared-exponential, and Matérn 3/2, of distances in length scales."""
+"""Squared-exponential and Matérn 3/2 kernels, as functions of distances in units of the length scale."""
 
 
 def main(scales: Sequence[float], particles: int, picture: str | None = None) -> None:
-    """Print a row for each model, and draw the picture."""
+    """Estimate log Z of each model, print a row per model and write the plot."""
     coal = es.data.coal_mining()
     years, likelihood = coal.bin_years, es.likelihoods.Poisson(coal.counts, math.log(191 / 811))
     models = {("constant", math.nan): es.LowRank(np.ones((len(years), 1)))}
@@ -43,23 +45,23 @@ def main(scales: Sequence[float], particles: int, picture: str | None = None) ->
             models[name, scale] = es.Dense(kernel(np.abs(years[:, None] - years) / scale))
 
     found = {}
-    print(f"{'log-rate':10} {'scale, years':>12} {'log Z':>9} {'error':>7} {'EP':>9} {'agrees':>7}   beside the best")
+    print(f"{'log rate':10} {'scale, years':>12} {'log Z':>9} {'error':>7} {'EP':>9} {'agree':>7}   Bayes factor")
     for model, prior in models.items():
         found[model] = es.evidence(likelihood, prior, particles=particles, seed=1)
     best = max(found, key=lambda model: found[model].log_z)
     for (name, scale), result in found.items():
         approximate = es.approximate_evidence(likelihood, models[name, scale])
-        less = math.exp(min(700.0, found[best].log_z - result.log_z))
+        factor = math.exp(min(700.0, found[best].log_z - result.log_z))
         print(
             f"{name:10} {'' if math.isnan(scale) else f'{scale:g}':>12} {result.log_z:9.3f} "
-            f"{result.standard_error:7.3f} {approximate:9.3f} {result.estimates_agree!s:>7}   1 : {less:.3g}"
+            f"{result.standard_error:7.3f} {approximate:9.3f} {result.estimates_agree!s:>7}   {factor:.3g}"
         )
     if picture:
         draw(found, best, coal, Path(picture))
 
 
 def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: Path) -> None:
-    """The evidence of each model, and the rate of explosions under the best one."""
+    """Plot log Z of each model, and the rate of explosions under the best model."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -73,8 +75,10 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
         values = [result.log_z for result in own.values()]
         left.errorbar(list(own), values, errors, marker="o", markersize=4, capsize=3, color=colour, label=label)
     constant = next(result.log_z for (kind, _), result in found.items() if kind == "constant")
-    left.annotate(f"constant rate, far below: {constant:.1f}", (0.97, 0.03), xycoords="axes fraction", ha="right")
-    left.set(xscale="log", xlabel="length scale, years", ylabel="log Z", title="Evidence, ± 2 errors")
+    left.annotate(f"constant rate: {constant:.1f} (not shown)", (0.97, 0.03), xycoords="axes fraction", ha="right")
+    left.set(
+        xscale="log", xlabel="length scale, years", ylabel="log Z", title="log marginal likelihood ± 2 standard errors"
+    )
     ticks = sorted({scale for _, scale in found if not math.isnan(scale)})
     left.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     left.minorticks_off()
@@ -86,14 +90,14 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
         *np.quantile(per_year, [0.05, 0.95], axis=0),
         color="#56B4E9",
         alpha=0.5,
-        label="90 % of the draws",
+        label="90 % credible band",
     )
     right.plot(coal.bin_years, np.median(per_year, axis=0), color="#0072B2")
     right.plot(coal.years, np.zeros(len(coal.years)), "|", color="#5f6670", markersize=8, label="explosions")
     right.set(
         xlabel="year",
-        ylabel="explosions a year",
-        title=f"The best of them: {best[0]}, {best[1]:g} years",
+        ylabel="explosions per year",
+        title=f"best model: {best[0]}, {best[1]:g} years",
         ylim=(0, None),
     )
     right.legend(frameon=False)
@@ -104,8 +108,10 @@ def draw(found: dict, best: tuple[str, float], coal: es.data.CoalMining, path: P
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--particles", type=int, default=200)
-    options.add_argument("--scales", type=float, nargs="+", default=[5, 20, 80], help="in years")
+    options.add_argument("--particles", type=int, default=200, help="number of particles (default: 200)")
+    options.add_argument(
+        "--scales", type=float, nargs="+", default=[5, 20, 80], help="length scales in years (default: 5 20 80)"
+    )
     options.add_argument("--picture", default="evidence.png")
-    asked = options.parse_args()
-    main(asked.scales, asked.particles, asked.picture)
+    given = options.parse_args()
+    main(given.scales, given.particles, given.picture)

@@ -1,19 +1,19 @@
 """
-Inside nested sampling
-======================
+Nested sampling with dynesty and elliptical slice sampling
+==========================================================
 
-Nested sampling with dynesty, its live points moved along ellipses.
+Nested sampling needs draws from the prior, restricted to a likelihood above that of the worst live point. For a
+Gaussian prior, elliptical slice sampling makes such draws without a scale to tune: the likelihood of its update is 1
+above the bound and 0 below it, so `es.step` is sufficient. This example uses it as the inner sampler of dynesty and
+compares the estimated log marginal likelihood with the exact value and with dynesty's own random slices.
 
 ::
 
     python examples/nested_sampling.py        # writes nested_sampling.png
 
-Nested sampling draws new points from the prior where the likelihood is above that of the worst live point. dynesty does
-so by random walks or slices in the unit cube. If the prior is Gaussian, elliptical slice sampling does it with no scale
-to tune: the likelihood of an update is 1 above the bound and 0 below it, so `es.step` is all that is needed.
-
-The problem is a Gaussian process with Gaussian noise, whose evidence is known. Printed are log Z by dynesty with
-ellipses and with its own random slices, what each says its error is, and how many evaluations it took.
+The problem is a Gaussian process with Gaussian noise, whose log marginal likelihood log Z is known. The table has log
+Z, the error that dynesty estimates, and the number of evaluations. Convergence diagnostics of Markov chains do not
+apply here: compare log Z with its error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ import ellipslice as es
 
 
 class EllipticalSampler(InternalSampler):
-    """An inner move for dynesty: a few elliptical slices from a live point, all above the bound.
+    """Inner sampler for dynesty: elliptical slice sampling above the likelihood bound, from a live point.
 
-    For prior transforms that take the unit cube to standard normals first, as below. `updates` is how many slices lie
-    between a live point and its successor.
+    The prior transform must map the unit cube to standard normals first, as below. `updates` is the number of updates
+    from a live point to the new one.
     """
 
     def __init__(self, **kwargs: Any):
@@ -43,7 +43,7 @@ class EllipticalSampler(InternalSampler):
 
     @staticmethod
     def sample(args: Any) -> SamplerReturn:
-        """A point that is nearly independent of the live point it starts from."""
+        """Return a point that is nearly independent of the live point from which it starts."""
         rng, history = np.random.default_rng(args.rseed), []
 
         def above(z: np.ndarray) -> float:
@@ -56,15 +56,17 @@ class EllipticalSampler(InternalSampler):
         z, reached = ndtri(args.u), None
         for _ in range(args.kwargs["updates"]):
             z, _, info = es.step(z, rng.standard_normal(len(z)), above, rng=rng, log_likelihood_f=0.0)
-            reached = reached if info.search_failed else history[-1]  # the last point tried is the one that was taken
+            reached = (
+                reached if info.search_failed else history[-1]
+            )  # the last point that was tried is the accepted one
         if reached is None:
-            raise RuntimeError("no update moved; is the log-likelihood flat at its top?")
-        about = {"n_accept": args.kwargs["updates"], "n_reject": len(history) - args.kwargs["updates"]}
-        return SamplerReturn(reached.u, reached.v, reached.logl, len(history), history, {}, about)
+            raise RuntimeError("no update moved. The log-likelihood may be constant at its maximum.")
+        counts = {"n_accept": args.kwargs["updates"], "n_reject": len(history) - args.kwargs["updates"]}
+        return SamplerReturn(reached.u, reached.v, reached.logl, len(history), history, {}, counts)
 
 
 def problem(size: int) -> tuple[Any, Any, float]:
-    """A log-likelihood, a prior transform and the true log Z: a smooth function seen with noise."""
+    """Return log-likelihood, prior transform and exact log Z of a smooth function with Gaussian noise."""
     rng = np.random.default_rng(1)
     x = np.linspace(0, 1, size)
     prior = es.Dense(np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.1**2) + 0.01 * np.eye(size))
@@ -82,9 +84,9 @@ def problem(size: int) -> tuple[Any, Any, float]:
 
 
 def main(size: int = 20, live: int = 200, updates: int = 10, picture: str | None = None) -> None:
-    """Print a row for each way to move live points, and draw how they went."""
+    """Run dynesty with both inner samplers, print a row for each and write the plot."""
     log_likelihood, prior_transform, truth = problem(size)
-    print(f"{size} values, {live} live points; log Z is {truth:.2f}")
+    print(f"{size} elements, {live} live points; exact log Z {truth:.2f}")
     print(f"{'':<16} {'log Z':>8} {'error':>6} {'evaluations':>12}")
     runs = {}
     for name, move in (("ellipses", EllipticalSampler(updates=updates)), ("random slices", "rslice")):
@@ -105,7 +107,7 @@ def main(size: int = 20, live: int = 200, updates: int = 10, picture: str | None
 
 
 def draw(runs: dict[str, Any], truth: float, path: str) -> None:
-    """The evidence as it grows with the prior volume that is left out, and the true one."""
+    """Plot the log-likelihood and log Z against the remaining prior volume."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
@@ -113,10 +115,10 @@ def draw(runs: dict[str, Any], truth: float, path: str) -> None:
         left.plot(-found.logvol, found.logl, color=colour, label=name)
         right.plot(-found.logvol, found.logz, color=colour, label=name)
     left.set(
-        xlabel="-log of the prior volume above", ylabel="log-likelihood", ylim=np.quantile(found.logl, [0.05, 1.0])
+        xlabel="−log of the remaining prior volume", ylabel="log-likelihood", ylim=np.quantile(found.logl, [0.05, 1.0])
     )
     right.axhline(truth, color="black", linestyle="--", label="exact")
-    right.set(xlabel="-log of the prior volume above", ylabel="log Z so far", ylim=(truth - 20, truth + 5))
+    right.set(xlabel="−log of the remaining prior volume", ylabel="log Z so far", ylim=(truth - 20, truth + 5))
     right.legend(frameon=False)
     for panel in (left, right):
         panel.spines[["top", "right"]].set_visible(False)

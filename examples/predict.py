@@ -1,15 +1,14 @@
 """
-Predictions at new points
-=========================
+Predictions at new points: robust regression
+============================================
 
-Predictions at new points, with all that is not known: robust regression with unknown noise and kernel.
+Regression with outliers, unknown hyperparameters and a gap in the inputs. The predictions include the uncertainty in
+the function, the kernel and the noise, so the band is wide inside the gap. The output shows how many held-out
+observations lie inside their predictive intervals.
 
 ::
 
     python examples/predict.py        # writes predict.png
-
-A few of the observations are far off, and a stretch of inputs has none. What is printed is how many held-out
-observations lie inside the intervals that were predicted for them.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ import ellipslice as es
 
 
 def main() -> None:
-    """Fit, predict what was held out, and draw the picture."""
+    """Fit, predict the held-out observations, print the results and write the plot."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--draws", type=int, default=1000)
+    options.add_argument("--draws", type=int, default=1000, help="draws per chain (default: 1000)")
     options.add_argument("--picture", type=Path, default="predict.png")
-    asked = options.parse_args()
+    given = options.parse_args()
 
     rng = np.random.default_rng(5)
     x = np.sort(rng.uniform(0, 10, 220))
@@ -38,28 +37,30 @@ def main() -> None:
     held_out = gap | (rng.random(len(x)) < 0.3)
 
     model = es.gp.LatentGP(
-        lambda amplitude, reach: amplitude**2 * kernels.Matern52(reach),
+        lambda amplitude, length_scale: amplitude**2 * kernels.Matern52(length_scale),
         es.likelihoods.StudentT,
         parameters={
             "amplitude": dist.LogNormal(0.0, 1.0),
-            "reach": dist.LogNormal(0.0, 1.0),
-            "noise_scale": dist.HalfNormal(1.0),  # of the noise: an argument of StudentT
+            "length_scale": dist.LogNormal(0.0, 1.0),
+            "noise_scale": dist.HalfNormal(1.0),  # an argument of StudentT, like the next one
             "degrees_of_freedom": dist.Uniform(1.5, 30.0),
         },
     )
-    fit = model.fit(x[~held_out], y[~held_out], draws=asked.draws, seed=1)
+    fit = model.fit(x[~held_out], y[~held_out], draws=given.draws, seed=1)
+    print(es.diagnostics.check_convergence(fit.tree))
     predicted = fit.predict(x[held_out])
     values = predicted.predictive.values.reshape(-1, held_out.sum())
-    for inside in (0.5, 0.9):
-        low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
-        share = np.mean((low < y[held_out]) & (y[held_out] < high))
-        print(f"{share:.0%} of {held_out.sum()} held-out observations are inside their {inside:.0%} intervals")
-    print(f"score (mean log predictive density): {fit.log_predictive_density(x[held_out], y[held_out]).mean():.2f}")
-    draw(fit, x[held_out], y[held_out], asked.picture)
+    for level in (0.5, 0.9):
+        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        fraction = np.mean((low < y[held_out]) & (y[held_out] < high))
+        print(f"{fraction:.0%} of {held_out.sum()} held-out observations are inside their {level:.0%} intervals")
+    density = fit.log_predictive_density(x[held_out], y[held_out])
+    print(f"mean log predictive density of held-out data: {density.mean():.2f}")
+    draw(fit, x[held_out], y[held_out], given.picture)
 
 
 def draw(fit: es.gp.Fit, x: np.ndarray, y: np.ndarray, path: Path) -> None:
-    """What is expected, with its intervals; what was held out."""
+    """Plot the expected observations with their intervals, and the held-out data."""
     axes = fit.plot()
     axes.plot(x, y, "x", color="#c1440e", ms=4, label="held out")
     axes.legend(frameon=False, fontsize=9, ncols=2)

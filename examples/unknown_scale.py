@@ -1,15 +1,17 @@
 """
-Unknown amplitude and length scale
-==================================
+Unknown amplitude and length scale of a Cox process
+===================================================
 
-How quickly does the rate of explosions change? Coal mining with unknown amplitude and length scale.
+How fast does the rate of coal-mining explosions change? The rate is the exponential of a Gaussian process, as in the
+paper, but its amplitude and length scale are unknown and are sampled, too. The right panel shows their joint posterior:
+larger amplitudes go with longer length scales.
 
 ::
 
     python examples/unknown_scale.py        # writes unknown_scale.png
 
-The rate is the exponential of a Gaussian process, as in the paper, but its amplitude and length scale are not known.
-What is printed is what the data say about them, and how they were moved.
+The output has the posterior of both hyperparameters, the convergence report, and the parametrisations that the pilot
+runs compared.
 """
 
 from __future__ import annotations
@@ -26,36 +28,38 @@ import ellipslice as es
 
 
 def main() -> None:
-    """Fit, print, and draw the picture."""
+    """Fit, print the results and write the plot."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--draws", type=int, default=2000)
-    options.add_argument("--cells", type=int, default=112)
+    options.add_argument("--draws", type=int, default=2000, help="draws per chain (default: 2000)")
+    options.add_argument("--cells", type=int, default=112, help="number of cells (default: 112)")
     options.add_argument("--picture", type=Path, default="unknown_scale.png")
-    asked = options.parse_args()
+    given = options.parse_args()
 
     coal = es.data.coal_mining()
     process = es.gp.CoxProcess(
         lambda amplitude, length_scale: amplitude**2 * kernels.ExpSquared(length_scale),
         window=(1851, 1963),
-        cells=asked.cells,
+        cells=given.cells,
         parameters={"amplitude": dist.LogNormal(0.0, 1.0), "length_scale": dist.LogNormal(np.log(20.0), 1.0)},
     )
-    fit = process.fit(coal.years, draws=asked.draws, seed=1)
+    fit = process.fit(coal.years, draws=given.draws, seed=1)
 
     for name in ("amplitude", "length_scale"):
         values = fit.tree["posterior"][name].values
         low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
         size = float(array_stats.ess(values, chain_axis=0, draw_axis=1))
         print(
-            f"{name:9} {middle:5.2f}  (90% between {low:.2f} and {high:.2f}); {values.size:,} draws worth {size:,.0f}"
+            f"{name:12} median {middle:5.2f}, 90 % interval {low:.2f} to {high:.2f}, effective sample size "
+            f"{size:,.0f} of {values.size:,} draws"
         )
-    said = ", ".join(f"{way} {rate:.2f}" for way, rate in fit.parameter_moves.items())
-    print(f"effective draws for the same work in pilot runs, of the best: {said}")
-    draw(fit, asked.picture)
+    print(es.diagnostics.check_convergence(fit.tree))
+    rates = ", ".join(f"{name} {rate:.2f}" for name, rate in fit.parameter_moves.items())
+    print(f"parametrisations, by effective samples per work in pilot runs relative to the best: {rates}")
+    draw(fit, given.picture)
 
 
 def draw(fit: es.gp.Fit, path: Path) -> None:
-    """The rate, and what is known about its two parameters."""
+    """Plot the rate, and the draws of its two hyperparameters."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.6, 1])
@@ -63,7 +67,7 @@ def draw(fit: es.gp.Fit, path: Path) -> None:
     left.set(xlabel="year", ylabel="explosions per year")
     posterior = fit.tree["posterior"]
     right.loglog(posterior["length_scale"].values.ravel(), posterior["amplitude"].values.ravel(), ".", ms=2, alpha=0.4)
-    right.set(xlabel="length scale in years", ylabel="amplitude", title="what is known about the parameters")
+    right.set(xlabel="length scale in years", ylabel="amplitude", title="posterior of the hyperparameters")
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 

@@ -1,4 +1,4 @@
-"""The benchmark runs, and says what it should. How fast things are is not for a test to say."""
+"""`ellipslice bench`: it runs, and its results are complete. The speed itself is not tested."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.apps.bench.contestants import FAST, Timing, make, names, own_function
-from ellipslice.apps.bench.picture import draw_timings
-from ellipslice.apps.bench.process import Here, peak_memory, workers
-from ellipslice.apps.bench.run import _caption, _time, hold_against
+from ellipslice.apps.bench.plots import draw_timings
+from ellipslice.apps.bench.process import LocalSampler, peak_memory, workers
+from ellipslice.apps.bench.run import _caption, _time, compare_with_earlier
+from ellipslice.apps.bench.samplers import FAST_CPU_SUFFIX, Timing, make, names, own_function
 from ellipslice.apps.cli import app
 from ellipslice.apps.paper import PROBLEMS, problem
 from ellipslice.engines.compiled import CompiledEngine
@@ -33,26 +33,26 @@ from ellipslice.priors import Dense
 from engine_rows import begin
 
 EVALUATIONS_SPREAD = 3.8
-"""Of one update of R01 by its own function, from 200 means over 200 updates each, so with their correlation."""
+"""Standard deviation of the evaluations per update on R01, from 200 means over 200 updates, so with autocorrelation."""
 
 
 def only(monkeypatch, *wanted):
-    """Some contestants of a benchmark: each has a process of its own, which imports everything anew."""
+    """Restrict a benchmark to some samplers, because each has its own process, which imports everything again."""
     module = importlib.import_module("ellipslice.apps.bench.run")
     monkeypatch.setattr(module, "names", lambda *asked: [name for name in names(*asked) if name in wanted])
 
 
 @pytest.mark.long
 def test_a_short_run_writes_its_results(tmp_path, monkeypatch):
-    """With contestants of each kind: a rival, ours with other settings, one of another posterior, one of none."""
-    some = {"blackjax", "ours, ready-made" + FAST, "NUTS (NumPyro)", "floor: draws alone"}
+    """There is a sampler of each kind: the baseline, ours with fast_cpu, NUTS, and the lower bound."""
+    some = {"blackjax", "ours, ready-made" + FAST_CPU_SUFFIX, "NUTS (NumPyro)", "floor: draws alone"}
     only(monkeypatch, *some)
     out = tmp_path / "bench.json"
     options = ["bench", "--problems", "R01", "--chains", "1", "--seconds", "0.02", "--rounds", "1", "--nuts"]
     result = CliRunner().invoke(app, [*options, "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "R01, 1 chain" in result.output
-    assert "less what it had before" in result.output
+    assert "minus its memory before" in result.output
     assert out.with_suffix(".png").stat().st_size > 10_000
     written = json.loads(out.read_text())
     assert re.fullmatch(r"[0-9a-f]{40}\+?|not a git checkout", written["commit"])
@@ -95,18 +95,18 @@ def test_the_picture_has_a_panel_for_each_problem_and_number_of_chains():
 
 @pytest.mark.long
 def test_several_chains_with_other_settings():
-    contestants = ["blackjax" + FAST, "ours, own function" + FAST]
+    contestants = ["blackjax" + FAST_CPU_SUFFIX, "ours, own function" + FAST_CPU_SUFFIX]
     with workers(contestants, "R01", np.zeros(200), 2) as made:
         for name in contestants:
             assert made[name].time(256) > 0
-            told = made[name].beyond_speed()
+            told = made[name].measures()
             assert told["evaluations_per_update"] == pytest.approx(8.4, abs=0.6)
             assert told["peak_memory"] > 10**6
 
 
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, backend):
-    """On a GPU, where nobody stores them, updates are as many as ever."""
+    """On a GPU nothing is stored, so the number of updates is not limited."""
     module = importlib.import_module("ellipslice.apps.bench.run")
     asked = []
 
@@ -116,22 +116,22 @@ def test_states_of_many_chains_are_few_and_said_to_be(monkeypatch, tmp_path, bac
 
     @contextmanager
     def no_processes(*_):
-        yield {"blackjax": Here(advance, 8192)}
+        yield {"blackjax": LocalSampler(advance, 8192)}
 
     monkeypatch.setattr(module, "jax", SimpleNamespace(default_backend=lambda: backend))
-    monkeypatch.setattr(module, "device_contestants", lambda *_: {"blackjax": advance})
+    monkeypatch.setattr(module, "device_samplers", lambda *_: {"blackjax": advance})
     monkeypatch.setattr(module, "workers", no_processes)
-    monkeypatch.setattr(module, "_burned_in", lambda _: np.zeros(200))
+    monkeypatch.setattr(module, "_common_start", lambda _: np.zeros(200))
     [row] = module.run(["R01"], [8192], seconds=1e-4, rounds=2)
-    assert row["updates"] in asked  # how many are tried first depends on how busy the machine is
+    assert row["updates"] in asked  # the number of updates in the first calls depends on the load of the machine
     assert max(asked) == 40 if backend == "cpu" else min(asked) == 256
     assert row["evaluations_per_update"] == 3
-    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 are too few for that
+    assert ("effective_per_update" in row) == (backend == "gpu")  # 40 updates are too few for an effective sample size
     assert ("as few as 40 updates" in (_caption([row]) or "")) == (backend == "cpu")
 
 
 def test_short_runs_of_many_chains_hold_no_more_than_their_states():
-    """Compiled code leaves a whole block of rows behind; and a chain's noise is as long."""
+    """Compiled code returns a whole block of rows, and the random numbers of a chain have the same length."""
     engine = CompiledEngine(Posterior(Dense(problem("R01").covariance), problem("R01").likelihood))
     start = np.zeros(200)
     with jax_settings():
@@ -147,7 +147,9 @@ def test_short_runs_of_many_chains_hold_no_more_than_their_states():
 
 
 def test_a_timing_is_about_as_long_as_asked_for():
-    rows = _time({"blackjax": Here(lambda updates: time.sleep(updates * 1e-5) or Timing(), 1)}, 1, 10**6, 0.1, 1)
+    rows = _time(
+        {"blackjax": LocalSampler(lambda updates: time.sleep(updates * 1e-5) or Timing(), 1)}, 1, 10**6, 0.1, 1
+    )
     assert 5_000 < rows[0]["updates"] <= 11_000
     assert _caption(rows) is None
 
@@ -155,29 +157,30 @@ def test_a_timing_is_about_as_long_as_asked_for():
 @pytest.mark.long
 def test_every_name_is_a_contestant():
     assert set(names(1)) == {
-        *(name + setting for name in ("blackjax", "ours, own function", "ours, ready-made") for setting in ("", FAST)),
+        *(name for name in ("blackjax", "ours, own function", "ours, ready-made")),
+        *(name + FAST_CPU_SUFFIX for name in ("blackjax", "ours, own function", "ours, ready-made")),
         "ours, host", "NumPy loop", "floor: draws alone",
     }  # fmt: skip
     for name in names(1):
-        if not name.endswith(FAST):
-            contestant = Here(make(name, problem("R01"), np.zeros(200), 1), 1)
+        if not name.endswith(FAST_CPU_SUFFIX):
+            contestant = LocalSampler(make(name, problem("R01"), np.zeros(200), 1), 1)
             assert contestant.time(1024) > 0
             expected = (1.0, 1e-9) if "ready" in name else (8.4, 5 * EVALUATIONS_SPREAD / 1024**0.5)
-            told = contestant.beyond_speed().get("evaluations_per_update")
+            told = contestant.measures().get("evaluations_per_update")
             assert "floor" in name or told == pytest.approx(expected[0], abs=expected[1])
     assert names(1, nuts=True) == [*names(1)[:6], "NUTS (NumPyro)", *names(1)[6:]]
     assert names(4) == names(1)[:6]
-    with pytest.raises(ValueError, match="no contestant 'nobody'"):
+    with pytest.raises(ValueError, match="no sampler 'nobody'"):
         make("nobody", problem("R01"), np.zeros(200), 1)
 
 
 @pytest.mark.long
 def test_a_process_has_settings_and_memory_of_its_own():
-    """Memory is that of the contestant, which stores 41 MB here, and not of this process."""
+    """The memory is that of the sampler's process, which stores 41 MB, and not that of this process."""
     here = np.ones(2**26)
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         assert made["NumPy loop"].time(2**14) > 0
-        told = made["NumPy loop"].beyond_speed()
+        told = made["NumPy loop"].measures()
     assert 2**14 * 200 * 8 <= told["peak_memory"] < here.nbytes / 2 < peak_memory()
     assert told["evaluations_per_update"] == pytest.approx(8.4, abs=0.6)
     assert told["effective_per_update"] > 0
@@ -185,12 +188,12 @@ def test_a_process_has_settings_and_memory_of_its_own():
 
 @pytest.mark.long
 def test_an_error_in_a_process_is_the_error_here():
-    with pytest.raises(ValueError, match="no contestant 'nobody'"), workers(["nobody"], "R01", np.zeros(200), 1):
+    with pytest.raises(ValueError, match="no sampler 'nobody'"), workers(["nobody"], "R01", np.zeros(200), 1):
         pass
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         made["NumPy loop"].time(0)
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-            made["NumPy loop"].beyond_speed()  # for each of no updates
+            made["NumPy loop"].measures()  # divides by zero updates
         assert made["NumPy loop"].time(256) > 0
     assert not multiprocessing.active_children()
 
@@ -199,7 +202,7 @@ def test_an_error_in_a_process_is_the_error_here():
 def test_a_process_that_is_killed_is_an_error():
     with workers(["NumPy loop"], "R01", np.zeros(200), 1) as made:
         os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-        with pytest.raises(OSError, match="NumPy loop has ended by itself, with exit code -9"):
+        with pytest.raises(OSError, match="NumPy loop ended unexpectedly with exit code -9"):
             made["NumPy loop"].time(256)
     assert not multiprocessing.active_children()
 
@@ -207,7 +210,7 @@ def test_a_process_that_is_killed_is_an_error():
 @pytest.mark.long
 def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "blackjax.py").write_text("raise ModuleNotFoundError(\"No module named 'blackjax'\")")
-    monkeypatch.syspath_prepend(str(tmp_path))  # processes have our path
+    monkeypatch.syspath_prepend(str(tmp_path))  # the processes inherit sys.path
     only(monkeypatch, "blackjax", "NumPy loop")
     result = CliRunner().invoke(app, ["bench", "--problems", "R01", "--chains", "1"])
     assert result.exit_code == 2
@@ -218,7 +221,7 @@ def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
 def test_an_interrupt_leaves_no_process_behind(tmp_path):
-    """Ctrl-C goes to all processes of a terminal: wherever they are, all end, and without a traceback."""
+    """Ctrl-C reaches all processes of a terminal. All of them end, and the workers print no traceback."""
     code = """
         import numpy as np
         from ellipslice.apps.bench.process import workers
@@ -237,14 +240,14 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path):
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert errors.count("Traceback") == 1  # ours
+    assert errors.count("Traceback") == 1  # of the main process
     assert errors.strip().endswith("KeyboardInterrupt")
     with pytest.raises(ProcessLookupError):
         wait_for_the_end_of(process.pid)
 
 
 def wait_for_the_end_of(group):
-    """Up to ten seconds: Python's own helper process ends a moment later. ProcessLookupError if all have ended."""
+    """Wait up to ten seconds for Python's helper process. Raises ProcessLookupError when all have ended."""
     for _ in range(100):
         os.killpg(group, 0)
         time.sleep(0.1)
@@ -254,11 +257,11 @@ def test_ratios_that_have_fallen_are_refused():
     def row(ratio, contestant="ours, ready-made"):
         return {"problem": "R01", "chains": 1, "precision": "double", "contestant": contestant, "ratio": ratio}
 
-    hold_against([row(5.0), row(1.0, "blackjax")], [row(6.0), row(1.0, "blackjax")])
-    with pytest.raises(ValueError, match=r"R01 \(1\): 3.00, once 6.00"):
-        hold_against([row(3.0)], [row(6.0)])
+    compare_with_earlier([row(5.0), row(1.0, "blackjax")], [row(6.0), row(1.0, "blackjax")])
+    with pytest.raises(ValueError, match=r"R01 \(1\): 3.00, earlier 6.00"):
+        compare_with_earlier([row(3.0)], [row(6.0)])
     with pytest.raises(ValueError, match="nothing to compare"):
-        hold_against([row(3.0)], [row(3.0) | {"problem": "Mine"}])
+        compare_with_earlier([row(3.0)], [row(3.0) | {"problem": "Mine"}])
 
 
 def test_a_wrong_name_is_one_line():
@@ -282,6 +285,6 @@ def test_the_synthetic_problems_have_one_dimension_more_each():
 
 
 def test_mine_has_rank_13_or_so_and_usps_is_of_full_rank():
-    """What facts of the data the speed of both depends on."""
+    """The speed on both problems depends on these ranks."""
     assert Dense(problem("Mine").covariance).noise_size < 20
     assert Dense(problem("USPS").covariance).noise_size == 767

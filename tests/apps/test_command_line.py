@@ -1,4 +1,4 @@
-"""`ellipslice fit`, `resume`, `summary`, `plot` and `report`, as they are typed."""
+"""The commands `ellipslice fit`, `resume`, `summary`, `plot` and `report`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import ellipslice as es
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.folder import open_folder
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 from stores import assert_same_stores
 
 pytest.importorskip("zarr")
@@ -68,7 +68,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(table, tmp_path_factory):
-    """A fit with unknown parameters."""
+    """A fit with unknown hyperparameters."""
     out = tmp_path_factory.mktemp("runs") / "run"
     ellipslice("fit", table, "--x", "time", "--y", "count", "--likelihood", "poisson", *SHORT, "--out", out)
     return out
@@ -94,7 +94,7 @@ def test_a_fit_writes_a_folder(run, table):
 
 @pytest.mark.long
 def test_the_draws_are_those_of_the_model(run):
-    """What the command line runs is what the library gives for the same priors and data."""
+    """The command line gives the same draws as the library with the same priors and data."""
     import numpyro.distributions as dist
     from tinygp import kernels
 
@@ -167,7 +167,7 @@ def test_the_report_in_a_browser(run, browser, tmp_path):
     page.close()
     assert len(sizes) == 2
     assert all(natural > 500 and 0 < shown <= 500 for natural, shown in sizes)
-    assert wide <= 510  # nothing sticks out on a narrow screen
+    assert wide <= 510  # the page fits a narrow screen
     assert rows == 5
     assert said == []
 
@@ -183,13 +183,15 @@ def test_known_parameters(table, tmp_path):
     assert found["parameters"] == {}
     assert found["known"]["length_scale"] == 2.0
     predicted, data = pd.read_csv(out / "predictions.csv"), pd.read_csv(table)
-    assert abs(predicted.expected_mean.mean() - data.label.mean()) < data.label.std() + 0.1  # in the units promised
+    assert (
+        abs(predicted.expected_mean.mean() - data.label.mean()) < data.label.std() + 0.1
+    )  # in the units that the documentation states
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "squared-exponential"])
 def test_every_kernel_of_two_inputs(kernel, table):
-    """By hand: the distance, each axis by its own length scale."""
-    asked = Asked(
+    """Each axis of the distance has its own length scale; computed here without the library."""
+    asked = FitSettings(
         ("lon", "lat"), "value", kernel=kernel, amplitude=2.0, length_scale=(0.5, 3.0), noise_scale=1.0, draws=1,
     )  # fmt: skip
     data = pd.read_csv(table)
@@ -223,7 +225,9 @@ def test_priors_are_scaled_to_the_data(table, likelihood, target, mean):
     from ellipslice.apps.fits.model import Data
 
     data = pd.read_csv(table)
-    problem = Problem(Asked(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy()))
+    problem = Problem(
+        FitSettings(("time",), target, likelihood), Data(data[["time"]].to_numpy(), data[target].to_numpy())
+    )
     assert problem.mean == pytest.approx(mean(data))
     assert problem.medians["length_scale"] == pytest.approx(2.0)
     gaussian = likelihood in ("gaussian", "student-t")
@@ -261,9 +265,10 @@ def test_three_inputs_have_no_picture(table, tmp_path):
         "--out",
         out,
     )
-    ellipslice("fit", table, *given)
+    printed = ellipslice("fit", table, *given)
+    assert "No plot is written: there are 3 inputs" in printed.stderr
     assert not (out / "plot.png").exists()
-    assert "a picture has one or two" in ellipslice("plot", out, code=2).stderr
+    assert "a plot shows one or two" in ellipslice("plot", out, code=2).stderr
     ellipslice("report", out)
 
 
@@ -293,7 +298,7 @@ def test_events(tmp_path):
     ellipslice("fit", tmp_path / "coal.csv", *given)
     predicted = pd.read_csv(out / "predictions.csv")
     days = coal.dates[-1].astype(int) - coal.dates[0].astype(int)
-    assert predicted.expected_mean.mean() == pytest.approx(191 / days, rel=0.3)  # events a day
+    assert predicted.expected_mean.mean() == pytest.approx(191 / days, rel=0.3)  # events per day
     assert len(predicted) == 20
     counted = open_folder(out).fit().y
     assert counted.sum() == 191
@@ -336,12 +341,12 @@ def test_a_fit_begun_and_not_yet_drawn_can_be_gone_on_with(run, tmp_path):
 
 
 def _complete(journal):
-    """Draws of each chain that are safe."""
+    """Return the number of stored draws of each chain."""
     return json.loads(journal.read_bytes().partition(b"\n")[0])["entries"]["complete"]
 
 
 def command(*arguments):
-    """The command line in a process of its own."""
+    """Return the command line of a separate process."""
     program = "from ellipslice.apps.cli import main; main()"
     return [sys.executable, "-c", program, *map(str, arguments)]
 
@@ -365,7 +370,7 @@ def test_stopped_by_ctrl_c_and_gone_on_with(table, tmp_path):
     assert f"ellipslice resume {out}" in stderr
     drawn = _complete(journal)
     assert min(drawn) > 0
-    ellipslice("summary", out)  # what is there can be looked at
+    ellipslice("summary", out)  # the stored draws can be summarised
     more = max(drawn) + 10
     ellipslice("resume", out, "--draws", more, "--quiet")
     assert open_folder(out).fit().tree.posterior.sizes["draw"] == more
@@ -465,12 +470,12 @@ def long_data(n=5100):
 
 
 def asked(**options):
-    return Asked(inputs=("t",), target="c", **({"likelihood": "poisson", "draws": 2, "warmup": 1} | options))
+    return FitSettings(inputs=("t",), target="c", **({"likelihood": "poisson", "draws": 2, "warmup": 1} | options))
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52"])
 def test_a_long_series_with_known_parameters_is_taken(kernel):
-    """And its kernel is the one that is asked for."""
+    """The Markov form of the kernel has the same covariance."""
     problem = Problem(asked(kernel=kernel, amplitude=2.0, length_scale=(3.0,)), long_data())
     few = Problem(asked(kernel=kernel, amplitude=2.0, length_scale=(3.0,)), long_data(10))
     x = np.array([0.0, 1.0, 5.0])
@@ -480,9 +485,9 @@ def test_a_long_series_with_known_parameters_is_taken(kernel):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "5,100 rows, and at most 5,000 .* here --amplitude and --length-scale too"),
-        ({"amplitude": 1.0}, "here --length-scale too"),
-        ({"amplitude": 1.0, "length_scale": (1.0,), "likelihood": "gaussian"}, "here --noise-scale too"),
+        ({}, "5,100 rows, but at most 5,000 .* give --amplitude and --length-scale as well"),
+        ({"amplitude": 1.0}, "give --length-scale as well"),
+        ({"amplitude": 1.0, "length_scale": (1.0,), "likelihood": "gaussian"}, "give --noise-scale as well"),
         (
             {"amplitude": 1.0, "length_scale": (1.0,), "kernel": "squared-exponential"},
             "one input and the kernel matern12",
@@ -496,7 +501,7 @@ def test_a_long_series_that_cannot_be(options, words):
 
 def test_a_large_grid_is_taken_and_other_places_are_not():
     side = np.stack(np.meshgrid(np.arange(72.0), np.arange(72.0)), -1).reshape(-1, 2)
-    settings = Asked(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
+    settings = FitSettings(inputs=("a", "b"), target="c", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     Problem(settings, Data(side, np.ones(len(side))))
     with pytest.raises(ValueError, match="complete regular grid"):
         Problem(settings, Data(side + 0.01 * np.arange(len(side))[:, None], np.ones(len(side))))
@@ -521,7 +526,7 @@ def test_the_command_line_as_a_module(tmp_path):
 
 
 def test_names_that_a_terminal_cannot_show(monkeypatch, tmp_path):
-    """Letters of files and columns that the terminal's encoding lacks are escaped, and nothing is raised."""
+    """Characters that the encoding of the terminal lacks are escaped, and nothing is raised."""
     from ellipslice.apps.cli import main
 
     monkeypatch.setattr("ellipslice.apps.explore.show", lambda out, browser: f"wrote {out}")
@@ -532,6 +537,6 @@ def test_names_that_a_terminal_cannot_show(monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as left:
             main()
         assert left.value.code == 0
-        print("größe-η", file=shown)  # as rich writes, which does not escape by itself
+        print("größe-η", file=shown)  # as rich does, which does not escape
         shown.flush()
         assert b"\\u03b7" in shown.buffer.getvalue()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Mistakes in what `ellipslice fit` and `resume` are given: found before the first draw, and nothing is written."""
+"""Mistakes in the arguments and data of `ellipslice fit` and `resume` are found before the first draw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 
 pytest.importorskip("zarr")
 mpl.use("Agg")
@@ -39,25 +39,25 @@ def table(tmp_path):
 
 @pytest.fixture
 def no_draws(monkeypatch):
-    """A run that is begun is a failure of the test."""
+    """Fail the test if a run starts."""
 
     def begun(self, *_, **__):
-        raise AssertionError("a run was begun")
+        raise AssertionError("a run was started")
 
     monkeypatch.setattr(Problem, "fit", begun)
     monkeypatch.setattr(Problem, "resume", begun)
 
 
-# What the table of --predict-at holds, what the data's input is, and the message.
+# Content of the table of --predict-at, the input column of the data, and the expected message.
 WRONG_AT = {
     "another name": ("u\n5\n", "t", "has no column 't'"),
     "text": ("t\n5\nsoon\n", "t", "holds 'soon' in row 2; expected numbers."),
     "a missing value": ("t\n5\nNA\n", "t", "1 of 2 rows have no value.*--drop-missing"),
     "dates for numbers": ("t\n2024-02-01\n", "t", "holds '2024-02-01' in row 1; expected numbers."),
-    "numbers for dates": ("day\n5\n", "day", "'day' must hold dates, as the data of the fit do"),
+    "numbers for dates": ("day\n5\n", "day", "'day' must hold dates, because it holds dates in the data"),
     "text for dates": ("day\nsoon\n", "day", "holds 'soon' in row 1; expected dates such as"),
     "infinity": ("t\ninf\n", "t", "holds inf in row 1; expected finite"),
-    "two columns of the name": ("t,t\n1,2\n", "t", "2 columns of the name 't'"),
+    "two columns of the name": ("t,t\n1,2\n", "t", "2 columns named 't'"),
     "no rows": ("t\n", "t", "no rows of data"),
     "another delimiter": ("t#u\n1#2\n", "t", "has no column 't'"),
 }
@@ -84,7 +84,7 @@ def test_drop_missing_is_for_the_table_of_at_and_resume_checks_it_first(table, t
     assert pd.read_csv(out / "predictions.csv")["t"].tolist() == [5.0, 7.0]
 
     def begun(self, *_, **__):
-        raise AssertionError("a run was begun")
+        raise AssertionError("a run was started")
 
     with monkeypatch.context() as patched:
         patched.setattr(Problem, "resume", begun)
@@ -104,7 +104,7 @@ def test_a_column_beyond_double_precision_is_to_be_rescaled(column, factor, tabl
     given = ("fit", table, "--x", "t", "--y", "y", "--out", tmp_path / "run")
     said = " ".join(ellipslice(*given, code=2).stderr.split())
     if factor == 1e308 and column == "t":
-        assert "expected finite numbers" in said  # 5e308 is infinite
+        assert "expected finite numbers" in said  # 5e308 overflows to infinity
     else:
         assert f"the column '{column}' has values up to" in said
         assert "Rescale the column" in said
@@ -121,7 +121,7 @@ def test_a_parameter_beyond_double_precision_is_refused(option, table, tmp_path,
 def test_values_in_common_large_and_small_units_are_taken():
     x = np.arange(5.0)[:, None]
     for factor in (1e-90, 1e-30, 1.0, 1e30, 1e90):
-        Problem(Asked(inputs=("t",), target="y"), Data(x * factor, np.sin(x[:, 0]) * factor))
+        Problem(FitSettings(inputs=("t",), target="y"), Data(x * factor, np.sin(x[:, 0]) * factor))
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,8 @@ def test_one_event_in_a_known_window_is_data(table, tmp_path):
 
 def test_other_inputs_than_those_of_very_many_data_are_refused_first():
     data = Data(np.arange(5100.0)[:, None], np.ones(5100))
-    asked = Asked(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
+    asked = FitSettings(inputs=("t",), target="y", likelihood="poisson", amplitude=1.0, length_scale=(3.0,))
     problem = Problem(asked, data)
     problem.check_predicts_at(data.inputs[::7])
-    with pytest.raises(
-        ValueError, match=r"--predict-at has inputs that are not among the data's.*5,100.*at most 5,000"
-    ):
+    with pytest.raises(ValueError, match=r"--predict-at has inputs that are not in the data.*at most 5,000.*5,100"):
         problem.check_predicts_at(np.array([[1.0], [1.5]]))

@@ -1,4 +1,4 @@
-"""The page of comparisons says what was measured."""
+"""docs/comparison.md agrees with the stored results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def some_scaling():
 def test_costs_are_tables_and_a_picture():
     told = comparison()._part(some_scaling())
     assert "images/scaling.png" in told
-    assert "| µs an update; N, one chain: | 100 | 2,000 | 20,000 |" in told
+    assert "| µs per update; N, one chain: | 100 | 2,000 | 20,000 |" in told
     assert "| ours, Markov | 10.0 |  | 2,000.0 |" in told
     assert "| ours | 12.5 | 12.5 |" in told
 
@@ -74,7 +74,7 @@ def test_costs_are_tables_and_a_picture():
 def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("tinygp")
-    monkeypatch.syspath_prepend(str(SCRIPTS))  # as when a script is run
+    monkeypatch.syspath_prepend(str(SCRIPTS))  # as if the script were run from its folder
     scaling = script("scaling")
     monkeypatch.setattr(scaling, "SECONDS", 0.01)
     rows = scaling.measure(lambda: scaling.against_size([100], [50]))

@@ -1,4 +1,4 @@
-"""`ellipslice demo`, as a user types it."""
+"""The command `ellipslice demo`."""
 
 import builtins
 from importlib.metadata import version
@@ -38,7 +38,7 @@ def test_draws_a_picture(finished):
     _, out = finished
     content = (out / "coal_intensity.png").read_bytes()
     assert content.startswith(b"\x89PNG")
-    assert len(content) > 50_000  # not an empty page
+    assert len(content) > 50_000  # an empty figure is smaller
 
 
 def test_says_how_it_went_and_what_was_learned(finished):

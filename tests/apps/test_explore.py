@@ -1,4 +1,4 @@
-"""`ellipslice explore`: the command and the file it writes. `tests/browser` has that file in a real browser."""
+"""The command `ellipslice explore` and the file that it writes. `tests/browser` tests the page in a browser."""
 
 from __future__ import annotations
 

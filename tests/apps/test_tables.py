@@ -1,4 +1,4 @@
-"""Tables as people have them, and the names that they type."""
+"""Reading of tables in common formats, and names of likelihoods and kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ellipslice.apps.fits.folder import begin, open_folder
-from ellipslice.apps.fits.settings import Asked, as_named
+from ellipslice.apps.fits.settings import FitSettings, normalise_name
 from ellipslice.apps.fits.table import INPUTS, LABELS, Table
 
 ROWS = "time,count\n1.5,3\n2.5,0\n4.0,7\n"
@@ -49,7 +49,7 @@ def test_what_is_between_columns_is_seen(text, name, tmp_path):
 
 @pytest.mark.parametrize("delimiter", ["\t", "\\t", "tab"])
 def test_a_tab_can_be_typed(delimiter, tmp_path):
-    """A shell hands over the two characters of '\\t' as they are."""
+    """A shell passes the two characters of '\\t' unchanged."""
     path = write(tmp_path, ROWS.replace(",", "\t"))
     assert columns(path, delimiter=delimiter) == [[1.5, 2.5, 4.0], [3.0, 0.0, 7.0]]
 
@@ -81,13 +81,13 @@ def test_yes_and_no_are_1_and_0(yes, no, tmp_path):
     [
         (ROWS, ["time,count"], "no column 'time,count'.*one column at a time"),
         (ROWS, ["tiem"], "Did you mean 'time'"),
-        ("1.5,3\n2.5,0\n", ["time"], "is there no header"),
+        ("1.5,3\n2.5,0\n", ["time"], "the header may be missing"),
         ("", ["time"], "is empty"),
         ("time,count\n", ["time"], "no rows of data"),
         ("time,count\n1,red\n2,blue\n", ["count"], "holds 'red' in row 1; expected numbers .or yes and no"),
         ("time,count\n1,yes\n2,perhaps\n", ["count"], "holds 'perhaps' in row 2"),
         ("time,count \n1,2\n2,3\n", ["count", "cuont"], "'time', 'count'. Did you mean 'count'"),
-        ("a,a ,b\n1,2,3\n", ["a"], "2 columns of the name 'a'"),
+        ("a,a ,b\n1,2,3\n", ["a"], "2 columns named 'a'"),
         ("time,count\n1,2,3\n2\n1,2,3,4\n", ["time"], "cannot be read as CSV"),
     ],
 )
@@ -104,10 +104,10 @@ def test_a_broken_archive(tmp_path):
 
 @pytest.mark.parametrize("name", ["a;b", "a\tb", " a ", 'say "a"', "größe, 数"])
 def test_a_folder_knows_its_columns_by_any_name(name, tmp_path):
-    """What was read from one file is written to data.csv, and read again to go on."""
+    """The columns of a table are written to data.csv, from which a fit is resumed."""
     table = tmp_path / "data.parquet"
     pd.DataFrame({name: np.arange(5.0) ** 2}).to_parquet(table)
-    asked = Asked(inputs=(name.strip(),), likelihood="poisson", cells=(4,))
+    asked = FitSettings(inputs=(name.strip(),), likelihood="poisson", cells=(4,))
     folder = begin(Table(table), asked, tmp_path / "run", "ellipslice fit")
     assert open_folder(folder.path).data.points.tolist() == [0.0, 1.0, 4.0, 9.0, 16.0]
 
@@ -117,7 +117,7 @@ def test_a_folder_knows_its_columns_by_any_name(name, tmp_path):
     [("Poisson", "poisson"), ("negative_binomial", "negative-binomial"), (" Student T", "student-t")],
 )
 def test_names_are_found_however_they_are_written(given, name):
-    assert as_named(given) == name
+    assert normalise_name(given) == name
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_names_are_found_however_they_are_written(given, name):
 )
 def test_mistakes_in_what_is_asked(options, words):
     with pytest.raises(ValueError, match=words):
-        Asked(inputs=("time",), target="count", **options).check()
+        FitSettings(inputs=("time",), target="count", **options).check()

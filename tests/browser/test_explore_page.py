@@ -1,4 +1,4 @@
-"""The page of `ellipslice explore` in a real browser."""
+"""The page of `ellipslice explore` in a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ellipslice.apps.explore import page
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
-STEPS = {1: "ν is a draw", 2: "the level", 3: "a first angle", 4: "has log L"}
+STEPS = {1: "ν is a draw", 2: "the slice level", 3: "a first angle", 4: "has log L"}
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, address):
-    """Opens the page. At the end nothing must have gone wrong in it, and nothing been asked of a network."""
+    """Return a function that opens the page. At the end there must be no errors and no network requests."""
     tabs, trouble = [], []
 
     def visit(query="", width=1280, height=800, **options):
@@ -42,7 +42,7 @@ def visit(browser, address):
 
 
 def sentence(tab):
-    """What is said, once it has been drawn."""
+    """Return the sentence of the page, after it has been drawn."""
     tab.wait_for_function("!stale")
     return tab.inner_text("#sentence")
 
@@ -53,7 +53,7 @@ def table(tab, method):
 
 
 def drawn(tab, selector):
-    """How many pixels of a canvas are not empty."""
+    """Return the number of non-empty pixels of a canvas."""
     return tab.evaluate(
         """(selector) => {
           const { width, height } = document.querySelector(selector);
@@ -88,15 +88,15 @@ def test_the_way_back(visit):
     state = tab.evaluate("run.chains[0].state.f")
     shown = tab.evaluate("JSON.stringify(run.chains[0].events)")
     tab.click("#back")
-    assert "The way back" in sentence(tab)
+    assert "The reverse move" in sentence(tab)
     home, end = tab.evaluate("[run.chains[0].forward.origin.f, run.chains[0].event.state.f]")
     assert end == pytest.approx(home)
     tab.keyboard.press("b")
     assert tab.evaluate("JSON.stringify(run.chains[0].events)") == shown
     tab.keyboard.press("b")
-    tab.click("#step")  # on from where the chain is
+    tab.click("#step")  # continues from the state of the chain
     assert tab.evaluate("run.chains[0].origin.f") == state
-    tab.wait_for_function("!stale")  # buttons change with the next picture
+    tab.wait_for_function("!stale")  # buttons change at the next redraw
     assert tab.is_disabled("#back")
 
 
@@ -168,7 +168,9 @@ def test_everything_is_reached_by_tab_and_seen_there(visit):
             "getComputedStyle(document.activeElement).outlineStyle]"
         )
         reached.add(name)
-        assert outline in ("solid", "auto") or name == "rivals-on"  # the page itself, after its last control
+        assert (
+            outline in ("solid", "auto") or name == "rivals-on"
+        )  # the page itself has the focus after its last control
     assert {"plane", "play", "step", "proposal", "finish", "reset", "speed", "likelihood", "prior"} <= reached
     assert {"bracket", "shrinking", "rivals", "epsilon", "width", "seed", "another", "follow", "theme"} <= reached
 
@@ -222,7 +224,7 @@ def test_a_finger_drags_the_state_and_scrolls_elsewhere(visit):
           return [chain.state.f, [box.left + x, box.top + y], view.scale];
         })()"""
     )
-    drag(x + 12, y - 8, -40, -50)  # a little beside the mark, as fingers are
+    drag(x + 12, y - 8, -40, -50)  # slightly off the mark, as a finger is
     after = tab.evaluate("run.chains[0].state.f")
     assert after == pytest.approx([before[0] - 28 / scale, before[1] + 58 / scale], abs=2 / scale)
     assert tab.evaluate("scrollY") == 0
@@ -249,7 +251,7 @@ def test_fits_its_screen(visit, width, rivals):
         place = box.bounding_box()
         assert place["x"] >= 0
         assert place["x"] + place["width"] <= width
-    if width == 360:  # a finger must find them
+    if width == 360:  # large enough for a finger
         assert all(box.bounding_box()["height"] >= 32 for box in tab.locator("#transport button").all())
 
 
@@ -281,6 +283,6 @@ def test_a_long_run_ends_and_finds_the_posterior(visit):
     error = 0.45 / float(size.replace(",", "")) ** 0.5
     assert float(mean.replace("−", "-")) == pytest.approx(0.88, abs=5 * error)
     full = visit("seed=8&updates=1000000&likelihood=flat")
-    assert "that is enough" in sentence(full)
+    assert "The run ends after" in sentence(full)
     full.click("#step")
     assert full.evaluate("run.update") == 100_000

@@ -1,4 +1,4 @@
-"""One run of `sample` (and `resume`) with a row of options, and everything that must be true of it."""
+"""Run `sample` (and `resume`) with a row of options, and check everything that must hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ellipslice.sampling.drive import Plan
 from ellipslice.sampling.sinks import Collector
 
 RARE_MOVES = ["NUTS", "Local by k-means"]
-"""In a few rows only: NUTS takes long to compile, and k-means is another way to choose the blocks of `Local`."""
+"""Moves that are in a few rows only. NUTS takes long to compile, and k-means only chooses other blocks for `Local`."""
 
 OPTIONS: dict[str, list[Any]] = {
     "prior": list(PRIORS),
@@ -47,13 +47,13 @@ OPTIONS: dict[str, list[Any]] = {
     "dims": ["none", "names", "labels"],
 }
 TOTAL = "total_log_likelihood"
-"""The name of the total log-likelihood in `sample_stats`."""
+"""Name of the total log-likelihood in `sample_stats`."""
 
 WARMUP, DRAWS, FEW = 30, 250, 25
-"""Of the plain run, which is compared with the answer; and the draws of the row's run, where no goal says how many."""
+"""Draws of the plain run, which is compared with the exact answer, and of the run of a row without a goal."""
 
 HOST_DRAWS = 120
-"""Draws of the plain run on the host, where each one takes its time."""
+"""Draws of the plain run on the host, where each is slow."""
 
 CHAINS = {"two": 2, "one": 1, "5 and 3": [5, 3]}
 NUMBERS = {"two": [0, 1], "one": [0], "5 and 3": [5, 3]}
@@ -141,14 +141,14 @@ def executor_of(row: Row) -> Iterator[Executor | Any]:
     elif row["executor"] == "a function":
         yield lambda: ThreadPoolExecutor(1)
     else:
-        afresh = get_context("spawn")  # a fork would not have JAX's threads
+        afresh = get_context("spawn")  # a forked process would lack JAX's threads
         threads = row["executor"] == "threads"
         with ThreadPoolExecutor(2) if threads else ProcessPoolExecutor(2, mp_context=afresh) as pool:
             yield pool
 
 
 def settings(row: Row, numbers: list[int]) -> dict[str, Any]:
-    """What decides the draws, and nothing else."""
+    """Return only the options that determine the draws."""
     case = PRIORS[row["prior"]]
     likelihood = LIKELIHOODS[row["likelihood"]]
     return {
@@ -168,7 +168,7 @@ def settings(row: Row, numbers: list[int]) -> dict[str, Any]:
 
 
 def run(row: Row, folder: Path, executor: Any = None) -> Any:
-    """The run of a row, with all its options."""
+    """Run a row with all its options."""
     case = PRIORS[row["prior"]]
     until, draws = until_of(row), None if row["until"] != "none" else FEW
     given = settings(row, NUMBERS[row["chains"]])
@@ -197,25 +197,25 @@ def run(row: Row, folder: Path, executor: Any = None) -> Any:
 
 
 def is_slow(row: Row) -> bool:
-    """Whether each evaluation runs JAX operations one by one, which takes a hundred times as long as NumPy."""
+    """Return whether each evaluation runs JAX operations one by one, which is a hundred times slower than NumPy."""
     likelihood = LIKELIHOODS[row["likelihood"]]
     return row["engine"] == "host" and likelihood.traced and not likelihood.own_class
 
 
 def is_compiled(row: Row) -> bool:
-    """Whether a program is compiled for the row, which takes longer than everything else."""
+    """Return whether a program is compiled for the row, which takes longer than everything else."""
     return row["engine"] != "host" and LIKELIHOODS[row["likelihood"]].traced
 
 
 def on_device(row: Row) -> bool:
-    """Whether the chains run together, in a program that is compiled for their number."""
+    """Return whether all chains run in one program, which is compiled for their number."""
     return row["engine"] == "batched" or row["precision"] == "single"
 
 
 def plain_run(row: Row) -> Any:
-    """The run that has the same draws, and more of them: without the options that must not change a draw.
+    """Run a row without the options that must not change a draw. It has the same draws, and more of them.
 
-    Where chains run together, it has those options that would have another program compiled.
+    If all chains run in one program, it has the options that would require another compilation.
     """
     if on_device(row):
         own = {"chains": CHAINS[row["chains"]], "thin": int(row["thin"]), "look_ahead": look_ahead_of(row)}
@@ -225,7 +225,7 @@ def plain_run(row: Row) -> Any:
 
 
 def cost(row: Row) -> float:
-    """What a row takes, about, as far as its options are known: for the generator, which prefers cheap rows."""
+    """Return the approximate cost of a row with some of its options. The generator prefers cheap rows."""
     if "likelihood" not in row or "engine" not in row:
         return 0.0
     if row["engine"] == "batched" or row.get("precision") == "single":
@@ -238,14 +238,14 @@ def cost(row: Row) -> float:
 COMPARISONS = 1000 * (2 * SIZE + 1)
 FALSE_ALARMS = 1e-6
 LIMIT = float(stats.norm.isf(FALSE_ALARMS / COMPARISONS / 2))
-"""The largest |z| that passes: 6.6. A false alarm in a table of up to 1,000 rows is rarer than one in a million."""
+"""Largest |z| that passes: 6.6. The probability of a false alarm in a table of 1,000 rows is below 1e-6."""
 
 SAFETY = 2.0
-"""Effective sample sizes are estimates from a few hundred draws, and are divided by this."""
+"""Effective sample sizes are divided by this, because they are estimated from a few hundred draws."""
 
 
 def check(row: Row, folder: Path) -> str:
-    """Run a row and raise AssertionError if anything is wrong. Returns "ran" or "refused"."""
+    """Run a row and raise AssertionError if anything is wrong. Return "ran" or "refused"."""
     expected = refusals_of(row, REFUSALS)
     with warnings.catch_warnings(), short_pilots(), recorded_starts() as started:
         warnings.simplefilter("error")
@@ -255,7 +255,7 @@ def check(row: Row, folder: Path) -> str:
         except Exception as error:  # noqa: BLE001  any other error than a listed one is raised again
             check_refused(error, expected, started, folder)
             return "refused"
-        assert not expected, f"it ran, but must be refused: {expected[0].message}"
+        assert not expected, f"it ran, but it must raise: {expected[0].message}"
         plain = plain_run(row)
         check_starts(row, started[0])
         check_form(row, tree)
@@ -268,7 +268,7 @@ def check(row: Row, folder: Path) -> str:
 
 @contextmanager
 def short_pilots() -> Iterator[None]:
-    """Make the pilot runs of a reference short. Four values need no more, and a wrong reference gives right draws."""
+    """Make pilot runs short. That is enough for four elements, and draws are valid for any reference."""
     module: Any = import_module("ellipslice.approximations.pilot")
     before = module.UPDATES, module.ROUNDS
     module.UPDATES, module.ROUNDS = 200, 2
@@ -280,7 +280,7 @@ def short_pilots() -> Iterator[None]:
 
 @contextmanager
 def recorded_starts() -> Iterator[list[np.ndarray]]:
-    """Notes where the chains are, centred and flat, each time that they set out."""
+    """Records the centred flat initial states of the chains at each start."""
     started: list[np.ndarray] = []
     modules: list[Any] = [sys.modules[f"ellipslice.sampling.{name}"] for name in ("sample", "resume")]
     before = [module.drive for module in modules]
@@ -299,18 +299,18 @@ def recorded_starts() -> Iterator[list[np.ndarray]]:
 
 
 def check_refused(error: Exception, expected: list[Refusal], started: list[np.ndarray], folder: Path) -> None:
-    """An error must be listed, come before any draw, from this library and not from below it, and leave no store."""
+    """Check that an error is listed, raised before any draw and by this library, and that no store is left."""
     if not any(isinstance(error, one.error) and re.search(one.message, str(error)) for one in expected):
         error.add_note("no refusal that this row meets has this error" if expected else "this row must run")
         raise error
-    assert not started, f"refused after the chains set out: {error}"
+    assert not started, f"raised after the chains started: {error}"
     where = traceback.extract_tb(error.__traceback__)[-1].filename
     assert Path(where).is_relative_to(Path(es.__file__).parent), f"raised in {where}: {error}"
-    assert not (folder / "run.zarr").exists(), "a refused run left a store"
+    assert not (folder / "run.zarr").exists(), "a rejected run left a store"
 
 
 def check_starts(row: Row, found: np.ndarray) -> None:
-    """Chains start where they are told, or each somewhere else."""
+    """Check that chains start at the given states, or each at a different one."""
     case, numbers = PRIORS[row["prior"]], NUMBERS[row["chains"]]
     f = case.mean + found[:, :SIZE]
     if row["initial"] == "prior draws":
@@ -321,7 +321,7 @@ def check_starts(row: Row, found: np.ndarray) -> None:
 
 
 def check_form(row: Row, tree: Any) -> None:
-    """Groups, names, shapes, types, dimensions and labels."""
+    """Check groups, names, shapes, types, dimensions and coordinates."""
     case, single = PRIORS[row["prior"]], row["precision"] == "single"
     number = np.dtype(np.float32 if single else np.float64)
     latents = {name: (shape, number) for name, shape in case.layout.items()}
@@ -357,7 +357,7 @@ def check_form(row: Row, tree: Any) -> None:
 
 
 def check_same_draws(row: Row, tree: Any, plain: Any) -> None:
-    """The draws are bit for bit those of the plain run, and what is kept is made of them."""
+    """Check that draws are bit-identical to those of the plain run, and that `keep` is applied to them."""
     case, thin = PRIORS[row["prior"]], int(row["thin"]) // plain.attrs["thin"]
     every, length = slice(thin - 1, None, thin), tree.attrs["draws"]
     there = list(plain["sample_stats"]["chain"].values)
@@ -380,20 +380,22 @@ def check_same_draws(row: Row, tree: Any, plain: Any) -> None:
             each.append(result if isinstance(result, dict) else {"f": result})
         expected_kept = {name: np.stack([one[name] for one in each]) for name in each[0]}
         expected_kept = {name: values.reshape(*shape, *values.shape[1:]) for name, values in expected_kept.items()}
-    rounding = {"single": 1e-6, "double": 1e-14}[row["precision"]] if keep else 0.0  # of sums compiled for a device
+    rounding = (
+        {"single": 1e-6, "double": 1e-14}[row["precision"]] if keep else 0.0
+    )  # for sums that are compiled for a device
     for name, expected in expected_kept.items():
         found = tree["posterior"][name].values[:, : expected.shape[1]]
         np.testing.assert_allclose(found, expected, rtol=rounding, atol=rounding, err_msg=f"{name} is not of this draw")
 
 
 def check_answer(row: Row, plain: Any) -> None:
-    """Each draw has its log-likelihood, and the means are those of the posterior, up to their Monte Carlo error."""
+    """Check the log-likelihood of each draw, and that the means agree with the posterior within Monte Carlo error."""
     case, likelihood = PRIORS[row["prior"]], LIKELIHOODS[row["likelihood"]]
     f = case.flat(plain["posterior"]).astype(np.float64)
     totals = plain["sample_stats"][TOTAL].values
     assert np.isfinite(f).all()
     assert np.isfinite(totals).all()
-    assert (f >= case.lower).all(), "a draw outside of the constraints"
+    assert (f >= case.lower).all(), "a draw violates the constraints"
     exact = likelihood.values(f.reshape(-1, SIZE)).reshape(f.shape[:2])
     rounding = 1e-5 if row["precision"] == "single" or "float32" in row["likelihood"] else 1e-9
     np.testing.assert_allclose(
@@ -406,8 +408,8 @@ def check_answer(row: Row, plain: Any) -> None:
     assert (size > LEAST * f.shape[1]).all(), f"effective sample sizes of {f.shape[1]} draws: {size}"
     error = np.hypot(known.deviation[moving] / np.sqrt(size), known.error[moving])
     z = (values.mean(axis=(0, 1)) - known.mean)[moving] / error
-    assert (np.abs(z) < LIMIT).all(), f"means are off by {z.round(1)} standard errors"
+    assert (np.abs(z) < LIMIT).all(), f"means differ by {z.round(1)} standard errors"
 
 
 LEAST = 0.02
-"""Effective sample sizes that a run must have, as a share of its draws."""
+"""Return the smallest effective sample size of a run, as a fraction of its draws."""

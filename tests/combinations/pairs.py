@@ -2,14 +2,14 @@
 
 A test over fifteen options cannot try all combinations, but most faults need only two options to meet. This module has
 
-- `Refusal`: a condition under which a row must be refused, and the message that must be raised;
+- `Refusal`: a condition under which a row must be rejected, and the message that must be raised;
 - `all_pairs`: rows that must run, which contain every pair of values that such a row can contain;
 - `each_value`: rows that must run, which contain every value;
-- `refused_rows`: rows that must be refused, one for each combination that a refusal is about;
+- `refused_rows`: rows that must be rejected, one for each combination that a refusal covers;
 - `random_rows`: rows drawn at random.
 
-A row is a dict from the name of an option to one of its values. Values are best short strings, because `name` makes the
-id of a test from them. The first value of an option is its default, and should be the simplest.
+A row is a dict from the name of an option to one of its values. Values should be short strings, because `name` builds
+the id of a test from them. The first value of an option is its default, and should be the simplest.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def all_pairs(
 ) -> list[Row]:
     """Return rows that no refusal covers, with every pair of values that such a row can contain.
 
-    Greedy: a row begins with a pair that is still missing, and takes for each other option the value that adds most
-    missing pairs; among equals the cheapest, if `cost` tells what a row takes as far as it is known; among these one at
-    random. `begin` are the first rows of the table: with the rows of an older table, only what a new value needs is
-    added after them. `among`: only pairs of these options are asked for, and the values of others come at random.
+    The algorithm is greedy. A row starts with a missing pair. Every other option takes the value that adds most missing
+    pairs; ties are broken by `cost`, the cost of an incomplete row, and then at random. `begin` has the first rows of
+    the table: with the rows of an older table, only rows for new values are added. With `among`, only pairs of these
+    options are required, and the values of others are random.
     """
     rules, rows, rng = _Rules(options, refusals), list(begin), random.Random(seed)
     missing: dict[Item, dict[Item, None]] = {item: {} for item in _items(options)}
@@ -91,7 +91,7 @@ def all_pairs(
         while partners:
             pair = dict([one, next(iter(partners))])
             row = rules.greedy(pair, lambda item, known: len(missing[item].keys() & known), cost, rng)
-            cover(row or pair)  # without a row: each one with this pair would be refused
+            cover(row or pair)  # no row: every row with this pair would be rejected
             rows += [row] if row else []
     return rows
 
@@ -115,7 +115,7 @@ def each_value(
 
 
 def refused_rows(options: Options, refusals: Sequence[Refusal], *, one_each: bool = False) -> list[Row]:
-    """Return a row for each combination of values that a refusal covers; all else has the first value that is allowed.
+    """Return a row for each combination of values that a refusal covers. Other options have their first allowed value.
 
     A refusal of one or two options has a row for each such combination, or a single one with `one_each`; one of more
     options always has a single row. Where no row is covered by this refusal alone, its row is covered by several.
@@ -132,7 +132,7 @@ def refused_rows(options: Options, refusals: Sequence[Refusal], *, one_each: boo
 
 
 def random_rows(options: Options, count: int, seed: int, refusals: Sequence[Refusal] = ()) -> list[Row]:
-    """Return rows drawn at random; with `refusals` those that must run, else most of them must be refused."""
+    """Return rows drawn at random; with `refusals`, only rows that must run; otherwise most must be rejected."""
     rng, rules = random.Random(seed), _Rules(options, refusals)
     rows = (rules.greedy({}, lambda item, known: 0, None, rng) for _ in range(count))
     return [row for row in rows if row]
@@ -154,7 +154,7 @@ def _covered(refusal: Refusal, options: Options) -> list[list[Item]]:
 
 
 class _Rules:
-    """What refusals forbid: some values, some pairs of values, and larger combinations."""
+    """The forbidden values, pairs of values and larger combinations."""
 
     def __init__(self, options: Options, refusals: Sequence[Refusal], covered: Sequence[list[Any]] | None = None):
         self.options = options
@@ -162,13 +162,13 @@ class _Rules:
         for cases in covered or [_covered(refusal, options) for refusal in refusals]:
             for first, *between, last in (case if len(case) > 1 else case * 2 for case in cases):
                 if not between:
-                    self.pairs[first].add(last)  # a value that is refused by itself is forbidden with itself
+                    self.pairs[first].add(last)  # a value that is rejected by itself is forbidden with itself
                     self.pairs[last].add(first)
         larger = [refusal for refusal in refusals if len(refusal.options) > 2]
         self.larger = {option: [(r, set(r.options)) for r in larger if option in r.options] for option in options}
 
     def allowed(self, row: Row, option: str, value: Any) -> bool:
-        """Whether this value can be in a row that has these already."""
+        """Return whether this value can be added to a row with these values."""
         forbidden, item = self.pairs[option, value], (option, value)
         if item in forbidden or not forbidden.isdisjoint(row.items()):
             return False
@@ -176,9 +176,9 @@ class _Rules:
         return not any(known.keys() >= needed and refusal.covers(known) for refusal, needed in self.larger[option])
 
     def fill(self, row: Row, order: Sequence[str] | None = None, preferred: Preferred | None = None) -> Row | None:
-        """Return the row with a value for each option, or None if every such row is refused: a depth-first search.
+        """Return the row with a value for each option, or None if every such row is rejected (depth-first search).
 
-        Options are tried in this order, and values in that of `preferred`; both as they stand unless given.
+        Options are tried in this order, and values in that of `preferred`. Default: their own order.
         """
         if not all(self.allowed(row, option, value) for option, value in row.items()):
             return None
@@ -186,7 +186,7 @@ class _Rules:
         return found and {option: found[option] for option in self.options}
 
     def greedy(self, row: Row, gain: Callable[[Item, Any], int], cost: Any, rng: random.Random) -> Row | None:
-        """Return the row filled with the values of most gain, then least cost; options with many values come first."""
+        """Return the row, filled with values of largest gain, then smallest cost; options with many values first."""
 
         def preferred(row: Row, option: str, values: list[Any]) -> list[Any]:
             rng.shuffle(values)

@@ -33,7 +33,7 @@ FACTOR = np.array([[1.0, 0.0], [0.6, -0.5], [0.3, 0.7], [0.0, 0.9]])
 PAIR = np.array([[1.0, 0.4], [0.4, 0.8]])
 PRECISION = np.diag(np.full(SIZE, 2.5)) - np.eye(SIZE, k=1) - np.eye(SIZE, k=-1)
 LOWER = -0.5
-"""The bound of the truncated prior, for each element."""
+"""Upper bound of each element under the truncated prior."""
 
 # --- priors ---------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ LAYOUT = {"f": (SIZE,)}
 
 @dataclass(frozen=True)
 class PriorCase:
-    """A prior, and what is known of it without it."""
+    """A prior, with its mean and covariance computed independently."""
 
     make: Callable[[], Any]
     covariance: np.ndarray
@@ -65,7 +65,7 @@ class PriorCase:
     lower: float = -np.inf
 
     def latents(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        """Named latents, of flat vectors (..., SIZE)."""
+        """Return named latents from flat vectors, shape (..., SIZE)."""
         named, start = {}, 0
         for name, shape in self.layout.items():
             stop = start + int(np.prod(shape))
@@ -74,13 +74,13 @@ class PriorCase:
         return named
 
     def flat(self, latents: Any) -> np.ndarray:
-        """Flat vectors (chain, draw, SIZE) of named latents (chain, draw, ...)."""
+        """Return flat vectors, shape (chain, draw, SIZE), from named latents, shape (chain, draw, ...)."""
         parts = [np.asarray(latents[name]) for name in self.layout]
         return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=-1)
 
     @property
     def points(self) -> np.ndarray:
-        """Points to start from, one for each of the chains 0 to 7, that the prior can draw."""
+        """Return initial states for chains 0 to 7, inside the support of the prior."""
         values, vectors = np.linalg.eigh(self.covariance)
         z = 0.3 * np.random.default_rng(0).standard_normal((8, SIZE))
         points = self.mean + z * np.sqrt(np.maximum(values, 0)) @ vectors.T
@@ -125,7 +125,7 @@ MATRIX = np.array([[1.0, 0.5, 0.0, 0.0], [0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.3, -
 
 
 def poisson(f: Any, xp: Any) -> Any:
-    """The log-likelihood of all functions below, over the last axis and without constants."""
+    """Return the log-likelihood of all functions below, over the last axis and without constants."""
     return (COUNTS * f - xp.exp(f)).sum(-1)
 
 
@@ -172,7 +172,7 @@ def jax_cut(f: Any) -> Any:
 
 @pytree
 class Cauchy(Likelihood):
-    """Of the user, as CONTRIBUTING describes it."""
+    """A user-defined likelihood, as CONTRIBUTING.md describes it."""
 
     y: Any
 
@@ -188,17 +188,17 @@ class Cauchy(Likelihood):
 
 @dataclass(frozen=True)
 class LikelihoodCase:
-    """A log-likelihood, and its values at flat vectors (count, SIZE) without it."""
+    """A log-likelihood, with its values at flat vectors, shape (count, SIZE), computed independently."""
 
     make: Callable[[PriorCase], Any]
     values: Callable[[np.ndarray], np.ndarray]
     vectorized: bool | None = None
     traced: bool = True
-    """Whether JAX can trace it."""
+    """True if JAX can trace it."""
     own_class: bool = False
-    """Whether it is an instance of `Likelihood`, which takes one latent vector."""
+    """True if it is an instance of `Likelihood`, which takes one latent vector."""
     concave: bool = True
-    """Whether it is log-concave, so that log_concave=True is right."""
+    """True if it is log-concave, so that log_concave=True is correct."""
 
 
 def of_class(make: Callable[[Any], Any], y: np.ndarray, distribution: Any, concave: bool = True) -> LikelihoodCase:
@@ -212,7 +212,7 @@ def of_class(make: Callable[[Any], Any], y: np.ndarray, distribution: Any, conca
 
 @cache
 def for_layout(function: Callable[[Any], Any], layout: tuple[str, ...], two_axes: bool, xp: Any) -> Any:
-    """The function as a user would write it for these latents. Cached: programs are compiled for each function."""
+    """Return the function as a user would write it for these latents. Cached, because each function is compiled."""
     if layout == ("f",):
         return (lambda f: function(f.reshape(*f.shape[:-2], SIZE))) if two_axes else function
     return lambda g, b: function(xp.concatenate([g, xp.asarray(b)[..., None]], axis=-1))
@@ -301,17 +301,17 @@ class Answer(NamedTuple):
     mean: np.ndarray
     deviation: np.ndarray
     error: np.ndarray
-    """The error of the mean."""
+    """Standard error of the mean."""
 
 
 def quantities(f: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What is compared: (..., SIZE) and (...) to (..., 2 SIZE + 1)."""
+    """Return the compared quantities, shape (..., 2 SIZE + 1), from draws (..., SIZE) and log-likelihoods (...)."""
     return np.concatenate([f, f**2, values[..., None]], axis=-1)
 
 
 @cache
 def answer(prior: str, likelihood: str) -> Answer:
-    """Importance sampling from the prior, with quasi-random points in eight independent scramblings."""
+    """Return moments by importance sampling from the prior, with quasi-random points in eight scramblings."""
     case, values_at = PRIORS[prior], LIKELIHOODS[likelihood].values
     eigenvalues, vectors = np.linalg.eigh(case.covariance)
     factor = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))

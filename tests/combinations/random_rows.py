@@ -1,6 +1,6 @@
 """Try combinations of options drawn at random: `python tests/combinations/random_rows.py --rows 50 --seed 3`.
 
-Rows must run unless `--any` is given, with which most must be refused. `--fix` sets options, such as
+All rows must run. With `--any`, rows may also be invalid, and most must be rejected. `--fix` sets options, such as
 `--fix engine=compiled move=Local`. Exits with 1 if a row fails.
 """
 

@@ -1,7 +1,7 @@
-"""The combinations that `sample` must refuse, each with the message that says why.
+"""The combinations of options that `sample` must reject, each with its message.
 
 A row that meets none of these must run; a row that meets some must raise the message of one of them. So nothing is
-refused by accident, and a combination that begins to work has to be taken out of this list.
+rejected by accident, and a combination that starts to work must be removed from this list.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ LINES = {"LineSlice", "RandomWalk", "Local along lines"}
 HAMILTONIAN = {"Hamiltonian", "NUTS"}
 CONTROLS = {"ControlVariables", "ControlVariables at values"}
 SEARCHES = {"default", "EllipticalSlice", "AuxiliaryEllipse"}
-"""Moves that are a single search, so that proposals can be evaluated ahead and chains can run together."""
+"""Moves that are a single search, which allows look-ahead and all chains in one loop."""
 
 DRAWS_ONLY = {"FromDraws", "Stationary", "Sum"}
 """Priors without density, conditionals and inverse."""
 ON_HOST = {"FromDraws", "SparsePrecision", "random walk"}
-"""Priors that compiled code cannot draw from."""
+"""Priors from which compiled code cannot draw."""
 KERNEL = {"Dense", "Dense with a mean", "Markov", "TruncatedGaussian"}
-"""Priors that have the kernel of ControlVariables at its inputs."""
+"""Priors with the kernel of `ControlVariables` at its inputs."""
 
 TOGETHER = {"batched", "fused"}
-"""Engines that run all chains together."""
+"""Engines that run all chains in one loop."""
 
 
 def traced(likelihood: str) -> bool:
@@ -59,7 +59,7 @@ REFUSALS = [
     Refusal("draws on the host", lambda precision, prior: precision == "single" and prior in ON_HOST),
     Refusal(
         "not a single search", lambda engine, prior: engine in TOGETHER and prior == "TruncatedGaussian"
-    ),  # which comes with ConstrainedSlice
+    ),  # its default move is ConstrainedSlice
     Refusal("not a single search", lambda precision, prior: precision == "single" and prior == "TruncatedGaussian"),
     Refusal("runs all chains in parallel", lambda engine, executor: engine in TOGETHER and executor != "none"),
     Refusal("runs all chains in parallel", lambda precision, executor: precision == "single" and executor != "none"),
@@ -114,7 +114,7 @@ REFUSALS = [
         "factorises over the elements of f",
         lambda reference, likelihood: reference in ("laplace", "ep") and likelihood == "jax with -inf",
     ),
-    Refusal(  # which are parts of one vector
+    Refusal(  # these are parts of one vector
         "factorises over the elements of f.*slice",
         lambda reference, prior, likelihood: (
             reference in ("laplace", "ep") and prior == "Stack" and likelihood != "LinearPredictor"
@@ -133,7 +133,7 @@ REFUSALS = [
             and not LIKELIHOODS[likelihood].own_class
         ),
     ),
-    # A log-likelihood that is said to be concave.
+    # A log-likelihood that is declared as log-concave.
     Refusal("has no gradients", lambda log_concave, engine: log_concave == "yes" and engine == "host"),
     Refusal("has no gradients", lambda log_concave, likelihood: log_concave == "yes" and not traced(likelihood)),
     Refusal(

@@ -1,12 +1,12 @@
 """Options of `ellipslice fit` in combination, and the other commands after it, on tables of six rows.
 
-Every row of options runs and is right, or is refused with a message that is listed here before anything is written.
-Right means: the draws are finite and as many as asked for, their mean is within Monte Carlo error of one that NumPy
-computes by importance sampling, the tables and pictures that are written have what they should, and the
-same command gives the same bits again.
+Every row of options runs and is correct, or is rejected with a message that is listed here before anything is written.
+Correct means: the draws are finite and have the requested number, their mean agrees within Monte Carlo error with one
+that NumPy computes by importance sampling, the written tables and plots are complete, and the same command gives
+bit-identical draws again.
 
-The refusals and one row run always. With the long tests run all pairs of the options that make the model; how a table
-is written, what is printed and which command follows come at random, each value at least once.
+The rejected rows and one valid row always run. The long tests run all pairs of the options of the model. The format of
+the table, the output and the next command are random, with each value at least once.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 DRAWS, WARMUP, MORE = 150, 30, 20
 FEW = 40
-"""Draws where parameters are unknown: their mean is compared with nothing, and to predict from each takes a while."""
+"""Draws of fits with unknown hyperparameters. Few, because their mean is not compared and predictions are slow."""
 
 AMPLITUDE, LENGTH_SCALE, NOISE, DISPERSION, MEAN = 0.8, 2.0, 0.6, 4.0, 0.3
 WINDOW, CELLS = (-1.0, 7.0), 3
 CONTINUOUS, COUNTED = ("gaussian", "student-t"), ("poisson", "negative-binomial")
 LIKELIHOODS = (*CONTINUOUS, *COUNTED, "logistic", "probit", "binomial")
 
-# The first value of each is the default.
+# The first value of each option is the default.
 OPTIONS: dict[str, list[str]] = {
     "likelihood": ["poisson", *(one for one in LIKELIHOODS if one != "poisson")],
     "inputs": ["time", "dates", "two", "events", "events of two"],
@@ -52,7 +52,7 @@ OPTIONS: dict[str, list[str]] = {
     "column": ["none", "exposure", "trials"],
     "given": ["none", "noise", "dispersion"],
     "mean": ["of the data", "given"],
-    "area": ["none", "window", "cells"],  # events have cells in any case, to be few
+    "area": ["none", "window", "cells"],  # events always have --cells, so that there are few
     "file": ["csv", "semicolons", "parquet", "missing dropped", "missing"],
     "at": ["none", "other inputs"],
     "goals": ["draws", "effective sample size", "rhat", "seconds"],
@@ -68,39 +68,39 @@ def are_events(inputs: str) -> bool:
 
 REFUSALS = [
     Refusal(
-        "--noise-scale is for gaussian and student-t; it means nothing for",
+        "--noise-scale is for gaussian and student-t, but it was given with",
         lambda likelihood, given, inputs: given == "noise" and (likelihood not in CONTINUOUS or are_events(inputs)),
     ),
     Refusal(
-        "--dispersion is for negative-binomial; it means nothing for",
+        "--dispersion is for negative-binomial, but it was given with",
         lambda likelihood, given, inputs: (
             given == "dispersion" and (likelihood != "negative-binomial" or are_events(inputs))
         ),
     ),
     Refusal(
-        "--exposure is for poisson and negative-binomial; it means nothing for",
+        "--exposure is for poisson and negative-binomial, but it was given with",
         lambda likelihood, column, inputs: column == "exposure" and (likelihood not in COUNTED or are_events(inputs)),
     ),
     Refusal(
-        "--trials is for binomial; it means nothing for",
+        "--trials is for binomial, but it was given with",
         lambda likelihood, column, inputs: column == "trials" and (likelihood != "binomial" or are_events(inputs)),
     ),
     Refusal(
-        "--likelihood binomial needs --trials",
+        "--likelihood binomial requires --trials",
         lambda likelihood, column: likelihood == "binomial" and column != "trials",
     ),
     Refusal(
-        "events are counted, and the counts are poisson; not",
+        "--events counts events, which requires --likelihood poisson, but it is",
         lambda likelihood, inputs: likelihood != "poisson" and are_events(inputs),
     ),
     Refusal(
         "--window and --cells are for --events",
         lambda area, inputs: area != "none" and not are_events(inputs),
     ),
-    Refusal(r"--rhat compares chains, but there is one", lambda goals, chains: goals == "rhat" and chains == "1"),
+    Refusal(r"--rhat compares chains, but there is only one", lambda goals, chains: goals == "rhat" and chains == "1"),
     Refusal(r"1 of 7 rows have no value.*--drop-missing", lambda file: file == "missing"),
 ]
-# With a noise or a dispersion to be found fits take longer: a few rows of their own.
+# Fits with unknown noise scale or dispersion take longer, so they have their own few rows.
 UNKNOWN = Refusal(
     "nothing: it runs",
     lambda likelihood, given: (
@@ -157,7 +157,7 @@ TARGETS = {"logistic": "label", "probit": "label", "binomial": "hit"} | dict.fro
 
 
 def write(frame: pd.DataFrame, path: Any, file: str) -> Any:
-    """Return the path of a table in a form of its own."""
+    """Write a table in one of the formats and return its path."""
     if file.startswith("missing"):
         frame = pd.concat([frame.iloc[:3], frame.iloc[:1].astype(object).map(lambda _: None), frame.iloc[3:]])
     if file == "parquet":
@@ -202,7 +202,7 @@ def at(row: dict[str, str], folder: Any) -> list[Any]:
 
 
 def reading(row: dict[str, str]) -> list[str]:
-    """Return the options that say how tables are read."""
+    """Return the options that determine how tables are read."""
     return {"semicolons": ["--decimal", ","], "missing dropped": ["--drop-missing"]}.get(row["file"], [])
 
 
@@ -217,7 +217,7 @@ def ellipslice(*arguments: Any, code: int = 0) -> Any:
 
 
 def posterior_mean(row: dict[str, str], out: Any, count: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of f at the data's inputs given known parameters, and its error, by importance sampling."""
+    """Return the mean of f at the inputs of the data given hyperparameters, and its error, by importance sampling."""
     folder, frame = open_folder(out), the_table()
     points = frame[["time"] if row["inputs"] == "dates" else INPUTS[row["inputs"]]].to_numpy(float)
     y, volume = frame[TARGETS.get(row["likelihood"], "count")].to_numpy(), 1.0
@@ -239,7 +239,7 @@ def posterior_mean(row: dict[str, str], out: Any, count: int = 20_000) -> tuple[
     def terms(z: np.ndarray) -> np.ndarray:
         return log_likelihood(row, mean + z @ factor.T, y, frame, volume)
 
-    # Draws from a t distribution around the mode, of white z with f = mean + factor z: the prior may be far from it.
+    # The proposal for z (f = mean + factor z) is a t distribution around the mode, which may be far from the prior.
     found = optimize.minimize(lambda z: 0.5 * z @ z - terms(z[None]).sum(), np.zeros(len(r)), method="BFGS").x
     f, step = mean + factor @ found, 1e-4
     bend = sum(
@@ -251,7 +251,7 @@ def posterior_mean(row: dict[str, str], out: Any, count: int = 20_000) -> tuple[
     log_weight = terms(z).sum(axis=1) - 0.5 * np.sum(z**2, axis=1) - proposal.logpdf(z)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    assert 1 / np.sum(weight**2) > 0.05 * count, "importance sampling does not know the answer"
+    assert 1 / np.sum(weight**2) > 0.05 * count, "importance sampling is too imprecise"
     expected = mean + factor @ (weight @ z)
     return expected, np.sqrt(weight**2 @ (mean + z @ factor.T - expected) ** 2)
 
@@ -277,7 +277,7 @@ def log_likelihood(row: dict[str, str], f: np.ndarray, y: np.ndarray, frame: pd.
 
 
 def check_written(row: dict[str, str], out: Any, count: int, others: bool) -> None:
-    """Predictions for each input that was asked for, under its own name, all finite."""
+    """Check that there are finite predictions for each requested input, under its own name."""
     found = pd.read_csv(out / "predictions.csv")
     assert list(found.columns[: len(INPUTS[row["inputs"]])]) == INPUTS[row["inputs"]]
     assert len(found) == (4 if others else count)
@@ -292,7 +292,7 @@ def check_written(row: dict[str, str], out: Any, count: int, others: bool) -> No
 
 
 def check_units(row: dict[str, str], out: Any) -> None:
-    """What is expected is in the units of the data: rates for one unit of exposure, shares of the trials."""
+    """Check the units of `expected`: rates per unit of exposure, and fractions of the trials."""
     table = the_table().iloc[[0, 2, 3, 5]] if row["at"] != "none" else the_table()
     seen = table[TARGETS.get(row["likelihood"], "count")]
     seen = seen / {"none": 1.0, "exposure": table["hours"], "trials": table["tried"]}[row["column"]]
@@ -300,7 +300,7 @@ def check_units(row: dict[str, str], out: Any) -> None:
 
 
 def check_row(row: dict[str, str], folder: Any, *, known: bool = True) -> None:
-    """A row runs and is right, together with the commands after it."""
+    """Check that a row and the commands after it run and are correct."""
     out = folder / "run"
     arguments = command(row, folder, known=known)
     result = ellipslice(*arguments, "--out", out)
@@ -359,7 +359,7 @@ def test_a_combination_runs_and_is_right(tmp_path):
 def test_every_value_is_in_a_row():
     seen = {(option, value) for row in ROWS for option, value in row.items()}
     assert {(option, value) for option in OPTIONS for value in OPTIONS[option]} - seen == {("file", "missing")}
-    assert set(settings.LIKELIHOODS) == {*LIKELIHOODS, "bernoulli"}  # which is logistic by its other name
+    assert set(settings.LIKELIHOODS) == {*LIKELIHOODS, "bernoulli"}  # another name of logistic
 
 
 @pytest.mark.long
@@ -385,7 +385,7 @@ def test_parameters_that_are_not_given_are_found(row, tmp_path):
         (["--x", "time"], "--x was given without --y"),
         (["--y", "count"], "--y was given without --x"),
         ([], "no input is named"),
-        (["--x", "time", "--y", "count", "--events", "time"], "--events was given beside --x or --y"),
+        (["--x", "time", "--y", "count", "--events", "time"], "--events was given together with --x or --y"),
         (["--x", "time", "--y", "time"], "the column 'time' is named twice"),
         (["--x", "time", "--y", "count", "--likelihood", "possion"], "Did you mean 'poisson'"),
         (["--x", "time", "--y", "count", "--kernel", "rbf"], "Did you mean 'squared-exponential'"),

@@ -1,4 +1,4 @@
-"""Options of `CoxProcess` in pairs: a combination runs and is right, or is refused with the message listed here."""
+"""Options of `CoxProcess` in pairs: each runs and is correct, or is rejected with the message listed here."""
 
 import numpy as np
 import pytest

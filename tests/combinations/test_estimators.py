@@ -1,4 +1,4 @@
-"""Options of the scikit-learn estimators in pairs: each runs and is right, or is refused with a message listed here."""
+"""Options of the estimators in pairs: each runs and is correct, or is rejected with a message listed here."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_refused(row):
         fitted(row)
 
 
-ROWS = [  # kernels of tinygp are compiled for every fit
+ROWS = [  # tinygp kernels are compiled for every fit
     pytest.param(row, marks=[pytest.mark.long] if row["kernel"] == "tinygp" else [], id=name(row, OPTIONS))
     for row in all_pairs(OPTIONS, REFUSALS)
 ]

@@ -1,7 +1,7 @@
 """`evidence`: its options in combination, on problems whose log Z is known exactly.
 
 f has two elements with a Gaussian prior and is observed with Gaussian noise, so Z is a Gaussian density. Rows that must
-be refused are listed with their message. All others run, agree with the exact value, and give the same bits when they
+be rejected are listed with their message. All others run, agree with the exact value, and are bit-identical when they
 are repeated.
 """
 
@@ -40,7 +40,7 @@ def named(g):
 
 
 class Workers(Executor):
-    """Work done at once, in this process."""
+    """An executor that runs each task immediately, in this process."""
 
     def submit(self, function, /, *arguments, **keywords):
         future: Future = Future()
@@ -104,7 +104,7 @@ NOT_TRIED = [
     Refusal(".", lambda reference, likelihood: reference in FITTED and likelihood == "batch"),
     Refusal(".", lambda reference, prior: reference == "auto" and prior == "FromDraws"),
 ]
-"""Combinations that tests of references try: in what is fitted, and whether it can be, there is more to them."""
+"""Combinations that tests of references cover, because they need more checks of the fit."""
 
 ROWS = all_pairs(OPTIONS, [*REFUSALS, *NOT_TRIED])
 REFUSED = refused_rows(OPTIONS, REFUSALS)
@@ -149,7 +149,7 @@ def exact(row):
 
 def check_row(row):
     result = run(row)
-    # The error bar comes from as few as 4 replicates: Student's t with 3 degrees of freedom is beyond 22 once in 10^4.
+    # With 4 replicates, the error follows a t distribution with 3 degrees of freedom, which exceeds 22 once in 10^4.
     limit = stats.t(row["replicates"] - 1).ppf(1 - 1e-4)
     assert abs(result.log_z - exact(row)) <= limit * result.standard_error + 1e-9
     assert result.replicate_log_z.shape == (row["replicates"],)
@@ -172,7 +172,7 @@ def check_row(row):
 
 
 def is_long(row):
-    """Whether a row is for the full set only: what is compiled takes most of the time."""
+    """Return whether a row is only in the full set, because its compilation takes most of the time."""
     return row["likelihood"] != "numpy" and not (row["likelihood"] == "batch" and row["engine"] == "host")
 
 
@@ -184,9 +184,7 @@ def is_long(row):
         for number, row in enumerate(ROWS)
     ],
 )
-@pytest.mark.filterwarnings(
-    "ignore:the particles mix slowly"
-)  # an exact reference leaves nothing but rounding to correlate
+@pytest.mark.filterwarnings("ignore:the particles mix slowly")  # with an exact reference only rounding errors remain
 def test_a_row_runs_and_is_right(row):
     check_row(row)
 

@@ -1,7 +1,7 @@
-"""Options of the modules for BlackJAX, NumPyro and PyMC in combination, on three values with a known posterior.
+"""Options of the modules for BlackJAX, NumPyro and PyMC in combination, on three elements with a known posterior.
 
-f has a Gaussian prior and is observed with Gaussian noise. Rows that must be refused are listed with their message. All
-others run, agree with the exact posterior within the Monte Carlo error, and give the same draws when they are repeated.
+f has a Gaussian prior and is observed with Gaussian noise. Rows that must be rejected are listed with their message.
+All others run, agree with the exact posterior within Monte Carlo error, and give the same draws when repeated.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check(draws, covariance, mean, offset, row):
 
 
 OFFSET = 0.7
-"""The observed value of the fourth unknown."""
+"""Observed value of the fourth unknown."""
 
 
 # --- BlackJAX -------------------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def blackjax_prior(row) -> dict[str, Any]:
 
 
 def in_blackjax(row, updates=2000):
-    """Return draws, shape (chain, draw, 3). Chains run twice, and must be the same."""
-    # A new one for each row: JAX keeps what it made of its arrays, and would use it in the other precision.
+    """Return draws, shape (chain, draw, 3). Chains run twice and must be equal."""
+    # A new prior for each row, because JAX would reuse cached arrays in the other precision.
     value = BLACKJAX_FUNCTIONS.get(row["likelihood"]) or es.likelihoods.Gaussian(Y.copy(), SIGMA)
     of_vector = row["position"] != "dict" and row["likelihood"] == "Gaussian"
     log_likelihood = value if of_vector else lambda position: value(as_vector(position))
@@ -224,7 +224,7 @@ NUMPYRO_REFUSALS = [
         lambda updates_per_draw: updates_per_draw == 0,
     ),
     Refusal(
-        "Gibbs only supports a single random key",  # by NumPyro; its message names chain_method=jax.vmap
+        "Gibbs only supports a single random key",  # raised by NumPyro, whose message names chain_method=jax.vmap
         lambda beside, chains: beside == "Gibbs" and chains == "vectorized",
     ),
 ]
@@ -237,7 +237,7 @@ NUMPYRO_NOT_TRIED = [
     Refusal(".", lambda chains, beside: beside in WITH_NUTS and chains == "sequential"),
 ]
 NUMPYRO_ROWS = each_value(NUMPYRO, [*NUMPYRO_REFUSALS, *NUMPYRO_NOT_TRIED])
-"""Not all pairs: NumPyro takes long to compile a row."""
+"""Not all pairs are tested, because NumPyro takes long to compile a row."""
 NUMPYRO_COVARIANCES = {
     "Normal": 4.0 * np.eye(3),
     "precision": np.linalg.inv(CORRELATED),
@@ -289,7 +289,7 @@ def numpyro_model(row):
 
 
 def in_numpyro(row, draws=1000):
-    """Return draws, shape (chain, draw, 3). The first row runs twice, and must be the same."""
+    """Return draws, shape (chain, draw, 3). The first row runs twice and must be equal."""
     model, own = numpyro_model(row)
     y = jnp.asarray(Y)
     sites: Any = {"all": None, "named": own, "wrong": ["nowhere"], "string": "f"}[row["sites"]]
@@ -316,7 +316,7 @@ def in_numpyro(row, draws=1000):
     return np.asarray(f)
 
 
-@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # said by NUTS alone, under vmap, too
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # NUTS alone warns as well, under vmap
 @pytest.mark.parametrize("row", params(NUMPYRO_ROWS, NUMPYRO))
 def test_a_row_runs_in_numpyro(row):
     with jax.enable_x64(row["precision"] == "double"):
@@ -343,7 +343,7 @@ PYMC: dict[str, list[Any]] = {
     "blocked": [True, False],
 }
 ALIKE = ("chol", "tau")
-"""PyMC hands these on as it does a covariance: one row each."""
+"""PyMC treats these like a covariance, so there is one row for each."""
 PYMC_REFUSALS = [
     Refusal(
         "f has none: its prior is a HalfNormal. Leave it to NUTS",
@@ -407,7 +407,7 @@ def pymc_draws(row):
 
 
 def in_pymc(row):
-    """Return draws, dimensions (chain, draw, place). Without NUTS the first are made twice, and must be the same."""
+    """Return draws, dimensions (chain, draw, place). Without NUTS the first are repeated and must be equal."""
     with pm.Model(coords={"place": ["a", "b", "c"]} if row["dims"] else None):
         variables, offset = pymc_prior(row["prior"], row["dims"]), 0.0
         if row["beside"] == "NUTS":
@@ -440,7 +440,7 @@ def in_pymc(row):
 
 @pytest.fixture
 def in_python():
-    """Do without a C compiler, which would take most of the time."""
+    """Use no C compiler, because compilation would take most of the time."""
     with pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
         yield
 

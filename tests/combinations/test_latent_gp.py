@@ -1,4 +1,4 @@
-"""Options of `LatentGP` in pairs: a combination runs and is right, or is refused with the message listed here."""
+"""Options of `LatentGP` in pairs: each combination runs and is correct, or is rejected with the message listed here."""
 
 import functools
 import re
@@ -70,7 +70,7 @@ REFUSALS = [
         'reference="ep" needs a log-likelihood that is a sum',
         lambda kernel, likelihood, engine, reference: reference == "ep" and (engine == "host" or kernel == "two"),
     ),
-    Refusal(  # the values are picked from those at sorted times
+    Refusal(  # the elements are selected from those at sorted times
         'reference="ep" needs a log-likelihood that is a sum.*gather',
         lambda kernel, inputs, reference: (
             kernel == "quasisep" and reference == "ep" and inputs in ("unsorted", "repeated")
@@ -109,7 +109,7 @@ def latents_of(row):
 
 @functools.cache
 def reference(kernel, likelihood, mean, inputs):
-    """The posterior means of the latent functions by importance sampling from the prior, with their errors."""
+    """Return the posterior means of the latent functions by importance sampling from the prior, with their errors."""
     rng, count = np.random.default_rng(0), 40_000
     x, row = INPUTS[inputs], {"kernel": kernel}
     centre = 0.5 if mean == "number" else 0.1 * x.reshape(N, -1)[:, 0]

@@ -1,4 +1,4 @@
-"""The generator of the tables, by itself."""
+"""The generator of all-pairs tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OPTIONS = {"a": [0, 1, 2, 3, 4], "b": [0, 1, 2, 3], "c": [0, 1, 2], "d": [0, 1],
 REFUSALS = [
     Refusal("a and b", lambda a, b: a == b == 3),
     Refusal("c and d", lambda c, d: c == 2 and d == 0),
-    Refusal("d and e", lambda d, e: d == e == 1),  # with the last: c=2 never meets e=1, which no refusal says
+    Refusal("d and e", lambda d, e: d == e == 1),  # together they imply that c=2 never meets e=1
     Refusal("three", lambda a, b, c: a + b + c == 0),
 ]
 
@@ -22,7 +22,7 @@ def test_all_pairs_but_those_that_must_be_refused():
     possible = {pair for row in allowed if not refusals_of(row, REFUSALS) for pair in pairs_of(row)}
     assert {pair for row in rows for pair in pairs_of(row)} == possible
     every = sum(len(OPTIONS[one]) * len(OPTIONS[two]) for one, two in combinations(OPTIONS, 2))
-    assert len(possible) == every - 4  # three are refused by themselves, and c=2 with e=1
+    assert len(possible) == every - 4  # three pairs are rejected directly, and c=2 with e=1 indirectly
     assert len(rows) <= 24  # 20 are needed for a and b alone, and all combinations are 240
 
 

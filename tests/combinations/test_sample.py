@@ -1,8 +1,8 @@
 """The options of `sample` and `resume` in combination.
 
-Each row of the table either runs and is right, or is refused by a message that is listed in `refusals.py`: see
-`combined.check` for what "right" means. The short form has every value of every option, the long one every pair of
-values. Other rows, drawn at random: `python tests/combinations/random_rows.py --rows 50 --seed 3`.
+Each row of the table runs and is correct, or is rejected with a message that is listed in `refusals.py`.
+`combined.check` defines "correct". The short form has every value of every option, the long one every pair of values.
+For random rows: `python tests/combinations/random_rows.py --rows 50 --seed 3`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_every_class_is_in_the_table():
 
 
 def test_each_refusal_can_be_met_by_itself():
-    """A refusal whose rows all meet another one as well could have any message, and would not be tested."""
+    """A refusal whose rows are all covered by another one would not be tested, whatever its message."""
     alone = {id(found[0]) for row in REFUSED if len(found := refusals_of(row, REFUSALS)) == 1}
     covered = [refusal.message for refusal in REFUSALS if id(refusal) not in alone]
     assert covered == []

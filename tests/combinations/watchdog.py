@@ -1,4 +1,4 @@
-"""Makes a test that hangs fail."""
+"""Make a test that hangs fail."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from typing import Any
 
 SECONDS = 300
-"""Rows take seconds, also on a machine that is busy."""
+"""Limit for a row. Seconds. A row takes a few seconds, even on a busy machine."""
 
 GRACE_SECONDS = 60
-"""For a thread that does not let the exception pass: then the process ends, with the traceback of each thread."""
+"""Further time before the process ends, with the traceback of each thread, if the exception had no effect. Seconds."""
 
 
 class HungError(BaseException):
-    """Not an Exception, so that nothing in between catches it."""
+    """Raised when a test hangs. It is not an Exception, so that no handler catches it."""
 
 
 @contextmanager
 def watchdog(seconds: float = SECONDS) -> Iterator[None]:
-    """Raise HungError in the main thread after so many seconds; end the process if that does not help."""
+    """Raise HungError in the main thread after `seconds`, and end the process if that has no effect."""
 
     def expired(*_: Any) -> None:
         raise HungError(f"no end after {seconds:g} s")
@@ -38,5 +38,5 @@ def watchdog(seconds: float = SECONDS) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if not hung:  # threads that hang would keep Python from ending
+        if not hung:  # hanging threads would prevent Python from exiting
             faulthandler.cancel_dump_traceback_later()

@@ -37,7 +37,7 @@ MODULES = (
 
 
 def public(name: str) -> set[str]:
-    """Names of a module that are its own to give: those of `__all__`, else functions and classes written in it."""
+    """Return the public names of a module: those of `__all__`, otherwise the functions and classes defined in it."""
     module = importlib.import_module(name)
     names = getattr(module, "__all__", None) or [
         key
@@ -79,12 +79,12 @@ def test_the_reference_has_no_name_that_is_not_there():
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
 def test_what_is_not_run_says_so(page):
-    """Python is a cell, which is run, or the page says that something is not."""
+    """Python code is a cell, which is run, or the page contains "not run"."""
     text = page.read_text(encoding="utf8")
     if page.name == "index.md" or "_build" in page.parts:
         return
     if "```python" in text:
-        assert re.search(r"not run", text, re.IGNORECASE), "```{code-cell} ipython3 would be run"
+        assert re.search(r"not run", text, re.IGNORECASE), "use ```{code-cell} ipython3, which is run"
     assert ("{code-cell}" in text) == text.startswith("---\nfile_format: mystnb\n"), "cells need the header of myst-nb"
 
 

@@ -1,4 +1,4 @@
-"""The examples run, on small problems."""
+"""Every example runs on a small problem."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(autouse=True)
 def closed():
-    """The examples leave their figures open, for the gallery to see them."""
+    """Close the figures, which examples leave open for the gallery."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
 def load(name, smaller=None):
-    """The example as a module, with some of its text replaced."""
+    """Return an example as a module, with some of its text replaced."""
     text = (EXAMPLES / f"{name}.py").read_text(encoding="utf8")
     for long, short in (smaller or {}).items():
-        assert long in text, "the example has changed, and this test has not"
+        assert long in text, "the example has changed; adapt this test"
         text = text.replace(long, short)
     module = types.ModuleType(name)
     exec(compile(text, f"{name}.py", "exec"), vars(module))
@@ -59,9 +59,9 @@ SCRIPTS = {
     "engines": {"2_000": "200", "500": "50"},
     "regions": {"draws=1_000": "draws=50"},
     "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
-    "two_latents": {"draws=500, warmup=2_000, thin=50": "draws=20, warmup=20, thin=1"},
+    "two_latents": {"draws=1_500, warmup=500": "draws=20, warmup=20"},
 }
-"""Those that are read from the top down, with what makes them small."""
+"""Examples without a main function, with the replacements that make them small."""
 
 
 @pytest.mark.long
@@ -98,7 +98,7 @@ def test_the_cox_process_draws_a_picture(tmp_path, monkeypatch, capsys):
     options = ["--size", "25", "--warmup", "50", "--draws", "20", "--thin", "10", "--picture", str(path)]
     monkeypatch.setattr(sys, "argv", ["cox_process.py", *options])
     module = load("cox_process")
-    monkeypatch.setattr(module, "SHOWN", 10)  # the convergence check uses every square
+    monkeypatch.setattr(module, "SQUARES", 10)  # the convergence check uses every square
     module.main()
     said = capsys.readouterr().out
     assert "500 updates" in said
@@ -121,10 +121,10 @@ def test_the_evidence_says_that_the_rate_of_explosions_changed(tmp_path, capsys)
 def test_a_regression_finds_the_weights(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "weights.png"
-    load("million_rows").main(rows=2000, weights=3, draws=300, picture=str(path))
+    load("million_rows").main(rows=2000, columns=3, draws=300, picture=str(path))
     assert path.stat().st_size > 10_000
     said = capsys.readouterr().out
-    assert "2000 rows, 3 weights" in said
+    assert "2000 rows, 3 columns" in said
     for line in said.splitlines():
         if "from the truth" in line:
             assert float(line.split()[-4]) < 0.5
@@ -159,7 +159,7 @@ def test_a_curve_that_rises(tmp_path, capsys):
     pytest.importorskip("matplotlib").use("Agg")
     path = tmp_path / "curve.png"
     load("truncated_gaussian").main(draws=20, picture=str(path))
-    free, rising, _ = capsys.readouterr().out.splitlines()[-3:]
+    free, _, rising, _, _ = capsys.readouterr().out.splitlines()[-5:]
     assert float(free.split()[3].rstrip(",")) > 0.01
     assert float(rising.split()[3].rstrip(",")) < 1e-9
     assert path.stat().st_size > 10_000
@@ -172,7 +172,7 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
     load("scikit_learn").main(digits=60, draws=30, picture=str(path))
     said = capsys.readouterr().out
     rows = {line.split("  ")[0]: float(line.split()[-1]) for line in said.splitlines() if line[0] in "EG"}
-    assert rows["EllipticalGPRegressor, student"] < rows["GaussianProcessRegressor"]
+    assert rows["EllipticalGPRegressor, student-t"] < rows["GaussianProcessRegressor"]
     assert rows["EllipticalGPClassifier"] < 0.6
     assert path.stat().st_size > 10_000
 
@@ -180,7 +180,7 @@ def test_estimators_beside_scikit_learn_s(tmp_path, capsys):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_a_gibbs_loop_has_the_right_posterior(tmp_path, capsys):
-    """One count: the posterior of f and r by quadrature."""
+    """With one count, compare with the posterior of f and r by quadrature."""
     module, y = load("gibbs"), 7
     functions, levels, _ = module.gibbs(np.array([y]), np.eye(1), 20_000, np.random.default_rng(SEED))
     f, r = np.linspace(-6, 6, 601)[:, None], np.linspace(1e-3, 60, 1200)

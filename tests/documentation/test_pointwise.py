@@ -1,4 +1,4 @@
-"""ArviZ's `loo`: it needs pointwise values of the log-likelihood and must not take the total for them."""
+"""`loo` of ArviZ requires the pointwise log-likelihood and must not use the total."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_the_page_on_clusters(tmp_path):
-    """Scripts, because workers import them again, as they would a user's."""
+    """The code runs as scripts, because workers import the main module again."""
     said, scripts = [], []
     for cell in cells("how_to/parallel"):
         if cell.startswith("%%writefile "):
@@ -78,7 +78,7 @@ def test_the_page_on_clusters(tmp_path):
 
 @pytest.mark.long
 def test_the_page_on_the_command_line(tmp_path, monkeypatch):
-    """Its commands do what the page says of them."""
+    """The commands of the page give the results that it states."""
     from typer.testing import CliRunner
 
     from ellipslice.apps.cli import app

@@ -1,4 +1,4 @@
-"""The site builds without a warning, and all its links lead somewhere.
+"""The site builds without a warning, and no link is broken.
 
 Cells and examples are not run here: `make docs` runs them. `test_readme.py` and `test_examples.py` run the quick ones.
 """
@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    """The site, built in a copy, as `make docs` does it but for what takes time."""
+    """Build the site in a copy as `make docs` does, but without running cells and examples."""
     pytest.importorskip("sphinx_gallery")
     copy = tmp_path_factory.mktemp("site")
     left_out = shutil.ignore_patterns("_build", "gallery", "*.png.md5", "sg_execution_times.rst")
@@ -45,7 +45,7 @@ def site(tmp_path_factory) -> Path:
 
 
 class Links(HTMLParser):
-    """Where a page leads, and the places in it."""
+    """The link targets and the anchors of a page."""
 
     def __init__(self, page: Path):
         super().__init__()
@@ -62,11 +62,11 @@ class Links(HTMLParser):
 
 
 def broken(site: Path) -> set[tuple[str, str]]:
-    """Links of pages to files, or to places in pages, that are not there."""
+    """Return the broken links of all pages: missing files and missing anchors."""
     pages = {page: Links(page) for page in site.resolve().rglob("*.html")}
     found = set()
     for page, links in pages.items():
-        if "_modules" in page.parts:  # code, whose links back know the page and not always the place
+        if "_modules" in page.parts:  # links from source code to an anchor may be outdated
             continue
         for target in links.targets:
             parts = urlsplit(target)

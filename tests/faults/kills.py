@@ -1,9 +1,9 @@
-"""Runs with a store, killed by SIGKILL at random moments and resumed; the finished store is that of a run in peace.
+"""Kill runs with a store by SIGKILL at random moments and resume them. The finished store equals that of one run.
 
     python tests/faults/kills.py --kills 100
 
-Each run is a process of its own, forked from this one before JAX has started, so that little but the run itself is
-killed. The moments are random, from a run's start to near its end; what is left of a run gets shorter with each.
+Each run is a process that is forked from this one before JAX has started, so that mostly the run itself is killed. The
+moments are random, from the start of a run to near its end. The rest of a run becomes shorter with each kill.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def smooth():
     return es.Dense(np.exp(-0.5 * np.subtract.outer(x, x) ** 2 / 25), mean=0.2)
 
 
-# Log-likelihood, options of `sample`, and what `resume` must be given again.
+# Log-likelihood, options of `sample`, and arguments that `resume` requires again.
 RUNS = {
     "compiled": (traced, {"draws": 60_000, "warmup": 20_000}, {}),
     "planes": (es.likelihoods.Poisson(COUNTS), {"draws": 40_000, "thin": 2}, {}),
@@ -77,12 +77,12 @@ RUNS = {
 
 
 def run(name, path):
-    """In a process of its own: begin, or go on."""
+    """Start or resume the run, in a child process."""
     log_likelihood, options, again = RUNS[name]
     store.MIN_COMMIT_SECONDS, store.MAX_COMMIT_FRACTION = (
         0.02,
         0.5,
-    )  # so that kills come before, between and in the middle of commits
+    )  # so that kills happen before, between and during commits
     workers_engine.TASK_SECONDS = 0.02
     if path.exists():
         es.resume(path, log_likelihood, progress=False, **again)
@@ -109,7 +109,7 @@ def finish(child):
 
 
 def kill_and_resume(name, folder, kills, generator, seconds):
-    """Begin and go on until the run ends by itself, killing it up to so many times; how often."""
+    """Start and resume the run until it ends, killing it up to `kills` times. Return the number of kills."""
     path, made = folder / f"{name}.zarr", 0
     while True:
         child = fork(name, path)

@@ -1,4 +1,4 @@
-"""A Dask cluster of several processes, with workers killed while they are at work."""
+"""A Dask cluster of several processes, with workers that are killed during a run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def client():
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore")  # of Dask's own, about its threads and its sockets
+@pytest.mark.filterwarnings("ignore")  # warnings of Dask about its threads and sockets
 def test_killed_workers_change_nothing(client, tmp_path):
-    """Two of three workers die in the middle of a run with a store; a closure is sent, as Dask can."""
+    """Two of three workers die during a run with a store. The log-likelihood is a closure, which Dask can send."""
     pytest.importorskip("zarr")
     alone = es.sample(bowl, PRIOR, draws=150, **OPTIONS)
     shift = 0.0

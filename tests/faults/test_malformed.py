@@ -1,9 +1,9 @@
 """Malformed inputs to the command line, to the reader of stores and run folders, and to the API.
 
-Each is answered by a clear error: on the command line one line and exit code 2 with no traceback, elsewhere a
-ValueError, a TypeError or an OSError with words in it. Nothing is written, and nothing that was there is changed.
+Each raises a clear error: on the command line one line and exit code 2 without traceback, elsewhere a ValueError, a
+TypeError or an OSError with a message. Nothing is written or changed.
 
-`make malformed` tries many more of those that are made at random.
+`make malformed` tries many more random inputs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MANY = settings(
 )
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where stores are made by the dozen: there is no disk to wait for."""
+"""Folder in memory for many stores, because a disk would be slow."""
 
 N = 8
 X, Y = np.linspace(0.0, 3.0, N), np.array([1, 0, 2, 3, 5, 4, 1, 2])
@@ -57,7 +57,7 @@ def run(*arguments):
 
 
 def assert_refused(result, words=""):
-    """Exit code 2, one clear line, no traceback."""
+    """Check for exit code 2, one clear line and no traceback."""
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert "Traceback" not in result.output
     said = " ".join(result.stderr.replace("│", " ").split())
@@ -132,7 +132,10 @@ FIT = [
     ("fit data.csv --x t --y value --amplitude 0", "--amplitude & positive"),
     ("fit data.csv --x t --y value --noise-scale -0.1", "--noise-scale & positive"),
     ("fit data.csv --x t --y value --mean nan", "--mean & finite"),
-    ("fit data.csv --x t --y count --likelihood poisson --noise-scale 1", "--noise-scale & means nothing for poisson"),
+    (
+        "fit data.csv --x t --y count --likelihood poisson --noise-scale 1",
+        "--noise-scale & given with the likelihood poisson",
+    ),
     ("fit data.csv --x t --y count --likelihood poisson --dispersion 1", "--dispersion & negative-binomial"),
     ("fit data.csv --x t --y count --likelihood poisson --trials tried", "--trials & binomial"),
     ("fit data.csv --x t --y value --exposure tried", "--exposure & poisson"),
@@ -167,7 +170,7 @@ FIT = [
     ("fit data.csv --events t --y value", "--events & --y"),
     ("fit data.csv --events nothing", "no column 'nothing'"),
     ("fit data.csv --events name", "dates such as"),
-    ("fit data.csv --events t --likelihood gaussian", "events are counted"),
+    ("fit data.csv --events t --likelihood gaussian", "--events & --likelihood poisson & gaussian"),
     ("fit data.csv --events t --exposure tried", "--exposure & events"),
     ("fit data.csv --events t --window 0", "--window & LOW,HIGH & '0'"),
     ("fit data.csv --events t --window a,b", "--window & LOW,HIGH"),
@@ -263,7 +266,7 @@ VALUES = st.one_of(
 @MANY
 @given(st.lists(st.tuples(st.sampled_from(OPTIONS), VALUES), max_size=5), st.sampled_from(["fit", "summary", "plot"]))
 def test_any_command_line_is_answered(place, pairs, command):
-    """Whatever is typed. (A table that is not there keeps what happens to be right from running.)"""
+    """Any command line gives an answer. (The table does not exist, so that no valid command runs.)"""
     arguments = [command, place / "nowhere.csv", *(part for pair in pairs for part in pair)]
     result = run(*arguments)
     assert result.exit_code in (0, 2), (result.output, result.exception)  # 0: --help
@@ -277,7 +280,7 @@ TABLES = {
     "newline.csv": (b"\n\n\n", "is empty"),
     "header.csv": (b"t,y\n", "no rows"),
     "spaces.csv": (b"   \n", ""),
-    "twice.csv": (b"t,t,y\n1,2,3\n4,5,6\n", "2 columns of the name 't'"),
+    "twice.csv": (b"t,t,y\n1,2,3\n4,5,6\n", "2 columns named 't'"),
     "ragged.csv": (b"t,y\n1,2\n3,4,5,6\n7,8\n", ""),
     "quotes.csv": (b't,y\n1,"2\n3,4\n', ""),
     "binary.csv": (bytes(range(256)) * 4, ""),
@@ -332,7 +335,7 @@ ANYTHING = st.recursive(
 
 
 def places(tree, path=()):
-    """Where in a JSON object something could be changed."""
+    """Yield the paths of all values in a JSON object."""
     yield path
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
@@ -340,7 +343,7 @@ def places(tree, path=()):
 
 
 def changed(tree, path, value):
-    """The object with another value in one place."""
+    """Return the object with another value at one path."""
     if not path:
         return value
     tree = copy.copy(tree)
@@ -371,15 +374,15 @@ def test_settings_that_were_edited(place, data):
 
 
 SETTINGS = {
-    "not JSON": (b"{", "not JSON"),
-    "empty": (b"", "not JSON"),
-    "a list": (b"[]", "not what"),
-    "a number": (b"3", "not what"),
-    "nothing in it": (b"{}", "not what"),
+    "not JSON": (b"{", "not valid JSON"),
+    "empty": (b"", "not valid JSON"),
+    "a list": (b"[]", "was not written by"),
+    "a number": (b"3", "was not written by"),
+    "nothing in it": (b"{}", "was not written by"),
     "another format": (b'{"format": 99}', "format version 99"),
     "only a format": (b'{"format": 2}', "damaged"),
-    "deep": (b"[" * 100_000, "not JSON"),
-    "not text": (bytes(range(128, 256)), "not JSON"),
+    "deep": (b"[" * 100_000, "not valid JSON"),
+    "not text": (bytes(range(128, 256)), "not valid JSON"),
 }
 
 
@@ -438,7 +441,7 @@ def store(tmp_path_factory):
 
 
 def damage(path, data):
-    """One change to one file: bytes flipped, cut off, added, or the file taken away, or emptied."""
+    """Change one file: flip, truncate or add bytes, or remove or empty the file."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and file.name != "lock")
     file = data.draw(st.sampled_from(files))
     content = file.read_bytes()
@@ -460,7 +463,7 @@ def damage(path, data):
 @MANY
 @given(data=st.data())
 def test_a_damaged_store_is_refused_or_the_same(store, data):
-    """Never resumed to anything else, and never changed by being refused."""
+    """A damaged store is never resumed to other draws, and its rejection does not change it."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.zarr"
         shutil.copytree(store, path)
@@ -486,7 +489,7 @@ def test_a_damaged_store_is_read_or_refused(store, data):
 @MANY
 @given(data=st.data())
 def test_metadata_that_were_edited(store, data):
-    """Anything anywhere in the file that readers believe."""
+    """Any value anywhere in the metadata of a store is checked."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.zarr"
         shutil.copytree(store, path)
@@ -500,7 +503,7 @@ def test_metadata_that_were_edited(store, data):
 @MANY
 @given(data=st.data())
 def test_a_setup_that_was_edited_and_sealed_again(store, data):
-    """By somebody who knows how: no code is run, and what is not ours is refused."""
+    """Even with correct checksums, no code is run, and foreign content is rejected."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.zarr"
         shutil.copytree(store, path)
@@ -557,7 +560,7 @@ def test_anything_for_what_is_needed(which, value):
     options = {"draws": 3, "warmup": 1, "chains": 1, "seed": 1, "progress": False}
     prior = es.Diagonal(np.ones(3))
     if which == "store" and isinstance(value, str | bytes | os.PathLike):
-        return  # a name like any other
+        return  # an ordinary name
     calls = {
         "prior": lambda: es.sample(log_likelihood, value, **options),
         "likelihood": lambda: es.sample(value, prior, **options),
@@ -572,7 +575,7 @@ def test_anything_for_what_is_needed(which, value):
 
 
 def check_answer(call, what):
-    """It runs, or says what is wrong in words; whether it ran."""
+    """Call a function that may raise a clear error. Return True if it ran."""
     try:
         call()
     except (ValueError, TypeError, OSError, MemoryError) as error:
@@ -624,7 +627,7 @@ def test_a_model_that_makes_no_sense(number):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of eight megabytes, where one may be mounted."""
+    """A disk of eight megabytes, if one can be mounted."""
     import subprocess
 
     place = tmp_path / "disk"
@@ -637,7 +640,7 @@ def small_disk(tmp_path):
 
 
 def test_a_disk_that_is_full(small_disk, tmp_path):
-    """A real one: the run fails, what is safe can be read, and after some room is made it goes on to the same store."""
+    """On a full disk the run fails, stored draws can be read, and after space is freed it resumes to the same store."""
     prior, options = es.Diagonal(np.ones(40)), {"warmup": 5, "chains": 2, "seed": 1, "progress": False}
 
     def quick(f):
@@ -660,7 +663,7 @@ def test_a_folder_that_cannot_be_written_to(small_disk, store):
     shutil.copytree(store, small_disk / "run.zarr")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     before = contents(small_disk / "run.zarr")
-    assert open_tree(small_disk / "run.zarr").posterior.sizes["draw"] == 20  # reading needs no lock
+    assert open_tree(small_disk / "run.zarr").posterior.sizes["draw"] == 20  # reading requires no lock
     with pytest.raises(OSError, match="Read-only"):
         es.resume(small_disk / "run.zarr", log_likelihood, draws=30, progress=False)
     with pytest.raises(OSError, match="Read-only"):
@@ -673,7 +676,7 @@ def test_a_folder_that_cannot_be_written_to(small_disk, store):
 
 
 def test_a_clock_that_was_set_back(tmp_path, monkeypatch):
-    """Files of tomorrow, and a wall clock that runs backwards: nothing is decided by either."""
+    """File times in the future and a clock that runs backwards have no effect."""
     import time
 
     prior, options = es.Diagonal(np.ones(3)), {"warmup": 5, "chains": 2, "seed": 1, "progress": False}
@@ -688,7 +691,7 @@ def test_a_clock_that_was_set_back(tmp_path, monkeypatch):
 
 
 def test_how_many_there_are():
-    """Written by hand; each of the tests with `MANY` adds its examples, 25 in `make test`."""
+    """Number of cases written by hand. Each test with `MANY` adds its examples, 25 in `make test`."""
     by_hand = len(FIT) + len(OTHERS) + len(TABLES) + 4 * len(SETTINGS) + 2 * len(FOLDERS) + len(MODELS)
     assert by_hand >= 200
 

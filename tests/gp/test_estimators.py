@@ -1,4 +1,4 @@
-"""The estimators as scikit-learn uses them."""
+"""The estimators in the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_before_any_work():
 @pytest.mark.parametrize("kernel", [lambda scale, noise_scale: noise_scale * RBF(scale), lambda p: RBF(p["scale"])])
 @pytest.mark.parametrize("noise", [{}, {"noise_scale": 0.1}, {"likelihood": "poisson"}])
 def test_a_kernels_hyperparameter_is_not_the_noise_scale(kernel, noise):
-    """Of the two of one name, the kernel was given that of the noise, and its own prior was left aside."""
+    """With two hyperparameters of one name, the kernel got that of the noise, and its own prior was ignored."""
     dist = pytest.importorskip("numpyro.distributions")
     X, y = np.linspace(0, 5, 6)[:, None], np.arange(6.0)
     priors = {name: dist.LogNormal(0.0, 1.0) for name in ("scale", "noise_scale")}

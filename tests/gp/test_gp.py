@@ -1,4 +1,4 @@
-"""Gaussian-process models as users meet them: structure, results, predictions, pictures, and what is refused."""
+"""Gaussian process models: structure, results, predictions, plots and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNKNOWN = LatentGP(
     amplitude_and_scale, NegativeBinomial, mean=lambda level: level,
     parameters=PRIORS | {"dispersion": dist.LogNormal(1.0, 0.5), "level": dist.Normal(0.0, 1.0)},
 )  # fmt: skip
-"""One model for several tests: compiled once."""
+"""One model for several tests, so that it is compiled once."""
 
 
 @pytest.fixture(scope="module")
@@ -222,30 +222,30 @@ def test_several_latent_functions():
 @pytest.mark.long
 @pytest.mark.statistical
 def test_points_by_themselves_have_the_same_means_and_spreads():
-    """In groups, of which a point does not see the others."""
+    """Predictions with joint=False are made in groups of points, independently."""
     model = LatentGP(kernels.Matern32(1.0), Poisson, mean=0.5)
     fit = model.fit(X, Y, **{**SHORT, "draws": 1000})
-    points = np.linspace(-1.0, 4.0, 450)  # two groups and a half
+    points = np.linspace(-1.0, 4.0, 450)  # two and a half groups
     apart = fit.predict(points, draws=2000, joint=False).latent
     assert apart.dims == ("chain", "draw", "point")
     np.testing.assert_array_equal(apart.point, points)
     weights = PredictiveConditional(model, X, points)._maps({}, np)
     mean, left = weights[0][0], (weights[2][0] ** 2).sum(axis=1)
     given = (fit.tree.posterior.f.values - weights[3][0]) @ weights[1][0] + mean
-    away = apart.values - given  # what is drawn besides, independently in every draw
+    away = apart.values - given  # the conditional noise, independent in every draw
     some = slice(0, 450, 30)
     compare(away[:, :, some].reshape(1, 2000, -1), np.zeros(15), "means of single points")
     compare(away[:, :, some].reshape(1, 2000, -1) ** 2, left[some], "variances of single points")
 
 
 def matern32(x, y):
-    """In double precision, by hand."""
+    """Compare with a direct computation in double precision."""
     r = math.sqrt(3) * np.abs(x[:, None] - y)
     return (1 + r) * np.exp(-r)
 
 
 def test_values_at_new_points_given_old_ones():
-    """Weights and what is left, against the textbook's formulas."""
+    """Compare weights and conditional variances with the standard formulas."""
     model = LatentGP(kernels.Matern32(1.0), Gaussian, mean=lambda X: 0.3 * X)
     new = np.array([0.5, 1.77, 4.0])
     mean, weights, root, old_mean = (part[0] for part in PredictiveConditional(model, X, new)._maps({}, np))
@@ -274,7 +274,7 @@ def test_predictions_have_the_exact_mean_and_variance(kernel):
 
 
 def predicted_on_a_grid(y, new, sigma):
-    """Given the parameters, values at new points are Gaussian: weights of a grid of these, and mean and variance."""
+    """Return weights of a grid of hyperparameters, and means and variances at new points given each of them."""
     logs, means, variances = [], [], []
     amplitudes = np.exp(np.linspace(-4.0, 5.0, 121))[:, None]
     at = np.concatenate([X, new])
@@ -293,7 +293,7 @@ def predicted_on_a_grid(y, new, sigma):
 
 @pytest.fixture(scope="module")
 def with_unknown_parameters():
-    """A fit, points, and for each point the weights of a grid of parameters, and mean and variance given these."""
+    """Return a fit, new points, and the weights, means and variances of `predicted_on_a_grid`."""
     y, new = np.sin(2 * X) + 0.2 * np.cos(17 * X), np.array([0.7, 3.3, 3.7, 6.0])
     model = LatentGP(amplitude_and_scale, lambda y: Gaussian(y, 0.3), parameters=PRIORS)
     fit = model.fit(X, y, draws=2000, warmup=100, seed=SEED + 3, progress=False)
@@ -301,7 +301,7 @@ def with_unknown_parameters():
 
 
 def compare_near(fit, new, weights, means, variances):
-    """How much is near the mean. Not the variance: large amplitudes are rare, and have a large part in it."""
+    """Compare probabilities near the mean. The variance would depend too much on rare, large amplitudes."""
     mean = weights @ means
     predicted = fit.predict(new, draws=8000, seed=SEED + 4)
     for name, variance in (("latent", variances), ("predictive", variances + 0.3**2)):
@@ -540,7 +540,7 @@ def test_robust_noise_has_unknown_parameters_too():
 
 
 def test_at_the_data_the_prediction_is_what_was_drawn():
-    """Also among other inputs, in any order; and what is in between is drawn given it."""
+    """Inputs of the data may be among others, in any order. Other points are drawn given them."""
     fit = LatentGP(kernels.Matern32(1.0), Poisson).fit(X, Y, **SHORT)
     new = np.array([X[5], 1.234, X[0], X[5], -0.0])
     drawn = fit.predict(new, draws=80).latent
@@ -553,7 +553,7 @@ def test_a_kernel_with_noise_of_its_own_is_drawn_anew_at_the_data():
     kernel = sk.RBF(1.0) + sk.WhiteKernel(0.5)
     fit = LatentGP(kernel, Poisson).fit(X, Y, **SHORT)
     apart = fit.predict(X, draws=80).latent.values - fit.tree.posterior.f.values
-    assert 0.3 < apart.std() < 1.5  # sqrt(0.5), and what noise in the draws makes of it
+    assert 0.3 < apart.std() < 1.5  # sqrt(0.5), with a tolerance for the noise of the draws
 
 
 @pytest.mark.long
@@ -580,7 +580,7 @@ def test_large_grids_have_maps_at_their_points():
 
 @pytest.mark.long
 def test_data_far_from_0_can_be_sampled():
-    """Their squares have more digits than there are; what they differ by is what counts."""
+    """Squares of such inputs exceed the precision, so distances must be computed from differences."""
     rng = np.random.default_rng(4)
     y = np.sin(2 * X) + 0.1 * rng.standard_normal(len(X))
     priors = {"scale": dist.LogNormal(0.0, 0.5), "noise": dist.LogNormal(-2.0, 0.5)}

@@ -1,6 +1,6 @@
-"""Small promises of `LatentGP` and `CoxProcess`: constants, no events, one latent with a name, warnings given once.
+"""Special cases of `LatentGP` and `CoxProcess`: constants, no events, one named latent, warnings given once.
 
-Fits run on the host engine, or compile one program for all: these tests are quick.
+Fits run on the host engine, or share one compiled program, so these tests are quick.
 """
 
 import contextlib
@@ -95,7 +95,7 @@ def test_events_of_another_shape(window, events, message):
 @pytest.mark.long
 def test_a_rate_without_events_is_below_its_prior_mean():
     fit = CoxProcess(MATERN, (0.0, 3.0), 5, mean=1.0).fit([], **SHORT | {"draws": 400, "warmup": 50})
-    assert fit.tree.posterior.f.mean() < 0.5  # prior mean 1; no event in cells whose rate is e
+    assert fit.tree.posterior.f.mean() < 0.5  # prior mean 1, and no event in cells with rate e
     np.testing.assert_array_equal(fit.shown, np.zeros(5))
     assert CoxProcess(MATERN, [(0.0, 3.0)] * 2, 5, mean=1.0).counts([]).shape == (25,)
 
@@ -105,7 +105,7 @@ def test_a_rate_without_events_is_below_its_prior_mean():
 
 @pytest.mark.long
 def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
-    """`Likelihood.__call__() got an unexpected keyword argument 'g'` it was."""
+    """This used to raise "Likelihood.__call__() got an unexpected keyword argument 'g'"."""
     named, plain = (LatentGP(kernel, Poisson).fit(X, Y, **HOST) for kernel in ({"g": MATERN}, MATERN))
     np.testing.assert_array_equal(named.tree.posterior.g, plain.tree.posterior.f)
     assert set(named.predict(X[:2] + 0.1).data_vars) == {"g", "expected", "predictive"}
@@ -113,7 +113,7 @@ def test_one_latent_function_with_a_name_and_a_ready_made_likelihood():
 
 
 def of_point(latents, likelihood):
-    """The log-likelihood of a model with unknown parameters, which is what its pilot runs call."""
+    """Return the log-likelihood of a model with unknown hyperparameters, which its pilot runs call."""
     model = LatentGP({**latents, "s": lambda a: kernels.Matern52(a)}, likelihood, parameters={"a": dist.LogNormal()})
     model.joint.factors.probe(X)
     return PointLikelihood(model.likelihood, model.joint, Y, len(X))
@@ -166,7 +166,7 @@ def labels_warned_of(function):
 def test_labels_are_warned_of_once(likelihood):
     y = np.array([True, False, True, True, False, False])
     fit, count = labels_warned_of(lambda: LatentGP(MATERN, likelihood).fit(X, y, **HOST))
-    assert count == 1 or likelihood not in (Probit, Logistic)  # a user's own function warns as often as it is called
+    assert count == 1 or likelihood not in (Probit, Logistic)  # a user's function may warn at each call
     for again in (lambda: fit.predict(X + 0.05), lambda: fit.predict(X + 0.05, likelihood=Probit)):
         assert labels_warned_of(again)[1] == 0
     if likelihood in (Probit, Logistic):

@@ -1,4 +1,4 @@
-"""What a hyperparameter of `LatentGP` enters: one place, unless the user says that it is shared."""
+"""A hyperparameter of `LatentGP` enters one part of the model, unless the user declares it as shared."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ from tinygp import kernels
 
 import ellipslice as es
 from ellipslice.apps.fits.model import Data, Problem
-from ellipslice.apps.fits.settings import Asked
+from ellipslice.apps.fits.settings import FitSettings
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import Gaussian, Likelihood, NegativeBinomial, Poisson, StudentT
 
@@ -32,7 +32,7 @@ ARGUMENTS = [
 
 
 def kernel_of(name):
-    """A function from the hyperparameter of this name to a kernel."""
+    """Return a function from the hyperparameter of this name to a kernel."""
     return eval(f"lambda {name}: kernels.Matern52({name})", {"kernels": kernels})
 
 
@@ -57,21 +57,21 @@ def test_all_likelihoods_with_arguments_are_tried():
 
 @pytest.mark.parametrize(("likelihood", "name"), ARGUMENTS)
 def test_a_kernels_hyperparameter_does_not_enter_a_likelihood_by_its_name(likelihood, name, no_compilation):
-    """It was passed to both: a kernel's `noise_scale` was the noise scale of `StudentT` as well."""
+    """It used to be passed to both: `noise_scale` of a kernel was also the noise scale of `StudentT`."""
     others = {other: PRIOR for one, other in ARGUMENTS if one is likelihood}
     with pytest.raises(ValueError, match=f"'{name}' would enter the kernel and the likelihood") as raised:
         LatentGP(kernel_of(name), likelihood, parameters=others)
     message = str(raised.value)
     assert f"shared=('{name}',)" in message
     assert f"{likelihood.__name__}(y, {name}=likelihood_{name})" in message
-    # in a mapping it is seen when the function is called, which is before anything is compiled
+    # in a mapping it is detected when the function is called, before compilation
     model = LatentGP(lambda p: kernels.Matern52(p[name]), likelihood, parameters=others)
     with pytest.raises(ValueError, match=f"'{name}' would enter the kernel and the likelihood"):
         model.fit(X, Y, **SHORT)
 
 
 class Mine(Likelihood):
-    """A user's own likelihood."""
+    """A user-defined likelihood."""
 
     def __init__(self, y, reach):
         self.y, self.reach = np.asarray(y, float), reach
@@ -191,7 +191,7 @@ def test_a_hyperparameter_that_enters_nothing(kernel, no_compilation):
 
 
 def test_a_name_that_was_misspelt(no_compilation):
-    """The kernel's argument of another name is given the mapping: the error says so, whoever raises it."""
+    """An argument of a kernel with another name receives the mapping. Every error mentions it."""
     own = "the kernel's argument 'length' is not the name of one, so it was given all of them in a mapping"
     with pytest.raises(ValueError, match=f"'lenght' enters neither kernel, mean nor likelihood .{own}"):
         LatentGP(kernel_of("length"), Poisson, parameters={"lenght": PRIOR}).fit(X, Y, **SHORT)
@@ -209,7 +209,7 @@ def test_arguments_of_ready_made_likelihoods_are_never_given_a_mapping():
 
 @pytest.mark.parametrize("name", ["chain", "draw", "point", "X"])
 def test_names_that_the_result_or_the_mean_has_for_something_else(name):
-    """`draw` was refused after the pilot runs; X replaced the inputs of the mean."""
+    """`draw` used to be rejected only after the pilot runs, and X replaced the inputs of the mean."""
     what = "by which a mean function receives the inputs" if name == "X" else "a dimension of the result"
     with pytest.raises(ValueError, match=f"parameters has the name '{name}', (which is )?{what}"):
         LatentGP(kernel_of(name), Poisson, mean=lambda X: 0.5 * X, parameters={name: PRIOR})
@@ -223,7 +223,7 @@ def test_names_that_latent_functions_cannot_have(name):
 
 @pytest.mark.long
 def test_the_result_says_what_each_hyperparameter_enters(tmp_path):
-    """Shared on purpose: the kernel's variance is that of the noise, so the posterior has one scale."""
+    """Declared as shared: kernel and noise have the same variance, so the posterior has one scale."""
     model = LatentGP(
         lambda scale, reach: scale**2 * kernels.Matern52(reach),
         lambda y, p: StudentT(y, p["scale"], p["degrees_of_freedom"]),
@@ -246,10 +246,12 @@ OWN = {"gaussian": {"noise_scale"}, "student-t": {"noise_scale"}, "negative-bino
     "known", [{}, {"noise_scale": 0.1, "dispersion": 2.0}, {"amplitude": 1.0}, {"length_scale": (1.0,)}]
 )
 def test_models_of_the_command_line(name, known):
-    """Their kernels take a mapping, and their likelihoods at most one hyperparameter."""
+    """The kernels of the command line take a mapping, and its likelihoods at most one hyperparameter."""
     given = {option: value for option, value in known.items() if option not in ("noise_scale", "dispersion")}
     given |= {option: known[option] for option in OWN.get(name, ()) if option in known}
-    problem = Problem(Asked(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])))
+    problem = Problem(
+        FitSettings(("x",), "y", name, **given), Data(X[:, None], np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0]))
+    )
     found = problem._model().components.probe(X, problem._data.y)
     assert found == {
         **{one: ["kernel"] for one in ("amplitude", "length_scale") if one not in given},

@@ -1,7 +1,7 @@
-"""Every mistake gets an error of the right kind, in words that say what was given, what was expected or what to do.
+"""Every mistake raises the right type of error, with what was given, what was expected or what to do.
 
-And it gets it before any long work: the likelihood is called a handful of times at most. Each case names words that the
-message must contain; a message without them leaves the user guessing.
+It is raised before any long work: the likelihood is called only a few times. Each case lists words that the message
+must contain.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ellipslice import likelihoods, moves
 
 PRIOR = es.Diagonal(np.ones(3))
 LONG: dict[str, Any] = {"draws": 1_000_000, "warmup": 0, "chains": 2, "seed": 1, "progress": False}
-"""So long that a mistake found late would be noticed."""
+"""Options of a run so long that a late error would be noticed."""
 
 
 class Counted:
-    """A good likelihood that counts its calls."""
+    """A valid likelihood that counts its calls."""
 
     def __init__(self, function: Callable[..., Any] = lambda f: -float(np.sum(np.asarray(f) ** 2))):
         self.function, self.calls = function, 0
@@ -36,7 +36,7 @@ class Counted:
 
 
 def check(error: pytest.ExceptionInfo[BaseException], words: str) -> None:
-    """Every word, or one of the words between bars, is in the message or its notes."""
+    """Check that the message or its notes contain every word. Bars separate alternatives."""
     message = " ".join([str(error.value), *getattr(error.value, "__notes__", [])]).lower()
     for word in words.split(" & "):
         assert any(choice.lower() in message for choice in word.split("|")), f"{word!r} is not in: {message}"
@@ -129,7 +129,7 @@ OPTIONS = [
 
 
 def names(table: list[Any]) -> list[str]:
-    """Short names of the cases, the same in every process: no addresses."""
+    """Return short names of the cases without memory addresses, so that they are equal in every process."""
     return [short(case.values[0] if hasattr(case, "values") else case[0]) for case in table]
 
 
@@ -143,7 +143,7 @@ def short(value: Any) -> str:
 @pytest.mark.parametrize(("options", "kind", "words"), OPTIONS, ids=names(OPTIONS))
 def test_options(options, kind, words):
     log_likelihood = Counted()
-    short = {} if "MemoryError" in str(kind) else {"draws": 3}  # what is found late, if at all, should not take long
+    short = {} if "MemoryError" in str(kind) else {"draws": 3}  # so that a failing test does not take long
     with pytest.raises(kind) as error:
         es.sample(log_likelihood, PRIOR, **{**LONG, **short, **options})
     check(error, words)
@@ -173,7 +173,7 @@ def test_keep_that_changes_its_mind(keep, words):
 
 
 def test_keep_that_starts_with_a_whole_number():
-    """The first value is the whole number 0 in some runs; the others must not be cut to whole numbers for that."""
+    """If the first value is the integer 0, the other values must not be truncated to integers."""
     for seed in range(8):
         tree = es.sample(Counted(), PRIOR, **{**LONG, "draws": 20, "seed": seed}, keep=lambda f: max(0, f[0]))
         whole = es.sample(Counted(), PRIOR, **{**LONG, "draws": 20, "seed": seed})
@@ -428,7 +428,7 @@ def test_constructors(what, build, kind, words):
 
 
 def test_the_other_cholesky_factor_is_said_so():
-    """SciPy's is upper triangular unless told otherwise."""
+    """The Cholesky factor of SciPy is upper triangular by default."""
     covariance = np.array([[1.0, 0.9], [0.9, 4.0]])
     with pytest.warns(UserWarning, match=r"upper triangular.*factor\.T"):
         es.Dense(factor=scipy.linalg.cholesky(covariance))
@@ -516,7 +516,7 @@ def test_step_needs_a_generator():
 
 
 def test_a_function_that_works_in_place_cannot_change_the_state():
-    """C code often uses its argument as work space. The value is then still a function of f alone, and f is ours."""
+    """C code may overwrite its argument. The sampler passes a copy, so that its own state does not change."""
 
     def in_place(f: np.ndarray) -> float:
         f *= f

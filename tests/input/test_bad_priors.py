@@ -26,7 +26,7 @@ def gaussian(lag):
 
 
 def box(lag):
-    """Not a covariance in two dimensions, nor on any grid that wraps around."""
+    """Return a function that is not a covariance in two dimensions, nor on any periodic grid."""
     return (np.abs(lag) < 3).all(axis=-1).astype(float)
 
 

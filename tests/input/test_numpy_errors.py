@@ -1,4 +1,4 @@
-"""Under `np.seterr(all="raise")` nothing that is harmless raises: numbers that underflow are 0, and that is right."""
+"""With `np.seterr(all="raise")`, harmless operations do not raise: numbers that underflow are correctly 0."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +46,7 @@ def test_likelihoods_far_from_their_data(likelihood):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("times", [1.0, 1e3])
 def test_sites(likelihood, times):
-    """Which `sample(..., reference=)`, `approximate_evidence`, `LatentGP` and the estimators fit."""
+    """`sample(..., reference=)`, `approximate_evidence`, `LatentGP` and the estimators fit such approximations."""
     found = find_sites(times * K, likelihood)
     assert np.isfinite(gaussian_from_sites(times * K, likelihood, found).log_constant)
 

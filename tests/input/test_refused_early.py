@@ -1,4 +1,4 @@
-"""A run that is refused leaves no store behind, damages none, and is refused before workers are asked anything."""
+"""A rejected run creates no store, damages none, and is rejected before any task is sent to workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def smooth(a, b):
 
 
 def narrow(f):
-    """Finite where chains start only in double precision."""
+    """A log-likelihood that is finite at the initial states only in double precision."""
     return -jnp.sum((1e25 * f) ** 2)
 
 
@@ -118,7 +118,7 @@ def test_the_corrected_run_has_its_store(tmp_path):
 
 
 class Unasked(Executor):
-    """Workers that note whether they were asked for more than their number."""
+    """An executor that records the tasks that it receives."""
 
     def __init__(self):
         self.asked = []

@@ -1,4 +1,4 @@
-"""Our update inside BlackJAX: known posteriors, its loops, batches and SMC; planted mistakes; what is refused."""
+"""Our update inside BlackJAX: known posteriors, loops, batches, SMC, injected bugs and rejected arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def log_likelihood(f):
 
 
 def chains(algorithm, start, updates=3000, count=4, number=0):
-    """Draws (chain, draw, ...) of chains run together, and their infos, from the prior's mean."""
+    """Return draws, shape (chain, draw, ...), and infos of chains that start at the prior mean, with `vmap`."""
 
     @jax.jit
     def run(key):
@@ -62,7 +62,7 @@ def test_known_posteriors(name, covariance):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_it_is_a_drop_in_for_theirs():
-    """The same call, the same posterior, the same number of evaluations to the Monte Carlo error."""
+    """The same call as BlackJAX's gives the same posterior and number of evaluations, within Monte Carlo error."""
     tried = []
     for number, make in enumerate((elliptical_slice, blackjax.elliptical_slice)):
         algorithm = make(log_likelihood, mean=jnp.full(3, 0.5), cov=jnp.asarray(CORRELATED))
@@ -77,7 +77,7 @@ def test_it_is_a_drop_in_for_theirs():
 @pytest.mark.statistical
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_a_covariance_that_is_traced(diagonal):
-    """In a function of parameters: the scale is only known when it is called."""
+    """The covariance may depend on a parameter that is known only when the function is called."""
     base = np.diag(CORRELATED) if diagonal else CORRELATED
 
     @jax.jit
@@ -91,7 +91,7 @@ def test_a_covariance_that_is_traced(diagonal):
 
 @pytest.mark.statistical
 def test_our_priors_and_their_names():
-    """Latents of a Stack are not in the order of the alphabet, and have shapes and a mean."""
+    """The latents of this Stack are not in alphabetical order, and have shapes and a mean."""
     prior = es.Stack({"z": es.Dense(CORRELATED, mean=1.0), "a": es.Diagonal(np.full((2, 1), 4.0))})
 
     def seen(position):
@@ -109,7 +109,7 @@ def test_our_priors_and_their_names():
 
 @pytest.mark.long
 def test_the_old_state_is_on_the_ellipse():
-    """Turned back by theta, the new state and the momentum give the old state: it is an ellipse about the mean."""
+    """Rotated back by theta, new state and momentum give the old state: the update is on an ellipse about the mean."""
     algorithm = elliptical_slice(log_likelihood, mean=np.full(3, 0.5), cov=CORRELATED)
     state, step = algorithm.init(jnp.array([0.3, 0.1, 2.0])), jax.jit(algorithm.step)
     for key in jax.random.split(jax.random.key(7), 20):
@@ -178,7 +178,7 @@ def test_nans_are_rejected_and_counted():
     theirs = blackjax.elliptical_slice(
         lambda f: jnp.where(f[0] > 0.5, jnp.nan, log_likelihood(f)), mean=jnp.zeros(3), cov=jnp.asarray(CORRELATED)
     )
-    assert chains(theirs, jnp.zeros(3), 500, number=5)[0][..., 0].max() > 0.5  # so the test can fail
+    assert chains(theirs, jnp.zeros(3), 500, number=5)[0][..., 0].max() > 0.5  # so that the test could fail
 
 
 def test_a_search_that_finds_nothing_stays():
@@ -194,7 +194,7 @@ def test_a_search_that_finds_nothing_stays():
 
 
 def tempered(logprior, number, runs=24, particles=400):
-    """Means of the particles and log Z, a row for each run."""
+    """Return the means of the particles and log Z, one row per run."""
     factor = jnp.asarray(np.linalg.cholesky(CORRELATED))
 
     def value(f):
@@ -236,13 +236,15 @@ def test_inside_adaptive_tempered_smc():
     total, gap = CORRELATED + SIGMA**2 * np.eye(3), Y - 0.5
     truth = -0.5 * (gap @ np.linalg.solve(total, gap) + np.linalg.slogdet(2 * np.pi * total)[1])
     log_z = np.asarray(log_z, float)
-    assert abs(log_z.mean() - truth) < 5 * log_z.std() / np.sqrt(len(log_z)) + log_z.var()  # log of a mean is biased
+    assert (
+        abs(log_z.mean() - truth) < 5 * log_z.std() / np.sqrt(len(log_z)) + log_z.var()
+    )  # the log of a mean is biased
 
 
 @pytest.mark.long
 @pytest.mark.statistical
 def test_the_prior_given_to_smc_as_well_is_caught():
-    """Planted: what the page warns of."""
+    """Injected bug: the mistake that the page warns of."""
     inverse = jnp.asarray(np.linalg.inv(CORRELATED))
     means, _ = tempered(lambda f: -0.5 * (f - 0.5) @ inverse @ (f - 0.5), number=6)
     with pytest.raises(AssertionError, match="standard errors off"):

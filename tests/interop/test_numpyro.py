@@ -1,4 +1,4 @@
-"""Our kernel inside NumPyro: known posteriors, every Gaussian it has, Gibbs with NUTS; planted mistakes; refusals."""
+"""Our kernel inside NumPyro: known posteriors, Gaussian distributions, Gibbs with NUTS, injected bugs, errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MODELS = {
 
 @pytest.mark.long
 @pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore:Please use numpyro.util.is_prng_key")  # said by tinygp
+@pytest.mark.filterwarnings("ignore:Please use numpyro.util.is_prng_key")  # a warning of tinygp
 @pytest.mark.parametrize("name", MODELS)
 def test_known_posteriors(name):
     prior, covariance = MODELS[name]
@@ -92,7 +92,7 @@ def test_known_posteriors(name):
 @pytest.mark.long
 @pytest.mark.statistical
 def test_a_prior_that_depends_on_another_site_of_ours():
-    """b's mean is a: two ellipses in turn, and the joint posterior is Gaussian."""
+    """The mean of b is a, so the two are updated in turn, and the joint posterior is Gaussian."""
 
     def model(y):
         a = numpyro.sample("a", dist.Normal(1.0, 1.0))
@@ -116,7 +116,7 @@ def scaled(y):
 
 @cache
 def known_scale():
-    """Posterior means of `scale` and of f, by quadrature over the scale."""
+    """Return the posterior means of `scale` and of f, by quadrature over the scale."""
     scale = np.linspace(1e-3, 12, 800)
     log_p = np.array(
         [
@@ -141,7 +141,7 @@ def compare_scaled(samples, what):
 
 
 def run_with_nuts(kernel):
-    """Draws, and the value that each update starts from."""
+    """Return draws, and the log-likelihood from which each update starts."""
     field = "block_states.0.total_log_likelihood"
     samples, fields = run(with_nuts(kernel), Y, draws=6000, chains=1, method="sequential", number=2, fields=[field])
     return samples, np.asarray(fields[field])
@@ -154,11 +154,11 @@ def test_mean_covariance_and_likelihood_follow_another_site():
     compare_scaled(samples, "Gibbs")
     noise = SIGMA * np.sqrt(samples["scale"])[..., None]
     right = stats.norm(samples["f"], noise).logpdf(Y).sum(-1) + stats.halfnorm(scale=2.0).logpdf(samples["scale"])
-    np.testing.assert_allclose(value, right, atol=1e-3)  # not that of another scale
+    np.testing.assert_allclose(value, right, atol=1e-3)  # and not that of the previous scale
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # said by NUTS alone, under vmap, too
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")  # NUTS alone warns as well, under vmap
 @pytest.mark.statistical
 def test_as_the_function_of_hmc_gibbs_in_chains_by_vmap():
     kernel = HMCGibbs(NUTS(scaled), EllipticalSlice(scaled).gibbs_fn((Y,)), gibbs_sites=["f"])
@@ -201,7 +201,7 @@ def test_every_gaussian_is_looked_at():
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", GAUSSIANS)
 def test_its_mean_and_draws_are_those_of_its_density(name):
-    """The density is a parabola about `mean`, and draws have the covariance it says."""
+    """The log density is quadratic about `mean`, and draws have the covariance that it implies."""
     prior = GAUSSIANS[name]()
     size = int(np.prod(prior.shape()))
     mean = np.broadcast_to(prior.mean, prior.shape()).ravel()
@@ -210,8 +210,8 @@ def test_its_mean_and_draws_are_those_of_its_density(name):
     points = np.concatenate([np.zeros((1, size)), axes, -axes, 2 * axes, pairs])
     values = jax.jit(jax.vmap(lambda x: jnp.sum(prior.log_prob(x.reshape(prior.shape())))))(mean + points)
     top, up, down, twice, both = np.split(np.asarray(values, float), np.cumsum([1, size, size, size]))
-    np.testing.assert_allclose(up, down, atol=1e-3)  # even about the mean
-    np.testing.assert_allclose(twice - top, 4 * (up - top), atol=1e-2)  # and a parabola
+    np.testing.assert_allclose(up, down, atol=1e-3)  # symmetric about the mean
+    np.testing.assert_allclose(twice - top, 4 * (up - top), atol=1e-2)  # and quadratic
     covariance = -np.linalg.inv(both.reshape(size, size) - up[:, None] - up + top)
     draws = np.asarray(prior.sample(jax.random.key(SEED), (20000,)), float).reshape(-1, size) - np.asarray(mean, float)
     products = draws[:, :, None] * draws[:, None, :]
@@ -273,7 +273,7 @@ def test_a_start_of_ones_own_and_progress():
 
 @pytest.mark.long
 def test_other_data_with_the_same_compiled_loop():
-    """With jit_model_args nothing of the first run's data may stay behind."""
+    """With jit_model_args the compiled program must not contain the data of the first run."""
     mcmc = MCMC(EllipticalSlice(simple), num_warmup=50, num_samples=500, progress_bar=False, jit_model_args=True)
     means = []
     for y in (5.0, -5.0):

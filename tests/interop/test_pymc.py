@@ -1,4 +1,4 @@
-"""Our step method inside PyMC: known posteriors, every prior it knows, NUTS beside it; planted mistakes; refusals."""
+"""Our step method inside PyMC: known posteriors, every supported prior, use with NUTS, injected bugs, errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),  # slower, and no matter here
+    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS"),  # slower, which does not matter here
     pytest.mark.usefixtures("in_python"),
 ]
 
@@ -31,13 +31,13 @@ QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": Tru
 
 @pytest.fixture
 def in_python():
-    """No C compiler: these models are so small that it would take most of the time."""
+    """Use no C compiler, because compilation would take most of the time for such small models."""
     with pytensor.config.change_flags(mode="FAST_COMPILE", cxx=""):
         yield
 
 
 def chain(step, names, draws=5000, number=0, point=None):
-    """Draws (1, draw, ...) of each of some variables, by the step method alone; and its statistics."""
+    """Return draws of some variables by our step method alone, shape (1, draw, ...), and its statistics."""
     step.rng = np.random.default_rng(SEED + number)
     point = step_model(step).initial_point() if point is None else point
     kept, stats_of = {name: [] for name in names}, []
@@ -61,7 +61,7 @@ MATERN = np.asarray(pm.gp.cov.Matern32(1, ls=1.5)(X).eval())
 
 
 def process(whitened):
-    # Without a mean: in a whitened process PyTensor 2.38.3 loses it when it compiles to C, in PyMC's own density too.
+    # Without a mean, because PyTensor 2.38.3 drops the mean of a whitened process when it compiles to C.
     return pm.gp.Latent(cov_func=2.0 * pm.gp.cov.Matern32(1, ls=1.5)).prior("f", X=X, reparameterize=whitened)
 
 
@@ -88,7 +88,7 @@ def test_known_posteriors(name):
     (own,) = step.vars
     draws, about = chain(step, [own.name])
     values = draws[own.name]
-    if own.name != "f":  # white noise behind the function; PyMC puts 1e-6 on the diagonal
+    if own.name != "f":  # the white noise of the function; PyMC adds 1e-6 to the diagonal
         values = values @ np.linalg.cholesky(covariance + 1e-6 * np.eye(3)).T
     compare_gaussian(values, *posterior(covariance, Y, SIGMA, mean), name)
     right = stats.norm(values[0], SIGMA).logpdf(Y).sum(-1)
@@ -99,7 +99,7 @@ def test_known_posteriors(name):
 
 @pytest.mark.statistical
 def test_batches_and_matrices():
-    """Draws of what has no likelihood are draws of the prior."""
+    """Draws of a variable without likelihood are draws from the prior."""
     row, column = CORRELATED[:2, :2], CORRELATED
     each = np.stack([CORRELATED, 3.0 * CORRELATED])
     with pm.Model():
@@ -149,7 +149,7 @@ def scaled(whitened=False):
 
 @cache
 def known_scale():
-    """Posterior means of `scale` and of f, by quadrature over the scale."""
+    """Return the posterior means of `scale` and of f, by quadrature over the scale."""
     scale = np.linspace(1e-3, 12, 800)
     total = CORRELATED + SIGMA**2 * np.eye(3)
     log_p = np.array([stats.multivariate_normal.logpdf(Y, np.full(3, 0.5 * s), s * total) for s in scale])
@@ -165,7 +165,7 @@ def compare_scaled(scale, f, what):
 
 
 def by_turns(model, draws, number):
-    """`scale` by a Metropolis step of the test's own, f by ours."""
+    """Update `scale` by a Metropolis step of this test, and f by our step method."""
     with model:
         step = EllipticalSlice(["f" if "f" in model.initial_point() else "f_white"])
     step.rng = np.random.default_rng(SEED + number)
@@ -201,7 +201,11 @@ def test_everything_follows_another_variable(whitened):
 def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
     """Statistics of both steps are in the trace, and the draws do not depend on the number of processes."""
     traces = []
-    options = {"chains": 2, "random_seed": SEED + 5, "mp_ctx": "spawn"}  # JAX, which other tests use, bears no fork
+    options = {
+        "chains": 2,
+        "random_seed": SEED + 5,
+        "mp_ctx": "spawn",
+    }  # JAX, which other tests use, does not support fork
     for cores in (1, 2):
         with scaled() as model:
             step = EllipticalSlice([model["f"]])
@@ -217,7 +221,7 @@ def test_the_rest_is_left_to_nuts_in_one_process_and_in_two():
 
 @pytest.mark.parametrize("kind", ["Latent", "LatentKron", "HSGP"])
 def test_the_noise_behind_a_process_is_found(kind):
-    """By what `prior` returned, whatever else there is that is called like it."""
+    """Variables are identified by what `prior` returned, even if others have the same name."""
     with pm.Model() as model:
         kernel = pm.Gamma("f_scale", 2, 1) * pm.gp.cov.ExpQuad(1, ls=pm.LogNormal("f_length"))
         if kind == "Latent":
@@ -305,7 +309,7 @@ def test_a_covariance_that_does_not_follow_is_caught(monkeypatch):
 
 
 def stale(monkeypatch):
-    """By how much the value that an update starts from is wrong, when another step has moved in between."""
+    """Return the error of the log-likelihood from which an update starts, after another step has moved."""
     model, gaps = scaled(), []
     with model:
         step = EllipticalSlice(["f"])

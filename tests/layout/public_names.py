@@ -1,8 +1,8 @@
 """The public names and their signatures, one line each: public_names.txt.
 
-    python tests/layout/public_names.py     # writes it anew
+    python tests/layout/public_names.py     # writes the file again
 
-Public are the names on the reference pages, docs/api, and the commands.
+The names on the reference pages in docs/api and the commands are public.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMAND = "python tests/layout/public_names.py"
 
 
 def documented() -> list[str]:
-    """Every name with an entry on a reference page."""
+    """Return every name with an entry on a reference page."""
     pages = "\n".join(page.read_text(encoding="utf8") for page in sorted((ROOT / "docs" / "api").glob("*.rst")))
     names = set(re.findall(r"^\.\. auto(?:class|function|exception|data):: (\S+)$", pages, re.MULTILINE))
     for folder, public in re.findall(r"^\.\. registered:: (\S+)\n(?:   :public: (\S+)\n)?", pages, re.MULTILINE):
@@ -29,7 +29,7 @@ def documented() -> list[str]:
 
 
 def lines() -> Iterator[str]:
-    """Every public name with its signature, methods and attributes of classes after them."""
+    """Return a line for every public name with its signature. Methods and attributes follow their class."""
     for name in documented():
         module, _, own = name.rpartition(".")
         yield from _describe(name, getattr(importlib.import_module(module), own))

@@ -11,7 +11,7 @@ from layout import public_names
 PUBLIC = public_names.documented()
 APPS = public_names.ROOT / "src" / "ellipslice" / "apps"
 
-# Internal names that they use today. A name that is no longer used leaves the list, and nothing joins it.
+# Internal names that they use today. Remove a name when it is no longer used, and add none.
 INTERNAL = {
     "ellipslice.engines.base.Checkpoint",
     "ellipslice.engines.base.RunSpec",
@@ -47,7 +47,7 @@ INTERNAL = {
 
 
 def imported(text: str) -> Iterator[str]:
-    """Yield the names of the library that a file imports, or reads as `es.name`; the applications' own are left out."""
+    """Yield the names of the library that a file imports, or reads as `es.name`, except names of the applications."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names if alias.name != "ellipslice"]
@@ -66,14 +66,14 @@ def used() -> set[str]:
 
 
 def is_public(name: str) -> bool:
-    """Return whether the reference pages have a name, or something in it, or what it is an attribute of."""
+    """Return whether the reference pages list a name, a part of it, or the object that it is an attribute of."""
     return any(f"{name}.".startswith(f"{each}.") or each.startswith(f"{name}.") for each in PUBLIC)
 
 
 def test_the_applications_use_public_names():
     found = {name for name in used() if not is_public(name)}
     assert found - INTERNAL == set(), f"use public names; the list in {Path(__file__).name} may only become shorter."
-    assert INTERNAL - found == set(), f"these are no longer used: take them off the list in {Path(__file__).name}."
+    assert INTERNAL - found == set(), f"these are no longer used. Remove them from the list in {Path(__file__).name}."
 
 
 def test_what_is_seen():

@@ -1,6 +1,6 @@
-"""The map of the code is true: ARCHITECTURE.md, docs/decisions, CONTRIBUTING.md and the docstrings of the folders.
+"""ARCHITECTURE.md, docs/decisions, CONTRIBUTING.md and the docstrings of folders agree with the code.
 
-The docstring of a folder's `__init__.py` has one line for each file and folder in it.
+The docstring of a folder's `__init__.py` has one line per file and folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDERS = [path.parent.relative_to(SOURCE).as_posix() for path in sorted(SOURCE.
 
 
 def listed(folder: str) -> set[str]:
-    """Return the names at the beginning of the lines of a list in the docstring: - `name`: what it is."""
+    """Return the names at the beginning of the lines of a list in the docstring: - `name`: description."""
     docstring = ast.get_docstring(ast.parse((SOURCE / folder / "__init__.py").read_text(encoding="utf8"))) or ""
     return set(re.findall(r"^- `([\w/]+)(?:\.py)?`:", docstring, flags=re.MULTILINE))
 
@@ -48,7 +48,7 @@ def section(title: str) -> str:
 
 
 def paths_in(text: str) -> set[str]:
-    """Return the paths in code, in pictures and in links of a page."""
+    """Return the paths in code, diagrams and links of a page."""
     code = re.findall(r"```.*?```|`[^`\n]+`|\]\([^)#\s]+", text, flags=re.DOTALL)
     folder_or_file = r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|toml|rst|json|html|js|txt)\b"
     return {path for part in code for path in re.findall(rf"(?<![\w/.:-])(?:\.\./)*(?:{folder_or_file})", part)}
@@ -77,7 +77,7 @@ def test_the_layers_are_those_that_are_checked():
 
 def test_the_glossary_is_short():
     rows = re.findall(r"^\| [^|]+ \|", section("Glossary"), flags=re.MULTILINE)
-    assert 0 < len(rows) - 1 <= MAX_GLOSSARY  # less the title
+    assert 0 < len(rows) - 1 <= MAX_GLOSSARY  # without the header
 
 
 def test_paths_are_found():

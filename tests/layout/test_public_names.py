@@ -1,4 +1,4 @@
-"""The public names and their signatures are those on record: a change of one is made on purpose."""
+"""Public names and signatures agree with public_names.txt, so that none changes unintentionally."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_public_names_and_signatures_are_those_on_record():
     found = list(public_names.lines())
     gone, new = [line for line in recorded if line not in found], [line for line in found if line not in recorded]
     assert (gone, new) == ([], []), (
-        "Public names have changed. If that is intended, note it in CHANGELOG.md and write the record anew: "
+        "Public names have changed. If that is intended, add it to CHANGELOG.md and write the list again: "
         f"{public_names.COMMAND}"
     )
 
 
 def test_a_change_is_seen(monkeypatch):
-    """A parameter renamed, another default, a method more."""
+    """A renamed parameter, another default and a new method are detected."""
 
     def before(f, *, size=1): ...
 

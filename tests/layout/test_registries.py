@@ -9,7 +9,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice import approximations, likelihoods, moves, priors
-from ellipslice.apps.fits.settings import ALIASES, KERNELS, LIKELIHOODS, Asked
+from ellipslice.apps.fits.settings import ALIASES, KERNELS, LIKELIHOODS, FitSettings
 from ellipslice.likelihoods import Likelihood, LinearPredictor
 from ellipslice.moves import Info, State
 from ellipslice.store.serial import known_classes, stored_name
@@ -25,7 +25,7 @@ def test_every_public_class_is_registered(folder):
         LinearPredictor,
         State,
         Info,
-    }  # of f, not an observation model; parts of updates
+    }  # a predictor of f, not an observation model; and parts of updates
     assert len(set(folder.REGISTERED)) == len(folder.REGISTERED)
 
 
@@ -34,7 +34,7 @@ def test_every_prior_is_a_name_of_the_package():
 
 
 def test_names_in_stores():
-    """They are part of the file format: a class that is renamed keeps its stored name, or FORMAT is raised."""
+    """Names in stores are part of the file format. A renamed class keeps its stored name, or FORMAT is raised."""
     assert sorted(known_classes()) == [
         *(
             "AuxiliaryEllipse",
@@ -62,7 +62,7 @@ def test_a_command_fits_its_class(cls: type[Likelihood]):
     arguments = list(inspect.signature(cls).parameters)
     assert arguments[0] == "y"
     assert set(command.options.values()) <= set(arguments[1:])
-    assert set(command.options) <= {field.name for field in fields(Asked)}
+    assert set(command.options) <= {field.name for field in fields(FitSettings)}
     assert set(command.required) <= set(command.options)
     assert all(LIKELIHOODS[name] is cls for name in command.names)
     assert all(alias == alias.replace("-", "") and ALIASES[alias] == command.name for alias in command.aliases)

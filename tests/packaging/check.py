@@ -1,10 +1,10 @@
-"""`make package`: what users install. Built, looked into, installed in empty environments, and used there.
+"""`make package`: build sdist and wheel, check their contents, and use them in empty environments.
 
-    python tests/packaging/check.py                      # everything: some ten minutes, most of them pip's
-    python tests/packaging/check.py --extras store,fit   # of the extras only these
+    python tests/packaging/check.py                      # everything: about ten minutes, mostly for pip
+    python tests/packaging/check.py --extras store,fit   # only these extras
 
-Environments are made in a temporary folder, from the wheel alone. One is bare; each extra gets a copy of it, to which
-pip adds what the extra needs, so that no extra is helped by another.
+Environments are created in a temporary folder, from the wheel alone. One has no extra. Each extra is tested in a copy
+of it, to which pip adds only the packages of this extra.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from contents import ROOT, trouble_in_sdist, trouble_in_wheel
 from uses import BARE, USES, WITHOUT
 
 OTHERS = ("3.12", "3.13")
-"""Versions of Python for which pip is asked whether everything can be installed."""
+"""Versions of Python for which pip checks whether everything can be installed."""
 
 QUICK = ("tests/exact/test_figure2.py", "tests/exact/test_reversible.py", "tests/packaging/test_contents.py")
 """Tests that are run from the unpacked sdist."""
 
 
 def main() -> None:
-    """Run all checks; leave with 1 if any fails."""
+    """Run all checks and exit with 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--extras", default=",".join(USES), help="which to install, with commas; none if empty")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that environments are made with")
@@ -49,13 +49,13 @@ def main() -> None:
 
 
 class Checks:
-    """What was checked, a line each, and what failed."""
+    """The checks, one line each, and their failures."""
 
     def __init__(self) -> None:
         self.failed: list[str] = []
 
     def run(self, folder: Path, extras: Sequence[str], python: str) -> None:
-        """All of them."""
+        """Run all checks."""
         with self.line("python -m build"):
             call([sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], folder)
         if self.failed:
@@ -91,7 +91,7 @@ class Checks:
 
     @contextmanager
     def line(self, what: str) -> Iterator[None]:
-        """One check: its name, how long it took, and what went wrong."""
+        """Run one check and print its name, duration and error."""
         print(f"{what:<55}", end="", flush=True)
         began = time.monotonic()
         try:
@@ -104,33 +104,33 @@ class Checks:
 
 
 class Environment:
-    """A virtual environment, used from a folder of its own."""
+    """A virtual environment with its own working folder."""
 
     def __init__(self, path: Path):
         self.path = path
 
     def make(self, python: str, wheel: Path) -> None:
-        """With the wheel and what it needs."""
+        """Return a new environment with the wheel and its dependencies."""
         call([python, "-m", "venv", str(self.path)], self.path.parent)
         self.install(str(wheel))
 
     def install(self, what: str) -> None:
-        """Also look whether what is installed goes together."""
+        """Install packages and check that their versions are compatible."""
         call([self._python, "-m", "pip", "install", "--quiet", what], self.path)
         call([self._python, "-m", "pip", "check"], self.path)
 
     def copy(self, path: Path) -> Environment:
-        """Another one with the same packages. Files are linked: pip replaces them, and never writes into one."""
+        """Return a copy with the same packages, as hard links, because pip replaces files and never changes them."""
         shutil.copytree(self.path, path, symlinks=True, copy_function=os.link)
         return Environment(path)
 
     def use(self, code: str) -> None:
-        """Run some code in it, in an empty folder."""
+        """Run code in the environment, in an empty folder."""
         with tempfile.TemporaryDirectory() as folder:
             call([self._python, "-c", code], Path(folder))
 
     def must_ask_for(self, extra: str, code: str) -> None:
-        """Run code that needs an extra; the error must say so."""
+        """Run code that needs a missing extra. The error must name the extra."""
         try:
             self.use(code)
         except RuntimeError as error:
@@ -145,7 +145,7 @@ class Environment:
 
 
 def try_extra(bare: Environment, path: Path, wheel: Path, extra: str) -> None:
-    """Install an extra beside the bare package, and use it."""
+    """Install an extra in a copy of the bare environment, and use it."""
     environment = bare.copy(path)
     try:
         environment.install(f"{wheel}[{extra}]")
@@ -155,7 +155,7 @@ def try_extra(bare: Environment, path: Path, wheel: Path, extra: str) -> None:
 
 
 def test_sdist(sdist: Path, folder: Path) -> None:
-    """Unpack an sdist; all its tests can be collected, and a few are run, with the packages of this environment."""
+    """Unpack an sdist, collect all its tests and run a few, with the packages of this environment."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (root,) = folder.iterdir()
@@ -164,7 +164,7 @@ def test_sdist(sdist: Path, folder: Path) -> None:
 
 
 def call(command: Sequence[str], folder: Path) -> None:
-    """Run a program quietly, with none of our paths; raise RuntimeError with what it said if it fails."""
+    """Run a program without our paths. Raise RuntimeError with its output if it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     environment |= {"JAX_PLATFORMS": "cpu", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

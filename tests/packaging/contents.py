@@ -1,4 +1,4 @@
-"""What must be in a wheel and in an sdist: every file of the package, and all that the tests need."""
+"""Required contents of a wheel and of an sdist: every file of the package, and everything that the tests need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 BESIDE = ("tests", "docs", "examples", "benchmarks")
-"""Folders that an sdist has besides the package."""
+"""Folders of an sdist other than the package."""
 
 TOP = ("Makefile", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "pyproject.toml")
 
@@ -17,13 +17,13 @@ LEFT_OUT = ("__pycache__", "_build", "gallery", ".ipynb_checkpoints")
 
 
 def files(folder: Path) -> set[str]:
-    """Of a folder of the repository, by their names from its root; those that are only made here left out."""
+    """Return the files of a folder of the repository, as paths from its root, without generated files."""
     found = (path.relative_to(ROOT) for path in folder.rglob("*") if path.is_file())
     return {path.as_posix() for path in found if not set(path.parts) & set(LEFT_OUT)}
 
 
 def trouble_in_wheel(wheel: Path) -> list[str]:
-    """What is missing in a wheel, or should not be there."""
+    """Return the files that are missing in a wheel or do not belong there."""
     with zipfile.ZipFile(wheel) as archive:
         have = {name for name in archive.namelist() if ".dist-info/" not in name}
         info = {name.partition(".dist-info/")[2] for name in archive.namelist() if ".dist-info/" in name}
@@ -35,7 +35,7 @@ def trouble_in_wheel(wheel: Path) -> list[str]:
 
 
 def trouble_in_sdist(sdist: Path) -> list[str]:
-    """What is missing in an sdist."""
+    """Return the files that are missing in an sdist."""
     with tarfile.open(sdist) as archive:
         have = {name.partition("/")[2] for name in archive.getnames()}
     want = {*TOP, *files(ROOT / "src")}.union(*(files(ROOT / folder) for folder in BESIDE))

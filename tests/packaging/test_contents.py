@@ -1,4 +1,4 @@
-"""The short form of `make package`: a wheel and an sdist are whole."""
+"""The short form of `make package`: wheel and sdist are complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_sdist_has_all_that_the_tests_need(built):
 
 
 def test_what_is_missing_is_seen(built, monkeypatch, tmp_path):
-    """A file that the build does not know of."""
+    """A file that the build does not include is reported."""
     monkeypatch.setattr(contents, "files", lambda folder: {f"{folder.name}/ellipslice/forgotten.csv"})
     assert "the wheel has no ellipslice/ellipslice/forgotten.csv" in contents.trouble_in_wheel(built[0])
     assert "the sdist has no src/ellipslice/forgotten.csv" in contents.trouble_in_sdist(built[1])
@@ -47,6 +47,6 @@ def test_every_extra_has_a_use_that_is_checked():
 
 
 def test_no_dependency_has_an_upper_bound():
-    """But for ruff, whose format depends on its version: a library that excludes new releases cannot be installed."""
+    """Upper bounds can make a library impossible to install. Only ruff has one, for the sake of its format."""
     bounded = [line for line in requires("ellipslice") or () if "<" in line.partition(";")[0]]
     assert [line for line in bounded if not line.startswith("ruff")] == []

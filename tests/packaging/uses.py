@@ -155,4 +155,4 @@ import ellipslice as es
 es.SparsePrecision(scipy.sparse.eye(5).tocsc(), cholesky="cholmod")
 """,
 }
-"""What asks for an extra that is not there: it must be told which, in an error."""
+"""Code that needs a missing extra. The error must name the extra."""

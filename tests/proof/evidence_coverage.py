@@ -23,7 +23,7 @@ def run(seeds: int, particles: list[int]) -> dict[str, Any]:
 
 
 def coverage(seeds: int, particles: int) -> dict[str, Any]:
-    """Return the bias of Z and how often intervals contain the truth, for both estimators."""
+    """Return the bias of Z and the number of intervals that contain the truth, for both estimators."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the particles mix slowly|annealed importance sampling gives")
         runs = [estimate(seed, particles=particles) for seed in range(seeds)]
@@ -42,7 +42,7 @@ def coverage(seeds: int, particles: int) -> dict[str, Any]:
 
 
 def inside(in_errors: np.ndarray, expected: Any, level: float) -> int:
-    """Return how many central intervals of this level contain the truth."""
+    """Return the number of central intervals of this level that contain the truth."""
     return int((np.abs(in_errors) < expected.isf((1 - level) / 2)).sum())
 
 

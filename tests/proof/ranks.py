@@ -1,6 +1,6 @@
 """Simulation-based calibration of `es.sample`: if f and y come from the model, f ranks uniformly among its draws.
 
-Unlike a comparison with a closed form this goes through all of `es.sample`, the start included, over many data sets.
+Unlike a comparison with a closed form, this tests all of `es.sample`, including the initial states, on many data sets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ problems = not_uniform
 
 
 def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
-    """Poisson counts of a Gaussian process with a mean. Compiled once: new data are not new code."""
+    """Poisson counts of a Gaussian process with a mean. It is compiled once for all data sets."""
     rng = np.random.default_rng(SEED + 1)
     prior, factor = es.Dense(COVARIANCE, MEAN), np.linalg.cholesky(COVARIANCE)
     template = Poisson(np.zeros(5))
@@ -56,7 +56,7 @@ def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
 
 
 class Survey:
-    """Successes out of 6 trials with a shared offset, of two named latents: the host engine, in NumPy."""
+    """Successes out of 6 trials with two named latents, a vector and a shared offset, on the host engine."""
 
     def __init__(self, y: np.ndarray):
         self._likelihood = Binomial(y, 6)
@@ -66,7 +66,7 @@ class Survey:
 
 
 def two_named_latents(fits: int) -> dict[str, list[int]]:
-    """A `Stack` of a vector and an offset."""
+    """Return a `Stack` of a vector and an offset."""
     rng = np.random.default_rng(SEED + 2)
     prior = es.Stack({"f": es.Diagonal(np.full(3, 0.8)), "b": es.Diagonal(1.5, mean=-0.7)})
     template = Binomial(np.zeros(3), 6)

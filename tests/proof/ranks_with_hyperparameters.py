@@ -1,7 +1,7 @@
 """Simulation-based calibration of hyperparameters and latent functions together.
 
 If hyperparameters, f and counts come from the model, each ranks uniformly among its draws. The move is the same for all
-data sets. Its Gaussians and sites are chosen without looking at the data: any choice is valid, and `fit` finds better.
+data sets. Its Gaussians and sites do not depend on the data. Any choice is valid; `fit` would find better ones.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SHORT = {"fits": 150}
 
 DRAWS = 9  # 10 ranks
 OPTIONS = {"draws": DRAWS, "thin": 60, "warmup": 600, "chains": 1, "progress": False}
-"""Thinned so much that successive draws are nearly independent: every 6th gave ranks in the shape of a U."""
+"""Thinning, large enough for nearly independent draws. With 6, the histograms of ranks had the shape of a U."""
 X = np.array([0.0, 0.5, 1.1, 2.0])
 
 QUANTITIES = {"amplitude": 0, "scale": 1, "level": 2, "dispersion": 3, "f[0]": 8, "f[2]": 10}
-"""Positions in a point of the joint prior: hyperparameters, white noise, then f."""
+"""Positions in a vector of the joint prior: hyperparameters, white noise, then f."""
 
 
 def kernel(amplitude, scale):

@@ -7,11 +7,11 @@
 A proof is a module of this folder with
 
 - `FULL` and `SHORT`: two sets of arguments of `run`,
-- `run(**arguments)`: the work, which returns numbers and lists that JSON can hold,
-- `problems(results)`: what is wrong with them, a list of sentences, empty if nothing is.
+- `run(**arguments)`: the computation, which returns a result that can be written as JSON,
+- `problems(results)`: a list of sentences about what is wrong, empty if the proof passes.
 
-It is listed in `PROOFS` below. The result of a full run is committed in `results/`, with the commit, arguments and
-versions that it was made with.
+It is listed in `PROOFS` below. The result of a full run is committed in `results/`, with its commit, arguments and
+versions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def prove(name: str, short: bool) -> dict[str, Any]:
-    """Run one proof; return its numbers, what is wrong with them, and where they come from."""
+    """Run one proof and return its results, problems and origin."""
     module = importlib.import_module(f"proof.{name}")
     arguments = module.SHORT if short else module.FULL
     began = time.process_time()

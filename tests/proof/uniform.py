@@ -1,4 +1,4 @@
-"""Whether ranks are uniform, as simulation-based calibration requires (Talts et al. 2018)."""
+"""Test whether ranks are uniform, as simulation-based calibration requires (Talts et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FALSE_ALARM = 1e-3
 
 
 def rank(truth: Any, draws: np.ndarray) -> int:
-    """Return how many draws are below the true value."""
+    """Return the number of draws below the true value."""
     return int((draws < truth).sum())
 
 
 def counts(ranks: dict[str, list[int]], draws: int) -> dict[str, list[int]]:
-    """Return how often each rank occurred, for each quantity."""
+    """Return the number of occurrences of each rank, for each quantity."""
     return {name: np.bincount(values, minlength=draws + 1).tolist() for name, values in ranks.items()}
 
 

@@ -1,4 +1,4 @@
-"""Fits with a store: the same as in memory, gone on with without pilot runs, opened, and refused where they differ."""
+"""Fits with a store: equal to fits in memory, resumed without pilot runs, opened, and rejected if they differ."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ PRIORS = {"scale": dist.LogNormal(0.0, 0.5), "dispersion": dist.LogNormal(1.0, 0
 pytestmark = [
     pytest.mark.usefixtures("compiled_once"),
     pytest.mark.long,
-]  # each model with unknown hyperparameters compiles for ten seconds and more
+]  # each model with unknown hyperparameters takes ten seconds or more to compile
 
 
 def unknown(priors=PRIORS, kernel=kernels.ExpSquared, mean=0.2):
     return LatentGP(lambda scale: kernel(scale), NegativeBinomial, mean=mean, parameters=priors)
 
 
-MODEL = unknown()  # one for several fits: what was compiled for it is used again
+MODEL = unknown()  # one model for several fits, so that it is compiled once
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A fit with unknown parameters of twelve draws, and one of twenty."""
+    """Fits with unknown hyperparameters: one of twelve draws and one of twenty."""
     folder = tmp_path_factory.mktemp("fits")
     MODEL.fit(X, Y, **SHORT | {"draws": 12}, store=folder / "part.zarr")
     whole = MODEL.fit(X, Y, **SHORT, store=folder / "whole.zarr")
@@ -89,7 +89,7 @@ print(write(model._problem(np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerpr
 
 
 def test_another_process_sees_the_same_model():
-    """Whatever order it has its sets in."""
+    """The fingerprint does not depend on the order of sets."""
     here = io.StringIO()
     with contextlib.redirect_stdout(here):
         exec(FINGERPRINT, {})
@@ -129,7 +129,7 @@ def test_another_model_is_refused(made, model, x, y, says):
 
 
 def test_an_edited_move_is_refused(made, tmp_path):
-    """The numbers of the move are read from the store: those that do not fit are no reason to crash."""
+    """The settings of the move are read from the store. Wrong ones raise a clear error."""
     import shutil
 
     from ellipslice.store.journal import read_checked, with_checksum
@@ -163,12 +163,12 @@ def test_known_parameters(tmp_path):
 
 @pytest.mark.parametrize("reference", [None, "ep"])
 def test_known_parameters_on_a_machine_that_rounds_otherwise(reference, tmp_path):
-    """Another processor makes another factor of the same covariance: the store's is used, and it says so."""
+    """Another processor computes another factor of the same covariance. The stored one is used, with a warning."""
     path, model = tmp_path / "run.zarr", LatentGP(kernels.Matern32(1.0), Poisson, mean=0.5)
     fit = model.fit(X, Y, **SHORT, reference=reference)
     model.fit(X, Y, **SHORT | {"draws": 5}, store=path, reference=reference)
 
-    def dense(covariance, mean):  # its last bits change, and equal pivots come in another order
+    def dense(covariance, mean):  # the last bits change, and equal pivots have another order
         order = np.arange(len(covariance))[::-1]
         factor = np.linalg.cholesky(covariance[np.ix_(order, order)] * (1 + 2e-15))
         return es.Dense(factor=factor[order], mean=mean)

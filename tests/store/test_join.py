@@ -1,4 +1,4 @@
-"""`join`: only parts of one run are put together, and a store is read only if ellipslice can have written it."""
+"""`join` combines only parts of one run, and reads a store only if ellipslice can have written it."""
 
 from __future__ import annotations
 

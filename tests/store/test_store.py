@@ -1,4 +1,4 @@
-"""Stores: the draws of a run in memory, on disk; killed anywhere and gone on with; damaged, foreign, and refused."""
+"""Stores: equal to a run in memory, resumed after a kill at any point, and rejected if damaged or foreign."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_store_holds_what_memory_holds(name, tmp_path):
     assert_same_trees(in_memory, made)
     assert_same_trees(in_memory, xarray.open_datatree(tmp_path / "run.zarr", engine="zarr"))
     again = resume(tmp_path / "run.zarr", log_likelihood, **({"keep": options["keep"]} if name == "a function" else {}))
-    assert_same_trees(in_memory, again)  # there was nothing to do
+    assert_same_trees(in_memory, again)  # nothing was left to do
 
 
 @pytest.mark.long_cases("together")
@@ -114,7 +114,9 @@ def test_more_draws_are_those_of_a_longer_run(name, tmp_path, monkeypatch):
 
 def test_a_resumed_run_reads_the_stored_statistics(tmp_path):
     make(tmp_path / "run.zarr", draws=20)
-    again = resume(tmp_path / "run.zarr", until=es.Until(effective_sample_size=1))  # which reads the stored total
+    again = resume(
+        tmp_path / "run.zarr", until=es.Until(effective_sample_size=1)
+    )  # it reads the stored total log-likelihood
     assert again.attrs["stopped_by"] == "goals"
     stored = tmp_path / "run.zarr/sample_stats/total_log_likelihood/c"
     damage = next(path for path in stored.rglob("*") if path.is_file())
@@ -132,7 +134,7 @@ def test_arrays_open_by_themselves_as_well(tmp_path):
 
 
 def test_chains_in_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 200)  # two chains to a file of f, four draws
+    monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 200)  # a file of f has two chains and four draws
     in_memory = es.sample(on_the_host, PRIOR, **{**OPTIONS, "chains": 5})
     assert_same_trees(in_memory, make(tmp_path / "run.zarr", chains=5))
     assert len(list((tmp_path / "run.zarr/posterior/f/c").iterdir())) == 1
@@ -146,11 +148,11 @@ def test_chains_in_groups(tmp_path, monkeypatch):
 
 
 class Killed(BaseException):
-    """As if the process had ended here: from then on nothing reaches the disk."""
+    """Raised as if the process had ended here. Nothing is written afterwards."""
 
 
 class Disk:
-    """Counts what reaches the disk, and lets nothing through from some point on; a write there is made by half."""
+    """Counts writes to the disk and blocks them from some point on. The write at that point is made by half."""
 
     def __init__(self, monkeypatch, folder):
         self.left, self._folder = 10**9, str(folder)
@@ -182,7 +184,7 @@ class Disk:
 
 
 class Half:
-    """A file, of whose last write a half arrives."""
+    """A file of whose last write only half arrives."""
 
     def __init__(self, file, disk):
         self._file, self._disk = file, disk
@@ -211,7 +213,7 @@ class Half:
 def test_a_run_killed_at_any_write_is_the_same_in_the_end(name, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "ellipslice.engines.host.engine.TURN_SECONDS", 1e-9
-    )  # an update of each chain, and a look at the clock
+    )  # an update of each chain, and a check of the clock
     monkeypatch.setattr("ellipslice.engines.device.engine.block_length", lambda numbers: 16)
     monkeypatch.setattr(arrays, "MAX_CHUNK_BYTES", 300)
     monkeypatch.setattr(store, "MIN_COMMIT_SECONDS", 0.0)
@@ -245,7 +247,7 @@ def test_leftovers_are_taken_away(tmp_path):
     path = tmp_path / "run.zarr"
     make(path, draws=40)
     chunk = path / "posterior/f/c/0/0/0"
-    with chunk.open("r+b") as file:  # draws that were written, and not counted any more
+    with chunk.open("r+b") as file:  # draws that were written but are no longer counted
         file.seek(40 * 24)
         file.write(b"\x01" * 24 * 30)
     other = path / "posterior/f/c/0/1/0"
@@ -411,7 +413,7 @@ def test_a_warning_made_an_error_comes_after_the_end(tmp_path):
     def with_holes(f):
         return on_the_host(f) if f[0] > -0.5 else float("nan")
 
-    with pytest.raises(UserWarning, match="gave NaN"):  # as pytest is told to treat warnings here
+    with pytest.raises(UserWarning, match="gave NaN"):  # as pytest treats warnings here
         make(tmp_path / "run.zarr", with_holes, initial=TARGET)
     tree = xarray.open_datatree(tmp_path / "run.zarr", engine="zarr")
     assert tree.attrs["stopped_by"] == "draws"
@@ -513,7 +515,7 @@ def test_a_damaged_store_is_refused(name, made):
     damage(made)
     with pytest.raises(ValueError, match=message):
         resume(made, draws=100)
-    with pytest.raises(ValueError, match=message):  # and is not locked
+    with pytest.raises(ValueError, match=message):  # and the store is not locked
         resume(made, draws=100)
 
 
@@ -651,7 +653,7 @@ def test_nothing_in_a_store_is_run(made, monkeypatch, tmp_path):
         {"array": "0"},
         {"missing": "os.system"},
         [1, 2],
-        {"class": "EllipticalSlice", "fields": {"bracket_width": 1, "shrinking": "cut"}},  # a move is no prior
+        {"class": "EllipticalSlice", "fields": {"bracket_width": 1, "shrinking": "cut"}},  # a move is not a prior
     ):
         path.write_bytes(with_checksum({**entries, "arrays": [], "prior": {**entries["prior"], "tree": tree}}))
         with pytest.raises(ValueError, match=r"the prior in .* cannot be read"):
@@ -681,7 +683,7 @@ print(tree.posterior.sizes["draw"], (resource.getrusage(resource.RUSAGE_SELF).ru
 
 @pytest.mark.long
 def test_memory_stays_bounded(tmp_path):
-    """What is in use: glibc would keep up to 40 MiB more that was let go, a part for each thread, were it not told."""
+    """Return the memory in use. Without this, glibc would keep up to 40 MiB of freed memory, a part per thread."""
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "run.zarr")]
     told = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**18)}
     said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, env=told).stdout.split()
@@ -690,7 +692,7 @@ def test_memory_stays_bounded(tmp_path):
 
 
 def test_json_is_all_there_is(made):
-    """Files are JSON, sealed JSON, NumPy's arrays or chunks of numbers."""
+    """Files contain JSON, JSON with a checksum, NumPy arrays or chunks of numbers."""
     for file in made.rglob("*"):
         if file.suffix == ".json":
             json.loads(file.read_bytes())

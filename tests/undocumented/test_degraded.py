@@ -1,4 +1,4 @@
-"""A run says which fallbacks it took, and only then; what reads programs never costs the compiled engine."""
+"""A run reports the fallbacks that it used. If a program cannot be read, the compiled engine is still used."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_versions_that_are_not_known_are_said_and_only_by_runs_that_would_gain(m
     monkeypatch.undo()
     assert "degraded" not in run().attrs
     again = es.resume(tmp_path / "run.zarr", own, draws=12, progress=False)
-    assert again.attrs["degraded"] == tree.attrs["degraded"]  # some of its draws were made so
+    assert again.attrs["degraded"] == tree.attrs["degraded"]  # some of its draws used the fallback
 
 
 BROKEN = {

@@ -1,5 +1,6 @@
-"""Each internal that nobody promised works with the versions that are installed. If one fails, a fallback is taken:
-look at what changed, and put the item right or give it up.
+"""Each undocumented internal of another library works with the installed versions.
+
+If one fails, the library uses a fallback. Find out what changed, and repair or remove the item.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def test_a_jitted_function_is_opened():
 
 
 def test_what_is_batched_calls_no_library():
-    """But for XLA's own functions, which do not wait in its threads."""
+    """The compiled program calls only XLA's own functions, which do not wait in its threads."""
 
     def everything(f):
         parts = [f[np.array([1, 0, 0])], jnp.sort(f), jnp.cumsum(f), jnp.abs(jnp.fft.fft(f)), jnp.ones((3, 3)) @ f]
@@ -176,6 +177,6 @@ def test_workers_are_counted():
         assert runtime.worker_count(pool) == 3
     with ProcessPoolExecutor(2) as pool:
         assert runtime.worker_count(pool) == 2
-        assert runtime.processes(pool) == []  # none is started yet
+        assert runtime.processes(pool) == []  # no thread is started yet
     assert runtime.worker_count(object()) is None
     assert runtime.processes(object()) == []

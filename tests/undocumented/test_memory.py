@@ -1,4 +1,4 @@
-"""Memory for draws, which is used again once nobody holds on to it."""
+"""Memory for draws is reused after the last reference to it is gone."""
 
 import gc
 import sys
@@ -12,17 +12,17 @@ from ellipslice.undocumented import memory as room
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere NumPy's memory is used")
 
 LENGTH = 2 * room.MIN_MMAP_BYTES // 8
-"""Of an array of doubles for which the system is asked."""
+"""Size of an array of doubles for which memory is requested from the system."""
 
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch):
-    gc.collect()  # draws of other tests, or they might be let go during these
+    gc.collect()  # free the draws of other tests now, not during these tests
     monkeypatch.setattr(room, "_free_buffers", [])
 
 
 def keep(monkeypatch, count):
-    """So many bytes."""
+    """Let the module keep up to `count` bytes."""
     monkeypatch.setattr(room, "kept_memory", lambda: count)
 
 
@@ -80,7 +80,7 @@ def test_no_more_is_kept_than_was_said(monkeypatch):
     while arrays:
         del arrays[0]
     assert len(room._free_buffers) == 3
-    assert {doubles().ctypes.data for _ in range(3)} <= set(addresses[2:])  # the last ones
+    assert {doubles().ctypes.data for _ in range(3)} <= set(addresses[2:])  # the most recent ones
 
 
 @pytest.mark.long
@@ -99,5 +99,5 @@ def test_draws_of_one_run_stay_when_another_is_let_go(monkeypatch):
         run(seed)
         gc.collect()
     np.testing.assert_array_equal(kept, expected)
-    assert room._free_buffers  # the others' memory went round
+    assert room._free_buffers  # the memory of the others was reused
     np.testing.assert_array_equal(run(1).posterior["f"][0, 10:20], expected)

@@ -1,4 +1,4 @@
-"""Each internal is taken away, in a process of its own: everything works, gives the same answer, and says so."""
+"""Without each internal, in a separate process, everything works, gives the same result and reports the fallback."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_without_any_of_them(usual):
     assert not any(value[1] for name, value in usual.items() if name != "step")
     found = run(*INTERNALS)
     same(found, usual)
-    for name in ("own", "Poisson"):  # of programs that cannot be read no loop is made one function, marks or not
+    for name in ("own", "Poisson"):  # a loop of a program that cannot be read is never compiled as one function
         assert "reading programs: jax.extend.core has changed" in found[name][1]
         assert "triangular products: scipy.linalg.cython_blas has changed" in found[name][1]
 
@@ -104,7 +104,7 @@ FORBIDDEN = ("jax._src", "jax.extend", "jax.experimental.xla_metadata", "scipy.l
 
 
 def test_nothing_else_imports_them():
-    """Import-linter knows the first name of a package only, and ruff can be told to look away."""
+    """Import-linter checks only the top-level name of a package, and ruff's rule can be disabled by a comment."""
     root = Path(es.__file__).parent
     for path in root.rglob("*.py"):
         if path.parent == root / "undocumented":

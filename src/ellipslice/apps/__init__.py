@@ -1,7 +1,7 @@
-"""The applications: the command line and what its commands do. Nothing else in ellipslice imports them.
+"""The command line and the applications behind its commands. Nothing else in ellipslice imports them.
 
 - `cli/`: the command line
-- `fits/`: a fit in a folder
+- `fits/`: a fit of a table, stored in a folder
 - `paper/`: the experiments of the paper
 - `bench/`: benchmarks
 - `explore/`: the interactive page

@@ -1,7 +1,7 @@
-"""The paper's coal-mining model, from the data to a picture: what `ellipslice demo` runs.
+"""`ellipslice demo`: the paper's model of coal-mining explosions.
 
-A log-Gaussian Cox process (Section 4.1): the log of the rate of explosions is a Gaussian process, and the explosions in
-each of 811 bins of 50 days are Poisson counts.
+It is a log-Gaussian Cox process (Section 4.1 of the paper). The log rate of explosions is a Gaussian process, and the
+explosions in each of 811 bins of 50 days are Poisson counts.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import DataTree
 
-__all__ = ["Finding", "draw_picture", "find", "intensity", "run", "sample_coal"]
+__all__ = ["Finding", "draw_plot", "find", "intensity", "run", "sample_coal"]
 
-LENGTHSCALE = 13516.0  # days: a third of the range of the data, as in the paper
+LENGTH_SCALE_DAYS = 13516.0
+"""Length scale of the prior: a third of the range of the data, as in the paper."""
+
 TURNING_YEAR = 1890
+"""Year that divides the data into two periods for the summary."""
 
 INK, GREY, FAINT = "#1b1f24", "#5f6670", "#c9ced6"
-BLUE = "#0072B2"  # one hue, told apart by lightness: safe for the colour-blind and in print
+BLUE = "#0072B2"  # one hue in several lightnesses, for colour-blind readers and for print
 
 
 def run(*, draws: int, warmup: int, thin: int, chains: int, seed: int, out: Path) -> None:
-    """Sample, say what was learned, and write the posterior file and the picture into the folder `out`."""
+    """Sample, print the convergence report and a summary, and write the draws and a plot to the folder `out`."""
     console = Console(highlight=False, soft_wrap=True)
-    out.mkdir(parents=True, exist_ok=True)  # before sampling: a folder that cannot be made should cost no time
+    out.mkdir(parents=True, exist_ok=True)  # before sampling, so that an error costs no time
     coal = coal_mining()
     console.print(
         f"[bold]Coal-mining explosions, {coal.dates[0]} to {coal.dates[-1]}[/bold]: "
@@ -49,24 +52,26 @@ def run(*, draws: int, warmup: int, thin: int, chains: int, seed: int, out: Path
     console.print(finding.sentences(), markup=False)
     console.print()
 
-    posterior_file, picture_file = out / "coal_posterior.nc", out / "coal_intensity.png"
+    posterior_file, plot_file = out / "coal_posterior.nc", out / "coal_intensity.png"
     tree.to_netcdf(posterior_file)
-    console.print(f"posterior  {posterior_file}", markup=False)
+    console.print(f"draws  {posterior_file}", markup=False)
     try:
-        figure = draw_picture(tree, coal, note=how_drawn(tree, thin, seed))
+        figure = draw_plot(tree, coal, note=how_drawn(tree, thin, seed))
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        console.print("picture    not drawn: matplotlib is missing (pip install 'ellipslice[plots]')", markup=False)
+        console.print(
+            "plot   not written, because matplotlib is missing: pip install 'ellipslice[plots]'", markup=False
+        )
     else:
-        figure.savefig(picture_file)
-        console.print(f"picture    {picture_file}", markup=False)
+        figure.savefig(plot_file)
+        console.print(f"plot   {plot_file}", markup=False)
 
 
 def sample_coal(coal: CoalMining, *, draws: int, warmup: int, thin: int, chains: int, seed: int) -> DataTree:
-    """Draw from the posterior of the log-intensity, less its offset, in every bin."""
+    """Return draws of f, the log intensity in every bin minus the offset."""
     lag = coal.centres[:, None] - coal.centres
-    covariance = np.exp(-0.5 * (lag / LENGTHSCALE) ** 2)
+    covariance = np.exp(-0.5 * (lag / LENGTH_SCALE_DAYS) ** 2)
     return es.sample(
         es.likelihoods.Poisson(coal.counts, offset=offset(coal)),
         es.Dense(covariance),
@@ -81,19 +86,22 @@ def sample_coal(coal: CoalMining, *, draws: int, warmup: int, thin: int, chains:
 
 
 def offset(coal: CoalMining) -> float:
-    """The paper's m: the log of the mean count per bin."""
+    """Return the offset of the log intensity: the log of the mean count per bin (m in the paper)."""
     return float(np.log(coal.counts.mean()))
 
 
 def intensity(tree: DataTree, coal: CoalMining) -> NDArray[np.float64]:
-    """Explosions per year, one row per draw and one column per bin."""
+    """Return draws of the intensity in explosions per year, shape (draws of all chains, bins)."""
     f = tree["posterior"]["f"].transpose("chain", "draw", "year").to_numpy()
     return np.exp(f.reshape(-1, f.shape[-1]) + offset(coal)) * (DAYS_PER_YEAR / BIN_WIDTH)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the draws say about the rate before and after 1890: lower end, median and upper end of 95 %."""
+    """Rates before and after 1890, their ratio, and the year of the steepest fall.
+
+    Each is a tuple: lower end of the 95 % credible interval, median, upper end.
+    """
 
     before: tuple[float, float, float]
     after: tuple[float, float, float]
@@ -101,23 +109,23 @@ class Finding:
     steepest: tuple[float, float, float]
 
     def sentences(self) -> str:
-        """The finding in plain words."""
+        """Return the summary as three lines of text."""
         before, after, ratio = (interval(values, digits=1) for values in (self.before, self.after, self.ratio))
         return (
-            f"Explosions per year: {before} before {TURNING_YEAR}, {after} after, lower by a factor of {ratio}.\n"
+            f"Explosions per year: {before} before {TURNING_YEAR}, {after} after. Ratio: {ratio}.\n"
             f"The rate fell fastest around {interval(self.steepest, digits=0)}.\n"
-            "(Medians, with 95 % credible intervals in brackets.)"
+            "(Posterior medians, with 95 % credible intervals in brackets.)"
         )
 
 
 def interval(values: tuple[float, float, float], digits: int) -> str:
-    """For instance "3.0 (2.5 to 3.6)"."""
+    """Return median and interval as text, for example "3.0 (2.5 to 3.6)"."""
     lower, middle, upper = (f"{value:.{digits}f}" for value in values)
     return f"{middle} ({lower} to {upper})"
 
 
 def find(tree: DataTree, coal: CoalMining) -> Finding:
-    """Summarise the rate before and after 1890, and when it fell fastest, from the draws."""
+    """Return the summary of the draws: rates before and after 1890, and when the rate fell fastest."""
     rate = intensity(tree, coal)
     early = coal.bin_years < TURNING_YEAR
     before, after = rate[:, early].mean(axis=1), rate[:, ~early].mean(axis=1)
@@ -130,22 +138,22 @@ def find(tree: DataTree, coal: CoalMining) -> Finding:
     return Finding(summary(before), summary(after), summary(before / after), summary(steepest))
 
 
-def draw_picture(tree: DataTree, coal: CoalMining, note: str = "") -> Figure:
-    """Intensity over the years with credible bands, yearly counts and the events as ticks. Needs matplotlib.
+def draw_plot(tree: DataTree, coal: CoalMining, note: str = "") -> Figure:
+    """Return a plot of the intensity with credible bands, yearly counts and events. Requires matplotlib.
 
     Parameters
     ----------
     tree : xarray.DataTree
-        What `sample_coal` returned.
+        Draws, from `sample_coal`.
     coal : CoalMining
-        The data it was given.
+        The data.
     note : str
-        How the draws were made, for the caption.
+        Number of draws and seed, for the caption. Default: "", which omits them.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The picture, not yet saved.
+        The plot, not yet saved.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -156,12 +164,12 @@ def draw_picture(tree: DataTree, coal: CoalMining, note: str = "") -> Figure:
         draw_posterior(axes, coal, intensity(tree, coal))
         draw_data(axes, coal)
         draw_scales(axes)
-        write_words(figure, axes, find(tree, coal), note)
+        write_texts(figure, axes, find(tree, coal), note)
     return figure
 
 
 def draw_posterior(axes: Axes, coal: CoalMining, rate: NDArray) -> None:
-    """Two credible bands, a few single draws, the median."""
+    """Draw the median, two credible bands and 25 single draws."""
     years = coal.bin_years
     low95, low50, median, high50, high95 = np.quantile(rate, [0.025, 0.25, 0.5, 0.75, 0.975], axis=0)
     singles = rate[np.linspace(0, len(rate) - 1, 25).astype(int)]
@@ -173,7 +181,7 @@ def draw_posterior(axes: Axes, coal: CoalMining, rate: NDArray) -> None:
 
 
 def draw_data(axes: Axes, coal: CoalMining) -> None:
-    """A dot per calendar year, and under the axis a tick per explosion."""
+    """Draw a dot per calendar year and, under the axis, a tick per explosion."""
     calendar = coal.dates.astype("datetime64[Y]").astype(int) + 1970
     counts = np.bincount(calendar - calendar[0])
     middles = calendar[0] + 0.5 + np.arange(counts.size)
@@ -187,7 +195,7 @@ def draw_data(axes: Axes, coal: CoalMining) -> None:
 
 
 def draw_scales(axes: Axes) -> None:
-    """Ticks, rules and the key; nothing that carries no information."""
+    """Draw ticks, grid and legend."""
     axes.set(xlim=(1850, 1963), ylim=(-0.78, max(6.4, axes.get_ylim()[1])))
     axes.set_xticks(range(1850, 1961, 10))
     axes.set_yticks(range(int(axes.get_ylim()[1]) + 1))
@@ -201,13 +209,13 @@ def draw_scales(axes: Axes) -> None:
     axes.text(1850, axes.get_ylim()[1], "explosions per year", color=GREY, va="center")
     key = axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9), borderaxespad=0, fontsize=9, handlelength=1.6)
     key.get_frame().set(facecolor="white", edgecolor="none", alpha=1)
-    key.get_lines()[-1].set_markersize(9)  # the explosions' tick is too tall for the key
+    key.get_lines()[-1].set_markersize(9)  # the tick of an explosion is too tall for the legend
 
 
-def write_words(figure: Figure, axes: Axes, finding: Finding, note: str) -> None:
-    """Title, the two averages it speaks of, caption."""
+def write_texts(figure: Figure, axes: Axes, finding: Finding, note: str) -> None:
+    """Write title, caption and the averages of the two periods."""
     before, after = f"{finding.before[1]:.1f}", f"{finding.after[1]:.1f}"
-    title = f"Mine explosions fell from {before} a year before {TURNING_YEAR} to {after} after"
+    title = f"Mine explosions fell from {before} per year before {TURNING_YEAR} to {after} after"
     subtitle = "Explosions with ten or more deaths in British coal mines, 1851–1962"
     model = "Log-Gaussian Cox process of Murray, Adams & MacKay (2010), sampled by ellipslice"
     caption = f"{model}: {note}. Data: Jarrett (1979)." if note else f"{model}. Data: Jarrett (1979)."
@@ -218,17 +226,17 @@ def write_words(figure: Figure, axes: Axes, finding: Finding, note: str) -> None
     top = axes.get_ylim()[1]
     axes.vlines(TURNING_YEAR, 0, top, color=GREY, linewidth=0.8, linestyle=(0, (1, 2.5)), zorder=1)
     for (low, middle, high), side, year in ((finding.before, "right", -0.8), (finding.after, "left", 0.8)):
-        words = f"average {middle:.1f}\n95 % interval {low:.1f} to {high:.1f}"
-        axes.text(TURNING_YEAR + year, 5.5, words, ha=side, va="center", fontsize=9, linespacing=1.5, color=BLUE)
+        label = f"average {middle:.1f}\n95 % interval {low:.1f} to {high:.1f}"
+        axes.text(TURNING_YEAR + year, 5.5, label, ha=side, va="center", fontsize=9, linespacing=1.5, color=BLUE)
 
 
 def how_drawn(tree: DataTree, thin: int, seed: int) -> str:
-    """What was really drawn, which is less than was asked for after Ctrl-C."""
+    """Return number of chains, draws, thinning and seed as text. After Ctrl-C there are fewer draws than requested."""
     sizes = tree["posterior"].sizes
-    kept = f", one in {thin} updates kept" if thin > 1 else ""
+    kept = f", one per {thin} updates" if thin > 1 else ""
     return f"{count(sizes['chain'], 'chain')} of {sizes['draw']:,} draws{kept}, seed {seed}"
 
 
 def count(number: int, noun: str) -> str:
-    """For instance "1 chain" or "4 chains"."""
+    """Return a number with its noun, for example "1 chain" or "4 chains"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -30,7 +30,7 @@ ELLIPSE = EllipticalSlice()
 
 
 class _Prepared(NamedTuple):
-    """Arrays that updates need from prior and settings. `step` replaces each pair of Gaussians by the one that it uses."""
+    """Arrays that updates need. `step` replaces each pair of Gaussians by the one that it uses."""
 
     inputs: Any
     pivots: Pivots | None

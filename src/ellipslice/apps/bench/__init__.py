@@ -1,10 +1,10 @@
-"""How fast is it, beside others, in one run.
+"""Comparison of the speed with other samplers.
 
 - `run`: time samplers in turn
-- `contestants`: what is timed on a CPU
-- `device`: what is timed on a GPU
-- `process`: one process for each sampler
-- `picture`: the plot of a benchmark
+- `samplers`: the samplers that are timed on a CPU
+- `device`: the samplers that are timed on a GPU
+- `process`: one process per sampler
+- `plots`: the plot of a benchmark
 """
 
 from ellipslice.apps.bench.run import run

@@ -1,4 +1,7 @@
-"""What is timed on a GPU: all chains together. Nobody stores states, or rates would measure the bus."""
+"""The samplers that are timed on a GPU, with all chains in one loop.
+
+None of them stores states, because the transfer to the host would dominate the time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice import Dense
-from ellipslice.apps.bench.contestants import Contestant, Timing, own_function
+from ellipslice.apps.bench.samplers import Sampler, Timing, own_function
 from ellipslice.apps.paper import Problem
 from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.device.engine import BatchedEngine, FusedEngine, block_length
@@ -21,19 +24,19 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, State
 from ellipslice.posterior import Posterior
 
-SCAN = 64
-"""BlackJAX's updates in one compiled call."""
+UPDATES_PER_CALL = 64
+"""Updates of BlackJAX in one compiled call."""
 
 
-def device_contestants(problem: Problem, start: np.ndarray, chains: int, double: bool) -> dict[str, Contestant]:
-    """All of them, by name; the first is the one that others are compared with."""
+def device_samplers(problem: Problem, start: np.ndarray, chains: int, double: bool) -> dict[str, Sampler]:
+    """Return the samplers by name. The first is the baseline of the speed ratios."""
     prior, own = Dense(problem.covariance), own_function(problem)(jnp)
     fused = FusedEngine(Posterior(prior, own), double=double)
     return {
-        "blackjax": blackjax_together(problem, own, start, chains, double),
-        "ours, batched": together(BatchedEngine(Posterior(prior, own), double=double), start, chains),
-        "ours, fused": together(fused, start, chains),
-        "ours, fused, ready-made": together(
+        "blackjax": blackjax_on_device(problem, own, start, chains, double),
+        "ours, batched": engine_sampler(BatchedEngine(Posterior(prior, own), double=double), start, chains),
+        "ours, fused": engine_sampler(fused, start, chains),
+        "ours, fused, ready-made": engine_sampler(
             FusedEngine(Posterior(prior, problem.likelihood), double=double), start, chains
         ),
         "floor: our draws alone": draws_alone(fused, chains),
@@ -41,8 +44,8 @@ def device_contestants(problem: Problem, start: np.ndarray, chains: int, double:
     }
 
 
-def together(engine: BatchedEngine, start: np.ndarray, chains: int) -> Contestant:
-    """One of our engines; of each chain only the last state is kept."""
+def engine_sampler(engine: BatchedEngine, start: np.ndarray, chains: int) -> Sampler:
+    """Return one of our engines as a sampler. It keeps only the last state of each chain."""
 
     def advance(updates: int) -> Timing:
         spec = RunSpec(EllipticalSlice(), 1, tuple(range(chains)), thin=updates)
@@ -57,10 +60,10 @@ def together(engine: BatchedEngine, start: np.ndarray, chains: int) -> Contestan
     return advance
 
 
-def blackjax_together(
+def blackjax_on_device(
     problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int, double: bool
-) -> Contestant:
-    """BlackJAX's elliptical slice sampler, `vmap` over chains, with the jitter it needs."""
+) -> Sampler:
+    """Return BlackJAX's elliptical slice sampler, with `vmap` over chains and the jitter that its Cholesky needs."""
     import blackjax
 
     size, jitter = len(start), 1e-9 if double else 1e-4
@@ -73,7 +76,7 @@ def blackjax_together(
                 state, info = kernel.step(key, state)
                 return state, (state.logdensity, info.subiter)  # pyright: ignore[reportAttributeAccessIssue]
 
-            return jax.lax.scan(one, state, jax.random.split(key, SCAN))
+            return jax.lax.scan(one, state, jax.random.split(key, UPDATES_PER_CALL))
 
         several = jax.jit(lambda state, key: jax.vmap(chain)(state, jax.random.split(key, chains)))
         state = jax.vmap(kernel.init)(jnp.broadcast_to(jnp.asarray(start), (chains, size)))  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -81,7 +84,7 @@ def blackjax_together(
     def advance(updates: int) -> Timing:
         now = state
         with jax_settings(double):
-            for number in range(-(-updates // SCAN)):
+            for number in range(-(-updates // UPDATES_PER_CALL)):
                 now, _ = several(now, jax.random.key(number))
             jax.block_until_ready(now)
         return Timing()
@@ -89,8 +92,8 @@ def blackjax_together(
     return advance
 
 
-def draws_alone(engine: BatchedEngine, chains: int) -> Contestant:
-    """Random numbers and the matrix product as our engines make them, nothing else."""
+def draws_alone(engine: BatchedEngine, chains: int) -> Sampler:
+    """Return a lower bound: the random numbers and the matrix product of our engine, and nothing else."""
     length = engine.block_length(chains)
 
     def advance(updates: int) -> Timing:
@@ -109,8 +112,8 @@ def _draw(source: Source, keys: Any, first: Any, length: int) -> Any:
     return jax.lax.optimization_barrier(source.draw_terms(keys)[0])[-1]
 
 
-def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Contestant:
-    """The same as anybody would write it: `jax.random.normal`, and a product of full precision."""
+def plain_draws_alone(prior: Dense, chains: int, double: bool) -> Sampler:
+    """Return a lower bound for plain JAX: `jax.random.normal` and a matrix product in full precision."""
     length = block_length(chains * prior.size)
     with jax_settings(double):
         rows = jnp.asarray(prior.rows)

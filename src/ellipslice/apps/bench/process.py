@@ -1,4 +1,4 @@
-"""A process for each contestant on CPUs, so that settings and memory are its own. They take turns."""
+"""One process per sampler on a CPU, so that each has its own settings and memory. The processes take turns."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ import jax
 import numpy as np
 
 from ellipslice import fast_cpu
-from ellipslice.apps.bench.contestants import FAST, FLOOR, Contestant, Timing, make
+from ellipslice.apps.bench.samplers import FAST_CPU_SUFFIX, FLOOR, Sampler, Timing, make
 from ellipslice.apps.paper import problem
 from ellipslice.diagnostics import effective_sample_size
 
-SHORT = 256
-"""Updates of a chain that are too few to say what an effective draw costs."""
+MIN_UPDATES_FOR_ESS = 256
+"""Smallest number of updates per chain for which an effective sample size is computed."""
 
-LOOKED_AT = 64
-"""Chains whose effective draws are counted, at most: each takes a while."""
+MAX_CHAINS_FOR_ESS = 64
+"""Largest number of chains whose effective sample size is computed, because each takes time."""
 
-READABLE = (ImportError, OSError, TypeError, ValueError)
-"""Errors that are a user's to mend: they come out of a process as they went in, but for their traceback."""
+USER_ERRORS = (ImportError, OSError, TypeError, ValueError)
+"""Errors that the user can correct. They are raised again in the main process, without the worker's traceback."""
 
 
-class Timed(Protocol):
-    """A contestant that can be timed, wherever it is."""
+class TimedSampler(Protocol):
+    """A sampler that can be timed, in this process or in another."""
 
     def time(self, updates: int) -> float:
-        """Make that many updates of each chain; the seconds they took."""
+        """Run `updates` updates of each chain and return the time in seconds."""
         ...
 
-    def beyond_speed(self) -> dict[str, float]:
-        """What there is to say of the last updates besides their speed."""
+    def measures(self) -> dict[str, float]:
+        """Return measures of the last updates other than their speed: evaluations, effective samples, memory."""
         ...
 
 
-class Here:
-    """A contestant in this process."""
+class LocalSampler:
+    """A sampler in this process."""
 
-    def __init__(self, advance: Contestant, chains: int):
+    def __init__(self, advance: Sampler, chains: int):
         self._advance, self._chains = advance, chains
         self._updates, self._timing = 0, Timing()
 
     def time(self, updates: int) -> float:
-        self._timing = Timing()  # its memory is free for the next
+        self._timing = Timing()  # free the memory of the previous trace first
         began = time.perf_counter()
         outcome = self._advance(updates)
         seconds = time.perf_counter() - began
         self._updates, self._timing = updates, outcome
         return seconds
 
-    def beyond_speed(self) -> dict[str, float]:
-        told: dict[str, float] = {}
+    def measures(self) -> dict[str, float]:
+        found: dict[str, float] = {}
         evaluations, trace = self._timing
         if evaluations is not None:
-            told["evaluations_per_update"] = evaluations / (self._chains * self._updates)
-        if trace is not None and self._updates >= SHORT:
-            some = trace[:LOOKED_AT]
-            told["effective_per_update"] = sum(effective_sample_size(one) for one in some) / some.size
-        return told
+            found["evaluations_per_update"] = evaluations / (self._chains * self._updates)
+        if trace is not None and self._updates >= MIN_UPDATES_FOR_ESS:
+            some = trace[:MAX_CHAINS_FOR_ESS]
+            found["effective_per_update"] = sum(effective_sample_size(one) for one in some) / some.size
+        return found
 
 
 class Worker:
-    """A contestant in a process of its own, which waits while others take their turn."""
+    """A sampler in its own process, which is idle while others are timed."""
 
     def __init__(self, name: str, problem_name: str, start: np.ndarray, chains: int):
         context = multiprocessing.get_context("spawn")
@@ -79,19 +79,19 @@ class Worker:
         self._connection, theirs = context.Pipe()
         arguments = (theirs, name, problem_name, start, chains)
         self._process = context.Process(target=serve, args=arguments, daemon=True, name=f"ellipslice bench: {name}")
-        with deaf_to_interrupts():
+        with ignore_interrupts():
             self._process.start()
-        theirs.close()  # so that the end of one process is noticed by the other
+        theirs.close()  # so that each process notices the end of the other
 
     def make(self) -> None:
-        """Make the contestant: not before all processes are started, and not beside another."""
-        self._ask("make")
+        """Build the sampler. Called after all processes have started, and for one process at a time."""
+        self._request("make")
 
     def time(self, updates: int) -> float:
-        return self._ask("time", updates)
+        return self._request("time", updates)
 
-    def beyond_speed(self) -> dict[str, float]:
-        return self._ask("beyond_speed")
+    def measures(self) -> dict[str, float]:
+        return self._request("measures")
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
@@ -99,14 +99,14 @@ class Worker:
         self._process.join()
         self._connection.close()
 
-    def _ask(self, *request: Any) -> Any:
+    def _request(self, *request: Any) -> Any:
         try:
             self._connection.send(request)
             error, answer = self._connection.recv()
         except (EOFError, ConnectionError):
             self._process.join()
             code = self._process.exitcode
-            raise ChildProcessError(f"the process of {self.name} has ended by itself, with exit code {code}.") from None
+            raise ChildProcessError(f"the process of {self.name} ended unexpectedly with exit code {code}.") from None
         if error is not None:
             raise error(answer)
         return answer
@@ -114,7 +114,7 @@ class Worker:
 
 @contextmanager
 def workers(names: Sequence[str], problem_name: str, start: np.ndarray, chains: int) -> Iterator[dict[str, Worker]]:
-    """A process for each name, started together, with contestants made one after the other; all end with us."""
+    """Start one process per sampler, build the samplers one after the other, and end all processes on exit."""
     with ExitStack() as ended:
         made = {}
         for name in names:
@@ -126,8 +126,8 @@ def workers(names: Sequence[str], problem_name: str, start: np.ndarray, chains: 
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
-    """Processes started in here leave Ctrl-C to us from their first moment."""
+def ignore_interrupts() -> Iterator[None]:
+    """Start processes inside this context so that they ignore Ctrl-C, which the main process handles."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -136,55 +136,57 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 def serve(connection: Connection, name: str, problem_name: str, start: np.ndarray, chains: int) -> None:
-    """What the process does: answer until nobody asks any more."""
-    contestant = _Contestant(name, problem_name, start, chains)
+    """Answer requests in a worker process until the connection is closed."""
+    sampler = _SamplerInWorker(name, problem_name, start, chains)
     with suppress(EOFError, ConnectionError):
         while True:
             method, *arguments = connection.recv()
-            connection.send(_answer(getattr(contestant, method), *arguments))
+            connection.send(_answer(getattr(sampler, method), *arguments))
 
 
 def _answer(method: Any, *arguments: Any) -> tuple[type[Exception] | None, Any]:
     try:
         return None, method(*arguments)
-    except READABLE as error:
-        kind = next(kind for kind in READABLE if isinstance(error, kind))
+    except USER_ERRORS as error:
+        kind = next(kind for kind in USER_ERRORS if isinstance(error, kind))
         return kind, str(error)
-    except Exception:  # noqa: BLE001  whatever it is, it goes to whom it concerns
+    except Exception:  # noqa: BLE001  the main process raises it
         return RuntimeError, traceback.format_exc()
 
 
-class _Contestant:
-    """What a worker asks for, in the worker's process."""
+class _SamplerInWorker:
+    """The methods of a `Worker`, inside its process."""
 
     def __init__(self, name: str, problem_name: str, start: np.ndarray, chains: int):
         self._name, self._problem, self._start, self._chains = name, problem_name, start, chains
 
     def make(self) -> None:
         jax.config.update("jax_platforms", "cpu")
-        if self._name.endswith(FAST) or self._name == FLOOR:
+        if self._name.endswith(FAST_CPU_SUFFIX) or self._name == FLOOR:
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # too late would be a mistake of ours
+                warnings.simplefilter("error")  # fast_cpu warns if it is called too late, which would be a bug
                 fast_cpu()
         one = problem(self._problem)
         self._before = peak_memory()
-        self._here = Here(make(self._name.removesuffix(FAST), one, self._start, self._chains), self._chains)
+        self._sampler = LocalSampler(
+            make(self._name.removesuffix(FAST_CPU_SUFFIX), one, self._start, self._chains), self._chains
+        )
 
     def time(self, updates: int) -> float:
-        return self._here.time(updates)
+        return self._sampler.time(updates)
 
-    def beyond_speed(self) -> dict[str, float]:
-        memory = peak_memory() - self._before  # first: what follows needs memory too
-        return {**self._here.beyond_speed(), "peak_memory": memory}
+    def measures(self) -> dict[str, float]:
+        memory = peak_memory() - self._before  # first, because the other measures allocate memory
+        return {**self._sampler.measures(), "peak_memory": memory}
 
 
 def peak_memory() -> int:
-    """The most that this process has ever used, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # Linux starts the other number with that of the process that started this one
+    if status.exists():  # on Linux, ru_maxrss starts at the value of the parent process
         line = next(line for line in status.read_text(encoding="utf8").splitlines() if line.startswith("VmHWM"))
         return 1024 * int(line.split()[1])
-    import resource  # not everywhere
+    import resource  # not available on every platform
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else 1024 * most

@@ -7,7 +7,7 @@
 - `explore`: `ellipslice explore`
 - `paper`: `ellipslice paper`
 - `bench`: `ellipslice bench`
-- `output`: what commands print and write, and exit codes
+- `output`: shared options, printing, error handling and exit codes
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Elliptical slice sampling (Murray, Adams & MacKay 2010).",
-    epilog="Exit codes: 0 all is well; 1 something failed; 2 a mistake in what was asked; 130 stopped by Ctrl-C.",
+    epilog="Exit codes: 0 success; 1 failure of the machine, for example a full disk; 2 invalid arguments or data; "
+    "130 interrupted by Ctrl-C.",
 )
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line: the entry point of the console script."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files and columns may have letters that it cannot show
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files and columns may contain characters that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="ellipslice")
 
 
-def show_version(wanted: bool) -> None:
-    """Print the version and leave."""
-    if wanted:
+def show_version(requested: bool) -> None:
+    """Print the version and exit, if `requested`."""
+    if requested:
         typer.echo(f"ellipslice {version('ellipslice')}")
         raise typer.Exit
 
@@ -50,10 +52,10 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options before a command."""
+    """Define the options that come before a command."""
 
 
 for command in (

@@ -1,4 +1,4 @@
-"""`ellipslice demo`."""
+"""`ellipslice demo`: the coal-mining demo."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from ellipslice.apps.cli.output import readable_errors
 
 
 def demo(
-    draws: Annotated[int, typer.Option(help="Draws kept, per chain.")] = 2000,
-    warmup: Annotated[int, typer.Option(help="Updates discarded first, per chain.")] = 1000,
-    thin: Annotated[int, typer.Option(help="Updates per draw kept.")] = 10,
-    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bits.")] = 2010,
-    out: Annotated[Path, typer.Option(help="Folder to write into; made if missing.", file_okay=False)] = Path("demo"),
+    draws: Annotated[int, typer.Option(help="Number of draws to keep per chain.")] = 2000,
+    warmup: Annotated[int, typer.Option(help="Number of warm-up updates per chain, which are discarded.")] = 1000,
+    thin: Annotated[int, typer.Option(help="Number of updates per draw: keep every THIN-th update.")] = 10,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers. The same seed reproduces the draws.")] = 2010,
+    out: Annotated[
+        Path, typer.Option(help="Folder to write to. It is created if it does not exist.", file_okay=False)
+    ] = Path("demo"),
 ) -> None:
-    """Sample the paper's coal-mining posterior; write the draws and a picture."""
+    """Estimate the rate of coal-mining disasters from 1851 to 1962: the paper's log-Gaussian Cox process.
+
+    Write the draws (coal_posterior.nc) and a plot (coal_intensity.png).
+    """
     with readable_errors():
         from ellipslice.apps.demo import run
 

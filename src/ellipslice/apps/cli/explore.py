@@ -1,4 +1,4 @@
-"""`ellipslice explore`."""
+"""`ellipslice explore`: the interactive demonstration."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ellipslice.apps.cli.output import readable_errors
 
 
 def explore(
-    out: Annotated[
-        Path | None, typer.Option(help="HTML file to write; one among temporary files unless given.")
-    ] = None,
-    browser: Annotated[bool, typer.Option(help="Open it, or only write it.")] = True,
+    out: Annotated[Path | None, typer.Option(help="HTML file to write. Default: a new temporary file.")] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser, or only write the file.")] = True,
 ) -> None:
-    """Play with an update of elliptical slice sampling in the browser: one page, no network.
+    """Open an interactive demonstration of elliptical slice sampling in the browser.
 
-    To keep it, or to put it on a web site: ellipslice explore --out explore.html --no-browser
-    """
+    It is one HTML page, which needs no network. To keep the page or to put it on a web site:
+
+    \b
+    ellipslice explore --out explore.html --no-browser
+    """  # noqa: D301  click reads the \b
     with readable_errors():
         from ellipslice.apps.explore import show
 

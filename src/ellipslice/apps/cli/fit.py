@@ -1,4 +1,4 @@
-"""`ellipslice fit`: from a table to draws, predictions and a picture."""
+"""`ellipslice fit`: fit a Gaussian process to a table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ellipslice.apps.cli.output import (
     Delimiter,
     DropMissing,
     Json,
+    PredictAt,
     Quiet,
     readable_errors,
     readable_warnings,
@@ -25,85 +26,131 @@ from ellipslice.apps.cli.output import (
 from ellipslice.likelihoods import REGISTERED
 from ellipslice.likelihoods.command import Command
 
+UNKNOWN = "Default: unknown, inferred from the data."
+"""End of the help of a hyperparameter."""
+
 COMMANDS = [cls.command for cls in REGISTERED if cls.command is not None]
 
 
 def _named(command: Command) -> str:
-    """Return a likelihood's names as the help lists them: "logistic (or bernoulli)"."""
+    """Return the names of a likelihood as the help lists them: "logistic (or bernoulli)"."""
     return command.name + (f" (or {', '.join(command.other_names)})" if command.other_names else "")
 
 
-def _those_with(option: str) -> str:
-    """Return the names of the likelihoods that have an option: "gaussian and student-t"."""
+def _likelihoods_with(option: str) -> str:
+    """Return the names of the likelihoods that take `option`: "gaussian and student-t"."""
     return " and ".join(command.name for command in COMMANDS if option in command.options)
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A CSV file, or a Parquet file by its ending.", metavar="DATA")],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Table: a CSV file, or a Parquet file (ending .parquet or .pq).", metavar="DATA"),
+    ],
     x: Annotated[
-        list[str] | None, typer.Option("--x", "-x", help="Column with an input: time, place. May be repeated.")
+        list[str] | None,
+        typer.Option("--x", "-x", help="Column with an input: numbers or dates. Repeat it for several inputs."),
     ] = None,
-    y: Annotated[str | None, typer.Option("--y", "-y", help="Column with what was seen there.")] = None,
+    y: Annotated[str | None, typer.Option("--y", "-y", help="Column with the observations (response).")] = None,
     events: Annotated[
         list[str] | None,
-        typer.Option(help="In place of --x and --y: column with when (or where; repeated) each event was."),
+        typer.Option(
+            help="Instead of --x and --y: column with the time or coordinate of each event. Repeat it for several "
+            "coordinates. Events are counted in cells."
+        ),
     ] = None,
     likelihood: Annotated[
         str | None,
         typer.Option(
-            help=", ".join(map(_named, COMMANDS)) + ".",
+            help="Likelihood: " + ", ".join(map(_named, COMMANDS)) + ". Default: gaussian; with --events: poisson.",
             autocompletion=lambda: _names("LIKELIHOODS"),
         ),
     ] = None,
     kernel: Annotated[
         str,
         typer.Option(
-            help="matern12, matern32, matern52 or squared-exponential.", autocompletion=lambda: _names("KERNELS")
+            help="Kernel: matern12, matern32, matern52 or squared-exponential.",
+            autocompletion=lambda: _names("KERNELS"),
         ),
     ] = "matern52",
-    out: Annotated[Path, typer.Option(help="Folder to write into; made if missing.", file_okay=False)] = Path("run"),
+    out: Annotated[
+        Path, typer.Option(help="Folder to write to. It is created if it does not exist.", file_okay=False)
+    ] = Path("run"),
     length_scale: Annotated[
-        list[float] | None, typer.Option(help="Fix it, in units of the input; once, or once for each --x.")
+        list[float] | None,
+        typer.Option(
+            help="Fix the length scale, in units of the input (days for dates). Give it once, or once per input. "
+            f"{UNKNOWN}"
+        ),
     ] = None,
-    amplitude: Annotated[float | None, typer.Option(help="Fix the latent function's standard deviation.")] = None,
+    amplitude: Annotated[
+        float | None, typer.Option(help=f"Fix the prior standard deviation of the latent function. {UNKNOWN}")
+    ] = None,
     noise_scale: Annotated[
-        float | None, typer.Option(help=f"Fix the noise scale of {_those_with('noise_scale')}.")
+        float | None, typer.Option(help=f"Fix the noise scale of {_likelihoods_with('noise_scale')}. {UNKNOWN}")
     ] = None,
     dispersion: Annotated[
-        float | None, typer.Option(help=f"Fix the dispersion of {_those_with('dispersion')}.")
+        float | None, typer.Option(help=f"Fix the dispersion of {_likelihoods_with('dispersion')}. {UNKNOWN}")
     ] = None,
-    mean: Annotated[float | None, typer.Option(help="Of the latent function; from the data unless given.")] = None,
-    exposure: Annotated[str | None, typer.Option(help="Column that multiplies a count's rate: area, hours.")] = None,
+    mean: Annotated[
+        float | None, typer.Option(help="Mean of the latent function. Default: computed from the data.")
+    ] = None,
+    exposure: Annotated[
+        str | None,
+        typer.Option(help="Column that multiplies the rate of a count, such as area or hours. Default: exposure 1."),
+    ] = None,
     trials: Annotated[
-        str | None, typer.Option(help=f"Column with the number of trials, for {_those_with('trials')}.")
+        str | None,
+        typer.Option(
+            help=f"Column with the number of trials. Required for {_likelihoods_with('trials')}, and only for it."
+        ),
     ] = None,
     window: Annotated[
-        list[str] | None, typer.Option(help="Of events: LOW,HIGH for each --events; from the data unless given.")
+        list[str] | None,
+        typer.Option(
+            help="Window of the events: LOW,HIGH, once or once per --events. Default: the range of the events."
+        ),
     ] = None,
-    cells: Annotated[list[int] | None, typer.Option(help="To count events in, along each --events.")] = None,
+    cells: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Number of cells in which events are counted, once or once per --events. Default: 100 for one "
+            "coordinate, 20 each for two, 8 each for three."
+        ),
+    ] = None,
     draws: Annotated[
-        int | None, typer.Option(help="Draws kept, per chain: 1000 unless given; with goals, at most.")
+        int | None,
+        typer.Option(
+            help="Number of draws per chain. With a goal or --max-seconds: at most this number. Default: 1000; with a "
+            "goal or --max-seconds: 100000."
+        ),
     ] = None,
-    warmup: Annotated[int, typer.Option(help="Updates discarded first, per chain.")] = 500,
-    chains: Annotated[int, typer.Option(help="Independent chains.")] = 4,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same bits; drawn unless given.")] = None,
+    warmup: Annotated[int, typer.Option(help="Number of warm-up updates per chain, which are discarded.")] = 500,
+    chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the random numbers. The same seed reproduces the draws. Default: a random seed."),
+    ] = None,
     effective_sample_size: Annotated[
-        float | None, typer.Option(help="A goal: stop at so many effective draws.")
+        float | None, typer.Option(help="Goal: stop at this effective sample size. Default: none.")
     ] = None,
-    rhat: Annotated[float | None, typer.Option(help="A goal: stop when R-hat is at most this, such as 1.01.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="A budget: stop after so long.")] = None,
-    predict_at: Annotated[
-        Path | None, typer.Option(help="A table with inputs to predict at; the data's unless given.")
+    rhat: Annotated[
+        float | None, typer.Option(help="Goal: stop when R-hat is at most this, for example 1.01. Default: none.")
     ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Budget: stop after this many seconds. Default: none.")
+    ] = None,
+    predict_at: PredictAt = None,
     delimiter: Delimiter = None,
     decimal: Decimal = ".",
     drop_missing: DropMissing = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a Gaussian process to a table; write draws, predictions and a picture into a folder.
+    """Fit a Gaussian process to a table. Write draws, predictions and a plot to a folder.
 
-    Parameters that are not given are unknown, with wide priors scaled to the data, and drawn as well.
+    Hyperparameters that you do not fix are unknown: they are sampled, too.
+    Their priors are log-normal, wide, and scaled to the data.
 
     For example:
 
@@ -113,47 +160,46 @@ def fit(
     ellipslice fit coal.csv --events date --cells 112 --kernel squared-exponential
     ellipslice fit data.csv --x t --y value --effective-sample-size 1000 --max-seconds 600
 
-    Then: ellipslice report run; and if it was stopped, ellipslice resume run.
+    Next: ellipslice report run. After an interrupt: ellipslice resume run.
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet or json_):
-        from ellipslice.apps.fits import Asked, begin
-        from ellipslice.apps.fits.settings import as_named
+        from ellipslice.apps.fits import FitSettings, begin
+        from ellipslice.apps.fits.settings import normalise_name
         from ellipslice.apps.fits.table import Table
 
         table = Table(data, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
-        elsewhere = (
+        at = (
             None
             if predict_at is None
             else Table(predict_at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
         )
         if events and (x or y):
-            raise ValueError(
-                "--events was given beside --x or --y. Events have no other column: give one or the other."
-            )
+            raise ValueError("--events was given together with --x or --y. Give either --events, or --x and --y.")
         if x and not y:
-            raise ValueError("--x was given without --y, the column with what was seen there.")
+            raise ValueError("--x was given without --y. Give the column with the observations, for example --y count.")
         if y and not x:
-            raise ValueError("--y was given without --x, the column with where it was seen.")
-        asked = Asked(
+            raise ValueError("--y was given without --x. Give the column with the input, for example --x time.")
+        settings = FitSettings(
             inputs=tuple(events or x or ()),
             target=y,
-            likelihood=as_named(likelihood or ("poisson" if events else "gaussian")),
-            kernel=as_named(kernel), amplitude=amplitude, length_scale=_tuple(length_scale), noise_scale=noise_scale,
-            dispersion=dispersion, mean=mean, exposure=exposure, trials=trials,
+            likelihood=normalise_name(likelihood or ("poisson" if events else "gaussian")),
+            kernel=normalise_name(kernel), amplitude=amplitude, length_scale=_tuple(length_scale),
+            noise_scale=noise_scale, dispersion=dispersion, mean=mean, exposure=exposure, trials=trials,
             window=None if window is None else tuple(_pair(text) for text in window), cells=_tuple(cells),
             draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed,
             effective_sample_size=effective_sample_size, rhat=rhat, max_seconds=max_seconds,
         )  # fmt: skip
-        folder = begin(table, asked, out, _command(seed, asked.seed), elsewhere)
+        folder = begin(table, settings, out, _command(seed, settings.seed), at)
     try:
-        run(folder, at=elsewhere, json_=json_, quiet=quiet)
-    except typer.Exit as left:
-        if left.exit_code == EXIT_USAGE and not folder.store.exists():
-            shutil.rmtree(folder.path, ignore_errors=True)  # seen late, but still a mistake: nothing is left
+        run(folder, at=at, json_=json_, quiet=quiet)
+    except typer.Exit as stopped:
+        if stopped.exit_code == EXIT_USAGE and not folder.store.exists():
+            shutil.rmtree(folder.path, ignore_errors=True)  # a mistake leaves nothing behind, even if it is found late
         raise
 
 
 def _names(which: str) -> list[str]:
+    """Return the names in a table of `apps.fits.settings`, for the completion in a shell."""
     from ellipslice.apps.fits import settings
 
     return list(getattr(settings, which))
@@ -168,11 +214,11 @@ def _pair(text: str) -> tuple[float, float]:
     try:
         low, high = (float(part) for part in parts)
     except ValueError:
-        raise ValueError(f"--window must be LOW,HIGH, two numbers, but it is {text!r}.") from None
+        raise ValueError(f"--window must be two numbers LOW,HIGH, but it is {text!r}.") from None
     return low, high
 
 
 def _command(given: int | None, seed: int) -> str:
-    """The command line, with the seed that was drawn."""
-    own = ["ellipslice", *sys.argv[1:]]
-    return shlex.join(own if given is not None else [*own, "--seed", str(seed)])
+    """Return the command line that reproduces the fit, including a seed that was chosen at random."""
+    words = ["ellipslice", *sys.argv[1:]]
+    return shlex.join(words if given is not None else [*words, "--seed", str(seed)])

@@ -1,4 +1,4 @@
-"""`ellipslice summary`, `plot` and `report`: what a fit says, also while it runs."""
+"""`ellipslice summary`, `plot` and `report`: results of a fit, finished or running."""
 
 from __future__ import annotations
 
@@ -11,53 +11,68 @@ from ellipslice.apps.cli.output import Json, Quiet, RunPath, print_summary, read
 
 
 def summary(folder: RunPath, json_: Json = False) -> None:
-    """Print the parameters, their effective sample sizes and R-hat, and the convergence report. Also while a fit runs.
+    """Print the hyperparameters, their effective sample sizes and R-hat, and the convergence report.
+
+    Works on a finished fit and while a fit runs.
 
     \b
     ellipslice summary run
     ellipslice summary run --json | jq .parameters.length_scale.mean
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet=json_):
-        print_summary(*_opened(folder), json_=json_, quiet=False)
+        print_summary(*_open(folder), json_=json_, quiet=False)
 
 
 def plot(
     folder: RunPath,
     out: Annotated[
-        Path | None, typer.Option(help="PNG, PDF or SVG to write; plot.png in the folder unless given.")
+        Path | None, typer.Option(help="PNG, PDF or SVG file to write. Default: plot.png in the folder.")
     ] = None,
-    variable: Annotated[str | None, typer.Option(help="expected, predictive or latent.")] = None,
+    variable: Annotated[
+        str | None,
+        typer.Option(
+            help="Quantity to plot: expected (mean of an observation), predictive (a new observation) or latent "
+            "(latent function). Default: expected."
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw the fit: a curve with intervals for one input, maps for two. Also while a fit runs.
+    """Plot a fit: a curve with intervals for one input, maps for two inputs.
+
+    Works on a finished fit and while a fit runs.
 
     \b
     ellipslice plot run
     ellipslice plot run --variable latent --out latent.pdf
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet):
-        from ellipslice.apps.fits.picture import MOST_INPUTS, draw_fit
+        from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, draw_fit
 
         path = folder / "plot.png" if out is None else out
         if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-            raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}.")
-        opened, fit = _opened(folder)
-        if len(opened.asked.inputs) > MOST_INPUTS:
-            raise ValueError(f"there are {len(opened.asked.inputs)} inputs, and a picture has one or two.")
+            raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}. Choose one of these formats.")
+        opened, fit = _open(folder)
+        if len(opened.settings.inputs) > MAX_PLOT_INPUTS:
+            raise ValueError(
+                f"the fit has {len(opened.settings.inputs)} inputs, but a plot shows one or two. See predictions.csv "
+                "and `ellipslice report`."
+            )
         figure = draw_fit(opened, fit, variable)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
-        _wrote(path, quiet)
+        _print_path(path, quiet)
 
 
 def report(
     folder: RunPath,
     out: Annotated[
-        Path | None, typer.Option(help="HTML file to write; report.html in the folder unless given.", dir_okay=False)
+        Path | None, typer.Option(help="HTML file to write. Default: report.html in the folder.", dir_okay=False)
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page with the plots, the parameters, the convergence report and how to reproduce the fit.
+    """Write an HTML report of a fit: plots, hyperparameters, convergence and how to reproduce it.
+
+    Works on a finished fit and while a fit runs.
 
     \b
     ellipslice report run
@@ -66,16 +81,16 @@ def report(
     with readable_errors(), readable_warnings(quiet):
         from ellipslice.apps.fits.report import write_report
 
-        _wrote(write_report(*_opened(folder), out), quiet)
+        _print_path(write_report(*_open(folder), out), quiet)
 
 
-def _opened(folder: Path) -> tuple[Any, Any]:
+def _open(folder: Path) -> tuple[Any, Any]:
     from ellipslice.apps.fits.folder import open_folder
 
     opened = open_folder(folder)
     return opened, opened.fit()
 
 
-def _wrote(path: Path, quiet: bool) -> None:
+def _print_path(path: Path, quiet: bool) -> None:
     if not quiet:
         typer.echo(f"wrote {path}")

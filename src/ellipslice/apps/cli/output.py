@@ -1,4 +1,4 @@
-"""What commands print and write: errors in one red line, warnings in yellow ones, results; and exit codes."""
+"""Shared by the commands: options, printing of errors, warnings and results, and exit codes."""
 
 from __future__ import annotations
 
@@ -15,40 +15,59 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENOMEM}
-"""What a machine does to users, who made no mistake."""
+MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENOMEM}
+"""Error numbers that mean a failure of the machine, not a mistake of the user."""
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 """Exit codes."""
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors; show no progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object in place of text, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and no progress. Default: off.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text, for scripts. Default: off.")]
 Delimiter = Annotated[
-    str | None, typer.Option(help="Between columns of a CSV file; seen in its first line unless given.")
+    str | None,
+    typer.Option(
+        help="Delimiter of a CSV file: one character, or tab. Default: detected in the first line (comma, semicolon, "
+        "tab or vertical bar)."
+    ),
 ]
-Decimal = Annotated[str, typer.Option(help="In numbers of a CSV file: a point, or a comma.")]
+Decimal = Annotated[str, typer.Option(help="Decimal mark in a CSV file: a point or a comma.")]
 DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows without a value, also of the table of --predict-at.")
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Drop rows with a missing value, in the data and in the table of --predict-at. Default: a missing value "
+        "is an error.",
+    ),
 ]
-RunPath = Annotated[Path, typer.Argument(help="A folder that `ellipslice fit` made.", metavar="RUN")]
+PredictAt = Annotated[
+    Path | None,
+    typer.Option(help="CSV or Parquet file with inputs for predictions. Default: the inputs of the data."),
+]
+RunPath = Annotated[Path, typer.Argument(help="Folder written by `ellipslice fit`.", metavar="RUN")]
 
 
 @contextmanager
 def readable_errors(hint: str = "") -> Iterator[None]:
-    """A user's mistake, or a missing package, is one red line and exit code 2; a full disk 1; a bug has its traceback.
+    """Print errors as one red line and exit.
 
-    `hint` is added where a machine failed, or the user pressed Ctrl-C: how to go on.
+    The exit code is 2 for a mistake of the user or a missing package, 1 for a failure of the machine such as a full
+    disk, and 130 for Ctrl-C. Other exceptions are bugs and keep their traceback.
+
+    Parameters
+    ----------
+    hint : str
+        How to continue. Added after a failure of the machine and after Ctrl-C.
     """
     try:
         yield
     except KeyboardInterrupt:
-        print_error("stopped.", hint)
+        print_error("Interrupted.", hint)
         raise typer.Exit(code=EXIT_INTERRUPTED) from None
     except MemoryError as error:
-        print_error(f"error: there is not enough memory. {error}", hint)
+        print_error(f"error: not enough memory. {error}", hint)
         raise typer.Exit(code=EXIT_FAILURE) from None
     except OSError as error:
-        fault = error.errno in FAULTS
+        fault = error.errno in MACHINE_ERRORS
         print_error(f"error: {error}", hint if fault else "")
         raise typer.Exit(code=EXIT_FAILURE if fault else EXIT_USAGE) from None
     except (ValueError, TypeError, ImportError) as error:
@@ -57,21 +76,21 @@ def readable_errors(hint: str = "") -> Iterator[None]:
 
 
 def print_error(message: str, hint: str = "") -> None:
-    """Print one line on the standard error stream, in red."""
+    """Print `message` and `hint` in red as one line on the standard error stream."""
     line = " ".join(f"{message} {hint}".split())
     Console(stderr=True, soft_wrap=True).print(Text(line, style="red"))
 
 
 @contextmanager
 def readable_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as yellow lines, each once, without the place in our code; none if asked to be quiet."""
-    said: set[str] = set()
+    """Print each distinct warning once, as a yellow line without file and line number; print none if `quiet`."""
+    printed: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         line = " ".join(f"warning: {message}".split())
-        of_ctrl_c = "stopped by Ctrl-C" in line  # which the command says itself
-        if not quiet and issubclass(category, UserWarning) and not of_ctrl_c and line not in said:
-            said.add(line)
+        interrupted = "stopped by Ctrl-C" in line  # the command prints its own line about the interrupt
+        if not quiet and issubclass(category, UserWarning) and not interrupted and line not in printed:
+            printed.add(line)
             Console(stderr=True, soft_wrap=True).print(Text(line, style="yellow"))
 
     with warnings.catch_warnings():
@@ -81,21 +100,21 @@ def readable_warnings(quiet: bool) -> Iterator[None]:
 
 
 def shell_quote(path: Path) -> str:
-    """Return a path as a shell takes it."""
+    """Return a path, quoted for a shell."""
     return shlex.quote(str(path))
 
 
 def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = None, json_: bool, quiet: bool) -> None:
-    """Start or resume a fit, write its predictions and picture, and print its summary."""
-    hint = f"What is drawn is kept: ellipslice resume {shell_quote(folder.path)}"
+    """Start or resume a fit, write its predictions and plot, and print its summary."""
+    hint = f"The draws so far are stored. To continue: ellipslice resume {shell_quote(folder.path)}"
     with readable_errors(hint), readable_warnings(quiet or json_):
         found = folder.run(draws=draws, until=until, progress=not quiet)
         if found.tree.attrs["stopped_by"] == "interrupt":
-            print_error(f"stopped after {found.tree.attrs['draws']:,} draws of each chain.", hint)
+            print_error(f"Interrupted after {found.tree.attrs['draws']:,} draws per chain.", hint)
             raise typer.Exit(code=EXIT_INTERRUPTED)
         from ellipslice.apps.fits.predictions import write_predictions
 
-        files = [write_predictions(folder, found, at), *write_picture(folder, found, json_ or quiet)]
+        files = [write_predictions(folder, found, at), *write_plot(folder, found, json_ or quiet)]
         print_summary(folder, found, json_=json_, quiet=quiet)
         if not (json_ or quiet):
             typer.echo("")
@@ -103,28 +122,35 @@ def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = N
             typer.echo(f"next   ellipslice report {shell_quote(folder.path)}")
 
 
-def write_picture(folder: Any, found: Any, quiet: bool) -> list[Path]:
-    """Write the file plot.png, where it can be made; return its path in a list."""
-    from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit
+def write_plot(folder: Any, found: Any, quiet: bool) -> list[Path]:
+    """Write plot.png and return its path in a list; if there is no plot, print why and return an empty list."""
+    from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, as_png, draw_fit
     from ellipslice.store.journal import replace
 
-    if len(folder.asked.inputs) > MOST_INPUTS:
+    inputs = len(folder.settings.inputs)
+    if inputs > MAX_PLOT_INPUTS:
+        if not quiet:
+            typer.echo(
+                f"No plot is written: there are {inputs} inputs, and a plot shows at most {MAX_PLOT_INPUTS}. "
+                "See predictions.csv.",
+                err=True,
+            )
         return []
     try:
         content = as_png(draw_fit(folder, found))
     except ImportError as error:
         if not quiet:
-            typer.echo(f"no picture: {error}", err=True)
+            typer.echo(f"No plot is written: {error}", err=True)
         return []
     replace(folder.path / "plot.png", content)
     return [folder.path / "plot.png"]
 
 
 def print_summary(folder: Any, found: Any, *, json_: bool, quiet: bool) -> None:
-    """Print what the draws say, on the standard output."""
+    """Print the summary of a fit on the standard output."""
     if quiet and not json_:
         return
-    from ellipslice.apps.fits.summary import as_text, summarise
+    from ellipslice.apps.fits.summary import format_summary, summarise
 
     summary = summarise(folder, found)
-    typer.echo(json.dumps(summary, indent=1, allow_nan=False) if json_ else as_text(summary))
+    typer.echo(json.dumps(summary, indent=1, allow_nan=False) if json_ else format_summary(summary))

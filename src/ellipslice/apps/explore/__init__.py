@@ -1,12 +1,12 @@
-"""`ellipslice explore`: one update of elliptical slice sampling, alive in a browser.
+"""`ellipslice explore`: an interactive demonstration of elliptical slice sampling in the browser.
 
-The page is plain HTML, CSS and JavaScript, in files of this folder. `page` makes one file of them, which needs no
-network.
+The page is plain HTML, CSS and JavaScript, in the files of this folder. `page` combines them into one file, which needs
+no network.
 
 - `page.html`, `style.css`: the page and its style
 - `algorithm.js`: the three methods, as lists of events; `noise.js`: their random numbers
-- `models.js`: what is sampled; `chain.js`: a run; `field.js`: functions on a grid; `statistics.js`: summaries
-- `picture.js`, `unrolled.js`, `charts.js`, `results.js`, `words.js`: what the page shows
+- `models.js`: priors and likelihoods; `chain.js`: a run; `field.js`: functions on a grid; `statistics.js`: summaries
+- `picture.js`, `unrolled.js`, `charts.js`, `results.js`, `words.js`: plots, charts, table and texts of the page
 - `settings.js`, `page.js`: the form, the address and the clock
 """
 
@@ -22,9 +22,9 @@ __all__ = ["page", "show"]
 
 
 def page() -> str:
-    """The whole page as one HTML text, style and scripts included.
+    """Return the interactive page as one HTML text, including style and scripts.
 
-    To put it into documentation, write it beside the other pages and show it in an iframe.
+    To embed it in documentation, write it to a file next to the other pages and show that file in an iframe.
 
     Examples
     --------
@@ -38,24 +38,32 @@ def page() -> str:
 
 
 def show(out: Path | None, browser: bool) -> str:
-    """Write the page to a file, open it in the user's browser if wanted, and say what was done.
+    """Write the interactive page to a file and open it in the browser.
 
     Parameters
     ----------
-    out : path, optional
-        The file; one in a new folder for temporary files unless given.
+    out : Path or None
+        The HTML file. None: a file in a new temporary folder.
     browser : bool
+        Open the page, or only write the file.
+
+    Returns
+    -------
+    str
+        A line for the user with the path of the file.
     """
     path = Path(tempfile.mkdtemp(prefix="ellipslice_")) / "explore.html" if out is None else out
     if path.is_dir():
-        raise IsADirectoryError(f"out must be a file, but {path} is a folder. Try {path / 'explore.html'}.")
+        raise IsADirectoryError(
+            f"--out must be a file, but {path} is a folder. Use for example {path / 'explore.html'}."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(), encoding="utf8")
     if not browser:
         return f"wrote {path}"
     if webbrowser.open(path.resolve().as_uri()):
         return f"opened {path}"
-    return f"wrote {path}, but found no browser to open it with"
+    return f"wrote {path}, but found no browser. Open the file by hand."
 
 
 def _read(name: str) -> str:

@@ -1,24 +1,24 @@
 "use strict";
 
-// The three methods. An update is a deterministic function of the state, its noise and the likelihood. It tells what
-// happens as a list of events, in order; whoever draws them knows nothing of the method, and the method nothing of
-// the picture. An event has the number of its step in Figure 2 of Murray, Adams & MacKay (2010):
+// The three methods. An update is a deterministic function of the state, its random numbers and the likelihood. It
+// yields a list of events, which the plots draw without reference to the method. The number of an event is that of its
+// step in Figure 2 of Murray, Adams & MacKay (2010):
 //
-//   1  nu          a draw of the prior chooses the curve
-//   2  logY        the level
+//   1  nu          a draw from the prior determines the curve
+//   2  logY        the slice level
 //   3  theta, thetaMin, thetaMax     the first angle and the bracket
 //   4  theta, point, value           a proposal and its log-likelihood
-//   6  theta, state                  accepted: the end
+//   6  theta, state                  accepted: end of the update
 //   8  theta, thetaMin, thetaMax     rejected: the bracket shrinks
 //   9  theta                         the next angle
-//   0  state       no point was found, or Neal's one proposal was rejected: the state stays
+//   0  state       no point was found, or Neal's only proposal was rejected: the state is unchanged
 //
-// The bracket and the angle are in every event from step 3 on.
+// Every event from step 3 on contains the bracket and the angle.
 
 const FULL_TURN = 2 * Math.PI;
-const MAX_EVALUATIONS = 1000; // when a search is given up; rounding ends it long before
+const MAX_EVALUATIONS = 1000; // limit of a search; rounding ends it long before
 
-/** A slice search along a curve, which says how it begins, where its points are, and how its bracket shrinks. */
+/** A slice search along a curve. The curve defines the first bracket, its points and how the bracket shrinks. */
 function* sliceUpdate(curve, state, noise, logLikelihood) {
   yield { step: 1, nu: noise.nu };
   const logY = state.value - noise.level;
@@ -30,7 +30,7 @@ function* sliceUpdate(curve, state, noise, logLikelihood) {
     const value = logLikelihood(point);
     yield { step: 4, theta, thetaMin, thetaMax, point, value };
     if (value > logY - curve.logFactor(theta)) {
-      // written this way round, NaN is never accepted
+      // this comparison is false for NaN, so NaN is never accepted
       yield { step: 6, theta, thetaMin, thetaMax, state: { f: point, value } };
       return;
     }
@@ -48,8 +48,8 @@ function ellipticalUpdate(state, noise, logLikelihood, bracket) {
 }
 
 /**
- * The noise with which an elliptical update, begun where this one ended, returns to where it began: equation (12) and
- * Figure 3(e). Ellipse, level, brackets and rejected points are the same; only the last proposal is another.
+ * Return the random numbers with which an elliptical update from the new state returns to the old one: equation (12)
+ * and Figure 3(e). Ellipse, slice level, brackets and rejected points are the same; only the last proposal differs.
  */
 function wayBack(state, noise, events, bracket) {
   const tried = events.filter((event) => event.step === 4);
@@ -59,7 +59,7 @@ function wayBack(state, noise, events, bracket) {
     nu: [noise.nu[0] * c - state.f[0] * s, noise.nu[1] * c - state.f[1] * s],
     level: last.value - (state.value - noise.level),
     uniform(k) {
-      if (k === tried.length) return -last.thetaMin / (last.thetaMax - last.thetaMin); // where the old state is
+      if (k === tried.length) return -last.thetaMin / (last.thetaMax - last.thetaMin); // the position of the old state
       if (k === 0) return (last.theta - first.thetaMin) / bracket.width;
       if (k === 1 && bracket.width === FULL_TURN) return (first.theta - last.theta) / FULL_TURN;
       return noise.uniform(k);
@@ -67,12 +67,12 @@ function wayBack(state, noise, events, bracket) {
   };
 }
 
-/** Section 3.1: along f + w nu. The prior is not the same all along a line, so its density is needed. */
+/** Section 3.1: slice sampling along f + w nu. The prior density varies along a line, so it is part of the slice. */
 function lineUpdate(state, noise, logLikelihood, width, prior) {
   return sliceUpdate(line(state.f, noise.nu, width, prior), state, noise, logLikelihood);
 }
 
-/** Neal's method, equations (3) and (4): one point of the ellipse, at an angle set by epsilon, taken or not. */
+/** Neal's method, equations (3) and (4): one point of the ellipse, at an angle set by epsilon, is accepted or not. */
 function* nealUpdate(state, noise, logLikelihood, epsilon) {
   yield { step: 1, nu: noise.nu };
   const logY = state.value - noise.level;
@@ -101,7 +101,7 @@ function ellipse(f, nu, { width, shrinking }) {
       const [c, s] = [Math.cos(theta), Math.sin(theta)];
       return [f[0] * c + nu[0] * s, f[1] * c + nu[1] * s];
     },
-    logFactor: () => 0, // all along an ellipse f and nu are as probable together
+    logFactor: () => 0, // the joint prior density of f and nu is constant along an ellipse
     shrink: shrinking === "halve" ? halve : cut,
   };
 }
@@ -121,12 +121,12 @@ function line(f, nu, width, prior) {
   };
 }
 
-/** The bracket ends at the rejected angle, on the side away from the current state, which is at 0. */
+/** Shrink the bracket to the rejected angle, so that it still contains the current state, which is at 0. */
 function cut(theta, thetaMin, thetaMax) {
   return theta < 0 ? [theta, thetaMax] : [thetaMin, theta];
 }
 
-/** The half of the bracket that holds the current state, whatever angle was rejected. */
+/** Return the half of the bracket that contains the current state, for any rejected angle. */
 function halve(theta, thetaMin, thetaMax) {
   const middle = (thetaMin + thetaMax) / 2;
   return middle < 0 ? [middle, thetaMax] : [thetaMin, middle];

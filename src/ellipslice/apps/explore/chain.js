@@ -1,6 +1,6 @@
 "use strict";
 
-// A run: each method's chain, its current update as a list of events, and how far into that list one has looked.
+// A run: the chain of each method, its current update as a list of events, and the position in that list.
 
 const METHODS = {
   elliptical: { name: "Elliptical slice" },
@@ -8,7 +8,7 @@ const METHODS = {
   line: { name: "Line slice" },
 };
 
-const MOST_UPDATES = 100000; // a run ends there: enough to see, and little memory
+const MAX_UPDATES = 100000; // end of a run, which limits the memory
 
 class Chain {
   constructor(method, problem) {
@@ -17,7 +17,7 @@ class Chain {
     this.restart(problem.start);
   }
 
-  /** Begin anew from here: what was drawn before is forgotten. */
+  /** Restart from `f` and delete the draws so far. */
   restart(f) {
     this.state = { f, value: this.problem.logLikelihood(f) };
     this.trace = { f1: [], f2: [], logL: [], evaluations: [] };
@@ -27,7 +27,7 @@ class Chain {
     this.forward = null;
   }
 
-  /** All that will happen in the update with this noise, worked out at once. */
+  /** Compute all events of the update with these random numbers. */
   begin(noise) {
     const { logLikelihood, prior, bracket, epsilon, width } = this.problem;
     this.noise = noise;
@@ -55,7 +55,7 @@ class Chain {
     this.shown = this.events.length - 1;
   }
 
-  /** Look at the way back of a finished elliptical update, and then at the way forward again. Nothing else changes. */
+  /** Switch between a finished elliptical update and its reverse move. Nothing else changes. */
   turnRound() {
     if (this.forward) {
       Object.assign(this, this.forward, { forward: null });
@@ -69,7 +69,7 @@ class Chain {
     this.finish();
   }
 
-  /** The last event has been reached, and its state is the chain's. */
+  /** Add the state of the last event to the trace. */
   record() {
     this.state = this.event.state;
     this.trace.evaluations.push(this.events.filter((event) => event.step === 4).length);
@@ -79,7 +79,7 @@ class Chain {
     this.trace.logL.push(this.state.value);
   }
 
-  /** The curve that the current update searches. */
+  /** Return the curve that the current update searches. */
   curve() {
     const { bracket, width, prior } = this.problem;
     return this.method === "line"
@@ -93,41 +93,41 @@ class Run {
   constructor(problem, methods) {
     this.problem = { ...problem, start: startOf(problem.prior, problem.logLikelihood, problem.seed) };
     this.chains = methods.map((method) => new Chain(method, this.problem));
-    this.update = 0; // how many updates are complete, and so the number of the noise that is next
+    this.update = 0; // number of complete updates, and index of the next random numbers
     this.underway = false;
   }
 
   get full() {
-    return this.update >= MOST_UPDATES && !this.underway;
+    return this.update >= MAX_UPDATES && !this.underway;
   }
 
-  /** One more event in every chain; chains that have finished the update wait for the others. */
+  /** Advance every chain by one event. Chains that have finished the update wait for the others. */
   step() {
     this.#beginIfNeeded();
     for (const chain of this.chains) if (!chain.finished) chain.shown++;
     this.#recordIfFinished();
   }
 
-  /** On to where the next proposal is judged. */
+  /** Advance until the next proposal is accepted or rejected. */
   proposal() {
     do this.step();
     while (this.underway && !this.chains.some((chain) => chain.event.step === 8));
   }
 
-  /** To the end of the current update or, if that is where we are, of the next. */
+  /** Advance to the end of the current update or, if it is finished, of the next one. */
   finish() {
     this.#beginIfNeeded();
     for (const chain of this.chains) chain.finish();
     this.#recordIfFinished();
   }
 
-  /** Every chain starts anew from here, with the noise that is next. */
+  /** Restart every chain from `f`, with the next random numbers. */
   restart(f) {
     for (const chain of this.chains) chain.restart(f);
     this.underway = false;
   }
 
-  /** The current update from another place, or with another nu. Its noise is the same, and as much of it is shown. */
+  /** Repeat the current update from another state or with another nu. Other random numbers and position stay. */
   replay({ f, nu }) {
     for (const chain of this.chains) {
       const { shown, finished, origin } = chain;
@@ -140,7 +140,7 @@ class Run {
     if (this.underway) this.#recordIfFinished();
   }
 
-  /** Whether there is a way back to look at: the elliptical update is complete. */
+  /** True if the elliptical update is complete, so that its reverse move can be shown. */
   get canTurn() {
     return !this.underway && this.chains[0].event?.step === 6;
   }

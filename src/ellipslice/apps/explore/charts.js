@@ -1,10 +1,10 @@
 "use strict";
 
-// Charts of what a run has gathered so far.
+// Charts of the results of the run so far.
 
-const DASHES = { elliptical: [], neal: [5, 3], line: [2, 2.5] }; // methods are told apart without colour, too
+const DASHES = { elliptical: [], neal: [5, 3], line: [2, 2.5] }; // so that methods differ without colour, too
 
-/** An area with margins, and scales for both axes. */
+/** Prepare a chart: an area with margins, and scales of both axes. */
 function chart(canvas, colours, [low, high], [bottom, top], margins = {}) {
   const { context, width, height } = prepare(canvas);
   const { left = 8, right = 8, above = 6, below = 20 } = margins;
@@ -29,7 +29,7 @@ function chart(canvas, colours, [low, high], [bottom, top], margins = {}) {
   return { context, area, x, y, stroke, tick };
 }
 
-/** A few round numbers between two. */
+/** Return a few round numbers between two numbers. */
 function roundTicks(low, high, most = 5) {
   const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 100000].find(
     (size) => (high - low) / size <= most,
@@ -42,7 +42,7 @@ function roundTicks(low, high, most = 5) {
 
 const signed = (x) => `${x}`.replace("-", "−");
 
-/** What every chain has drawn of a function of f, beside the posterior's own density of it. */
+/** Draw a histogram of a quantity for every chain, and its exact posterior density. */
 function drawHistogram(canvas, chains, truth, name, colours) {
   let { low, high } = describe(truth, name);
   const count = 44;
@@ -86,7 +86,7 @@ function drawHistogram(canvas, chains, truth, name, colours) {
   for (const value of roundTicks(low, high)) tick(value, signed(value));
 }
 
-/** Correlation between draws some updates apart. */
+/** Draw the autocorrelation of a quantity against the lag. */
 function drawAutocorrelation(canvas, chains, name, colours) {
   const most = 50;
   const { context, area, x, y, stroke, tick } = chart(canvas, colours, [0, most], [-0.25, 1.05], { left: 24 });
@@ -118,7 +118,7 @@ function drawAutocorrelation(canvas, chains, name, colours) {
   }
 }
 
-/** The last few hundred draws, one after the other. */
+/** Draw the trace of the last 300 draws. */
 function drawTrace(canvas, chains, truth, name, colours) {
   const { low, high } = describe(truth, name);
   const margin = 0.05 * (high - low) + 0.05;

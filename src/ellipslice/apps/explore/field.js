@@ -1,8 +1,8 @@
 "use strict";
 
-// Functions of two values on a grid: to shade, to draw contours of, and to integrate.
+// Functions of two values on a grid, for shading, contours and integrals.
 
-/** `count` x `count` values of a function over a rectangle. */
+/** Return countX x countY values of a function over a rectangle. */
 function makeField(log, [left, right], [low, high], countX, countY) {
   const values = new Float64Array(countX * countY);
   const dx = (right - left) / (countX - 1);
@@ -13,12 +13,12 @@ function makeField(log, [left, right], [low, high], countX, countY) {
   return { values, countX, countY, left, low, dx, dy };
 }
 
-/** Where the field crosses a level: line segments [x, y, x, y], by marching squares. */
+/** Return the contour of a field at a level: line segments [x, y, x, y], by marching squares. */
 function contour({ values, countX, countY, left, low, dx, dy }, level) {
   const segments = [];
   const between = (a, b) => {
     const t = (level - a) / (b - a);
-    return Number.isFinite(a) && Number.isFinite(b) ? t : 0.5; // an edge of the likelihood: somewhere in the cell
+    return Number.isFinite(a) && Number.isFinite(b) ? t : 0.5; // at a hard edge, use the middle of the cell
   };
   for (let j = 0; j + 1 < countY; j++) {
     for (let i = 0; i + 1 < countX; i++) {
@@ -44,7 +44,7 @@ function contour({ values, countX, countY, left, low, dx, dy }, level) {
   return segments;
 }
 
-/** The posterior itself, as exact as a fine grid is: what the chains should find. */
+/** Return the posterior on a fine grid, for comparison with the draws. */
 function makeTruth(prior, logLikelihood) {
   const count = 320;
   const logDensity = (f) => prior.logDensity(f) + logLikelihood(f);
@@ -75,7 +75,7 @@ function makeTruth(prior, logLikelihood) {
   };
 }
 
-/** A rectangle that holds all of the posterior that matters, found on a coarse grid. */
+/** Return a rectangle that contains nearly all of the posterior mass, from a coarse grid. */
 function supportOf(logDensity, sd) {
   const count = 120;
   const [reachX, reachY] = sd.map((one) => [-4.5 * one, 4.5 * one]);
@@ -94,7 +94,7 @@ function supportOf(logDensity, sd) {
   ];
 }
 
-/** The log density above which the posterior has these shares of its mass. */
+/** Return the log densities of the regions of highest density that contain these fractions of the mass. */
 function massLevels(values, weights, shares) {
   const order = [...values.keys()].filter((k) => weights[k] > 1e-12).sort((a, b) => weights[b] - weights[a]);
   const total = weights.reduce((sum, weight) => sum + weight, 0);
@@ -111,10 +111,10 @@ function massLevels(values, weights, shares) {
   return levels;
 }
 
-/** The posterior's density of f1, f2 or log L, as points [value, density] of a curve. */
+/** Return the posterior density of f1, f2 or log L as points [value, density] of a curve. */
 function exactDensity({ weights, columns, count, spacing }, name, low, high, bins) {
   if (name === "logL") {
-    // values of log L come in no order: steps
+    // values of log L are not sorted on the grid, so draw a histogram
     const width = (high - low) / bins;
     const steps = [...histogram(columns.logL, low, high, bins, weights)];
     return steps.flatMap((step, k) => [
@@ -134,7 +134,7 @@ function exactDensity({ weights, columns, count, spacing }, name, low, high, bin
     .filter(([value]) => value >= low && value <= high);
 }
 
-/** Mean, and the range that holds nearly all of a column. */
+/** Return mean and range of a quantity, without points of negligible weight. */
 function describe({ weights, columns }, name) {
   const column = columns[name];
   let [total, mean, low, high] = [0, 0, Infinity, -Infinity];

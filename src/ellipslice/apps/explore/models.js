@@ -1,19 +1,19 @@
 "use strict";
 
-// What can be sampled: Gaussian priors of two values, and likelihoods of them.
+// Models: Gaussian priors of two values, and likelihoods.
 
-/** N(0, Sigma), by its two standard deviations and their correlation. */
+/** Return N(0, Sigma) with two standard deviations and a correlation. */
 function gaussianPrior(sd1, sd2, correlation) {
   const rest = Math.sqrt(1 - correlation ** 2);
   const determinant = (sd1 * sd2 * rest) ** 2;
   const covariance = correlation * sd1 * sd2;
   const prior = {
     sd: [sd1, sd2],
-    /** From standard normals to a draw. */
+    /** Return a draw from two standard normals. */
     color: ([z1, z2]) => [sd1 * z1, sd2 * (correlation * z1 + rest * z2)],
-    /** The inverse of Sigma times a vector. */
+    /** Return the inverse of Sigma times a vector. */
     solve: ([a, b]) => [(sd2 ** 2 * a - covariance * b) / determinant, (sd1 ** 2 * b - covariance * a) / determinant],
-    /** Up to a constant. */
+    /** Return the log density, up to a constant. */
     logDensity(f) {
       const [a, b] = prior.solve(f);
       return -0.5 * (f[0] * a + f[1] * b);
@@ -35,39 +35,38 @@ const logSumExp = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b
 const LIKELIHOODS = {
   gaussian: {
     name: "Gaussian",
-    about: "Both values were observed with noise: the posterior is Gaussian too.",
+    about: "Both values are observed with Gaussian noise, so the posterior is Gaussian, too.",
     log: ([a, b]) => gaussian(a, 1.1, 0.5) + gaussian(b, 0.8, 0.5),
   },
   logistic: {
     name: "logistic: one label",
-    about: "One label says on which side of a line f probably lies: a soft half-plane.",
+    about: "One label indicates on which side of a line f probably lies: a soft half-plane.",
     log: ([a, b]) => -logSumExp(0, -5 * (a + b - 0.5)),
   },
   banana: {
     name: "banana",
-    about: "Only f₂ less the square of f₁ was observed: a curved ridge.",
+    about: "Only f₂ − f₁² is observed: a curved ridge.",
     log: ([a, b]) => gaussian(b - a * a, -0.9, 0.3),
   },
   ring: {
     name: "ring",
-    about: "Only the distance from the origin was observed.",
+    about: "Only the distance from the origin is observed.",
     log: ([a, b]) => gaussian(Math.hypot(a, b), 1.5, 0.12),
   },
   modes: {
     name: "two modes",
-    about: "Two explanations, far apart. An ellipse passes through both more often than one would think.",
+    about: "Two separate modes. Many ellipses pass through both of them.",
     log: ([a, b]) =>
       logSumExp(gaussian(a, 1.2, 0.28) + gaussian(b, 0.9, 0.28), gaussian(a, -1.2, 0.28) + gaussian(b, -0.9, 0.28)),
   },
   narrow: {
-    name: "narrow, strong",
-    about:
-      "A precise observation. Nearly all of each ellipse is off the slice, and takes many proposals (Section 2.5).",
+    name: "narrow: informative data",
+    about: "Precise data. The slice is a small part of each ellipse, so an update takes many proposals (Section 2.5).",
     log: ([a, b]) => gaussian(a, 1.3, 0.07) + gaussian(b, -1.0, 0.07),
   },
   edged: {
     name: "hard edges",
-    about: "Inequalities alone: 1 inside the triangle, 0 outside. Every level has the same slice.",
+    about: "Inequalities: the likelihood is 1 inside the triangle, 0 outside. The slice is the same for every level.",
     log: ([a, b]) => (a > -0.3 && b > -0.5 && a + b < 1.5 ? 0 : -Infinity),
   },
   flat: {

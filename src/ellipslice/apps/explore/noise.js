@@ -1,14 +1,14 @@
 "use strict";
 
-// Everything random, as a pure function of (seed, update): drawn before the update's first evaluation, and handed in.
-// The generator is the library's own (noise.py): Threefry-2x32 with 20 rounds, Salmon et al. 2011.
+// All random numbers, as a pure function of (seed, update). They are drawn before the first evaluation of the update.
+// The generator is that of the library (noise.py): Threefry-2x32 with 20 rounds, Salmon et al. 2011.
 
 const ROTATIONS = [
   [13, 15, 26, 6],
   [17, 29, 16, 24],
 ];
 
-/** Two random words from a key and a counter of two words each. */
+/** Return two random words from a key and a counter of two words each. */
 function threefry(key0, key1, x0, x1) {
   const keys = [key0, key1, key0 ^ key1 ^ 0x1bd11bda];
   x0 = (x0 + keys[0]) | 0;
@@ -24,21 +24,21 @@ function threefry(key0, key1, x0, x1) {
   return [x0 >>> 0, x1 >>> 0];
 }
 
-/** Uniform number `index` on [0, 1) that follows from a key. There are as many `streams` of them as one likes. */
+/** Return uniform number `index` on [0, 1) of a key. Different `stream`s are independent. */
 function uniform(key0, key1, index, stream = 0) {
   const [high, low] = threefry(key0, key1, index, stream);
   return ((high >>> 5) * 2 ** 26 + (low >>> 6)) * 2 ** -53;
 }
 
-/** Two standard normals from two uniforms, by Box and Muller. */
+/** Return two standard normals from two uniforms (Box and Muller). */
 function normals(u, v) {
   const radius = Math.sqrt(-2 * Math.log1p(-u));
   return [radius * Math.cos(2 * Math.PI * v), radius * Math.sin(2 * Math.PI * v)];
 }
 
 /**
- * What one update consumes: nu, a draw from the prior; level, a standard exponential; uniform(k), as many as it asks for.
- * The same noise serves every method, which is what makes a comparison fair.
+ * Return the random numbers of one update: nu, a draw from the prior; level, a standard exponential; uniform(k), for
+ * any k. All methods use the same random numbers, so that they can be compared.
  */
 function noiseOf(prior, seed, update) {
   const other = (index) => uniform(seed, update, index, 1);
@@ -49,7 +49,7 @@ function noiseOf(prior, seed, update) {
   };
 }
 
-/** Where a chain starts: the first draw of the prior at which the likelihood is not zero. */
+/** Return the initial state: the first draw from the prior at which the likelihood is not zero. */
 function startOf(prior, logLikelihood, seed) {
   for (let trial = 0; trial < 10000; trial++) {
     const f = prior.color(normals(uniform(seed, trial, 0, 2), uniform(seed, trial, 1, 2)));

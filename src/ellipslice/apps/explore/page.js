@@ -1,22 +1,22 @@
 "use strict";
 
-// The page itself: settings, buttons, keys and the pointer, and the clock that turns events into pictures.
+// The page: settings, buttons, keys, pointer, and the clock that advances the run.
 
-const BY_ITSELF = ["speed", "follow"]; // settings that do not begin a new run
+const DISPLAY_SETTINGS = ["speed", "follow"]; // settings that do not start a new run
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 let run, truth, colours, pictures;
 let playing = false;
-let detail = true; // whether updates are drawn line by line
-let changedAt = -Infinity; // when the newest event was reached
-let stale = true; // the picture is to be drawn
-let resultsStale = true; // so are the charts below
-let owed = 0; // events that time has brought but that have not happened yet
+let detail = true; // true if updates are drawn line by line
+let changedAt = -Infinity; // time of the newest event
+let stale = true; // the plots must be redrawn
+let resultsStale = true; // the charts must be redrawn
+let owed = 0; // events that are due but not yet computed
 let [clock, drawnAt, resultsAt] = [0, 0, 0];
 
-/** A new run with the settings as they are. */
+/** Start a new run with the current settings. */
 function begin() {
   const rivals = field("rivals").checked;
   const problem = readProblem();
@@ -28,7 +28,7 @@ function begin() {
   find("figure2").innerHTML = figure2(problem.bracket)
     .map((text) => `<li>${text}</li>`)
     .join("");
-  sayValues();
+  showValues();
   makePanels();
   detail = true;
   changed(false);
@@ -60,9 +60,9 @@ function useTheme(name) {
   resultsStale = true;
 }
 
-// --- what a person does -----------------------------------------------------------------------------------------------
+// --- user actions -----------------------------------------------------------------------------------------------------
 
-/** Something happened: draw it, gliding there unless it happens under the user's hand. */
+/** Redraw after a change; with an animation, unless the user is dragging. */
 function changed(glides = true) {
   changedAt = glides ? performance.now() : -Infinity;
   stale = true;
@@ -75,7 +75,7 @@ function play(wanted) {
   owed = 0;
   find("play").textContent = playing ? "Pause" : "Play";
   find("play").setAttribute("aria-pressed", playing);
-  find("sentence").setAttribute("aria-live", playing ? "off" : "polite"); // a voice could not keep up
+  find("sentence").setAttribute("aria-live", playing ? "off" : "polite"); // too fast for a screen reader
   stale = true;
   resultsStale = true;
 }
@@ -86,7 +86,7 @@ function advance(how) {
   changed();
 }
 
-/** The way back of the update that has just ended, or the way forward again. */
+/** Switch between the last update and its reverse move. */
 function turnRound() {
   if (!run.canTurn) return;
   play(false);
@@ -107,12 +107,12 @@ function anotherSeed() {
 function settingChanged(name) {
   if (name === "prior") usePrior(field("prior").value);
   if (SHAPE.includes(name)) field("prior").value = "own";
-  if (BY_ITSELF.includes(name)) {
+  if (DISPLAY_SETTINGS.includes(name)) {
     detail = true;
     owed = 0;
     changed(false);
   } else begin();
-  sayValues();
+  showValues();
   writeAddress();
 }
 
@@ -151,7 +151,7 @@ function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { target, key } = event;
   if (target.classList.contains("plane") && key.startsWith("Arrow")) return moveByKey(event);
-  if (target.matches("input[type=number], select")) return; // keys are for what is in focus
+  if (target.matches("input[type=number], select")) return; // the focused control handles the key
   if (key.startsWith("Arrow") && target.type === "range") return;
   if (key === " " && target.matches("button, summary, input")) return;
   const action = KEYS[key.toLowerCase()];
@@ -169,10 +169,10 @@ function moveByKey(event) {
   move(run.underway ? "origin" : "state", [from[0] + dx * distance, from[1] + dy * distance], chain);
 }
 
-/** Put what is held somewhere else: the start of the update shown, its nu, or the state it led to. */
+/** Move the dragged mark: the initial state of the current update, its nu, or the state after it. */
 function move(held, f, chain) {
   if (playing) play(false);
-  if (run.chains[0].forward) turnRound(); // it is the way forward that one can change
+  if (run.chains[0].forward) turnRound(); // only the forward move can be changed
   if (held === "nu") {
     const nu = chain.method === "line" ? [f[0] - chain.origin.f[0], f[1] - chain.origin.f[1]] : f;
     run.replay({ nu });
@@ -203,7 +203,7 @@ function listenToPointer(picture) {
       canvas.classList.remove("held");
     });
   }
-  // A finger on a mark drags it; elsewhere it scrolls the page.
+  // A touch on a mark drags it; elsewhere it scrolls the page.
   const onTouch = (event) => picture.markAt(...at(event.touches[0]), 28) && event.preventDefault();
   canvas.addEventListener("touchstart", onTouch, { passive: false });
 }
@@ -214,12 +214,12 @@ function tick(now) {
   const elapsed = Math.min(now - clock, 250);
   clock = now;
   if (playing) go(elapsed, now);
-  const patient = calm.matches && playing && now - drawnAt < 250; // at most four pictures a second
+  const patient = calm.matches && playing && now - drawnAt < 250; // at most four redraws per second
   if (stale && !patient) draw(now);
   requestAnimationFrame(tick);
 }
 
-/** As much of the run as the time that has passed is worth. */
+/** Advance the run according to the elapsed time. */
 function go(elapsed, now) {
   const { steps, updates } = SPEEDS[field("speed").value];
   detail = Boolean(steps) || updates <= 5;
@@ -239,7 +239,7 @@ function go(elapsed, now) {
   if (run.full) play(false);
 }
 
-/** How long a new event takes to appear, in milliseconds. */
+/** Return the duration of the animation of a new event, in milliseconds. */
 function glide() {
   const { steps, updates } = SPEEDS[field("speed").value];
   return playing ? Math.min(420, 600 / (steps ?? updates)) : 420;
@@ -266,8 +266,8 @@ function draw(now) {
 
 function drawWords() {
   const chain = run.chains[0];
-  let words = detail ? sentence(chain) : "At this speed only the states are drawn. Slow down to see the ellipses.";
-  if (run.full) words = `${MOST_UPDATES.toLocaleString("en")} updates: that is enough for a page.`;
+  let words = detail ? sentence(chain) : "At this speed only states are drawn. Reduce the speed to see the ellipses.";
+  if (run.full) words = `The run ends after ${MAX_UPDATES.toLocaleString("en")} updates, to limit the memory.`;
   if (find("sentence").textContent !== words) find("sentence").textContent = words;
   find("back").disabled = playing || !detail || !run.canTurn;
   find("back").setAttribute("aria-pressed", Boolean(chain.forward));
@@ -284,7 +284,7 @@ const given = readAddress();
 useTheme(["light", "dark"].includes(given.get("theme")) ? given.get("theme") : dark.matches ? "dark" : "light");
 dark.addEventListener("change", () => useTheme(dark.matches ? "dark" : "light"));
 begin();
-for (let k = 0; k < Math.min(Number(given.get("updates")) || 0, MOST_UPDATES); k++) run.finish();
+for (let k = 0; k < Math.min(Number(given.get("updates")) || 0, MAX_UPDATES); k++) run.finish();
 for (let k = 0; k < Math.min(Number(given.get("steps")) || 0, 10000); k++) run.step();
 for (const [id, action] of Object.entries(ACTIONS)) find(id).addEventListener("click", action);
 form.addEventListener("submit", (event) => event.preventDefault());

@@ -1,8 +1,8 @@
 "use strict";
 
-// Figure 3, alive: draws a chain's events on the plane of f. It decides nothing; it only draws.
+// The plot of the plane of f: draws the events of a chain, as in Figure 3.
 
-/** A canvas as sharp as the screen, sized as the page has it. Its units are CSS pixels. */
+/** Prepare a canvas for the resolution of the screen and its size in the page. Its units are CSS pixels. */
 function prepare(canvas) {
   const ratio = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -15,14 +15,14 @@ function prepare(canvas) {
   return { context, width, height };
 }
 
-/** The colours of the style sheet, light or dark. */
+/** Return the colours of the style sheet, light or dark. */
 function readColours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "grey", "faint", "paper", "proposal", "posterior", "elliptical", "neal", "line"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** From the plane of f to pixels and back; both axes have one scale. */
+/** Return the maps from the plane of f to pixels and back, with the same scale on both axes. */
 function makeView(prior, width, height) {
   const reach = Math.max(2.75 * Math.max(...prior.sd), 2);
   const scale = Math.min(width, height) / (2 * reach);
@@ -42,7 +42,7 @@ class PlanePicture {
     this.made = {};
   }
 
-  /** All of it. `progress`, from 0 to 1, is how far the newest event has come; without `detail` only where chains are. */
+  /** Draw everything. `progress`, 0 to 1, is that of the animation; without `detail`, draw only the states. */
   draw(chain, truth, colours, progress, detail) {
     const { context, width, height } = prepare(this.canvas);
     if (!width || !height) return;
@@ -58,7 +58,7 @@ class PlanePicture {
     this.#dot([0, 0], 2.5, colours.ink);
   }
 
-  // --- what does not change with the run: posterior, prior, axes -----------------------------------------------------
+  // --- background, which does not change in a run: posterior, prior, axes -------------------------------------------
 
   #drawBackdrop(truth, width, height) {
     const { made, colours, chain, context } = this;
@@ -88,7 +88,7 @@ class PlanePicture {
     }
   }
 
-  /** The posterior as a tint. */
+  /** Shade the posterior density. */
   #shade({ values, countX, countY }, top) {
     const [red, green, blue] = [1, 3, 5].map((k) => parseInt(this.colours.posterior.slice(k, k + 2), 16));
     const image = new ImageData(countX, countY);
@@ -142,7 +142,7 @@ class PlanePicture {
     context.globalAlpha = 1;
   }
 
-  // --- one update, as far as it has come -----------------------------------------------------------------------------
+  // --- the current update, up to the current event ------------------------------------------------------------------
 
   #drawUpdate(progress) {
     const { chain, colours } = this;
@@ -157,7 +157,7 @@ class PlanePicture {
     this.#drawCurve(curve, event.step === 1 ? progress : 1);
     if (has(3)) this.#drawBracket(curve, seen, progress, fading(3));
 
-    // Marks, the newest on top.
+    // Marks, with the newest on top.
     const last = seen.findLast((one) => one.step === 4);
     const judged = [8, 9, 0].includes(event.step);
     for (const one of seen) {
@@ -188,7 +188,7 @@ class PlanePicture {
     this.#label(here, origin.f, event.step === 4 ? last.point : undefined);
   }
 
-  /** The region where the likelihood (for a line: times the prior) is above the level, and what of the curve is in it. */
+  /** Draw the region where the likelihood (for a line: times the prior) is above the level, and the curve inside it. */
   #drawSlice(curve, strength) {
     const { made, chain } = this;
     const { origin, noise, method, problem } = chain;
@@ -199,7 +199,7 @@ class PlanePicture {
       made.region = this.#path(contour(method === "line" ? made.posterior : made.likelihood, level));
     }
     this.#stroke(made.region, this.colour, 1.3, 0.8 * strength);
-    if (method === "neal") return; // it looks at one point, not along the ellipse
+    if (method === "neal") return; // it tries one point of the ellipse only
     const [least, most] = this.#range();
     const path = new Path2D();
     let inside = false;
@@ -221,18 +221,18 @@ class PlanePicture {
     this.#stroke(path, this.colours.grey, 1.2, 1);
   }
 
-  /** Outside the ellipse, or beside the line, with a mark at each end. */
+  /** Draw the bracket outside the ellipse, or next to the line, with a mark at each end. */
   #drawBracket(curve, seen, progress, strength) {
     const { chain, view, colours } = this;
     const event = seen.at(-1);
     let { thetaMin, thetaMax } = event;
     if (event.step === 8) {
-      // from where it was to where it is
+      // animate from the old bracket to the new one
       const before = seen.at(-2);
       thetaMin = before.thetaMin + (thetaMin - before.thetaMin) * progress;
       thetaMax = before.thetaMax + (thetaMax - before.thetaMax) * progress;
     }
-    const beside = (theta, distance) => {
+    const outside = (theta, distance) => {
       const point = curve.at(theta);
       const [x, y] = view.pixel(point);
       const [a, b] = chain.method === "line" ? chain.noise.nu : curve.at(theta + Math.PI / 2); // the tangent
@@ -241,10 +241,10 @@ class PlanePicture {
       return [x + (b / length) * outwards, y + (a / length) * outwards];
     };
     const path = new Path2D();
-    for (let k = 0; k <= 720; k++) path.lineTo(...beside(thetaMin + ((thetaMax - thetaMin) * k) / 720, 15));
+    for (let k = 0; k <= 720; k++) path.lineTo(...outside(thetaMin + ((thetaMax - thetaMin) * k) / 720, 15));
     for (const end of [thetaMin, thetaMax]) {
-      path.moveTo(...beside(end, 9));
-      path.lineTo(...beside(end, 21));
+      path.moveTo(...outside(end, 9));
+      path.lineTo(...outside(end, 21));
     }
     this.#stroke(path, colours.ink, 2.2, 0.9 * strength);
   }
@@ -261,7 +261,7 @@ class PlanePicture {
     this.#label(name, nu);
   }
 
-  /** Along a line nu is a direction. */
+  /** Draw nu as a direction, for a line. */
   #drawArrow(f, nu, progress) {
     const end = [f[0] + nu[0] * progress, f[1] + nu[1] * progress];
     const [[x0, y0], [x, y]] = [this.view.pixel(f), this.view.pixel(end)];
@@ -271,16 +271,16 @@ class PlanePicture {
     this.#label("f + ν", end, f, 30);
   }
 
-  /** The part of the curve that is drawn. */
+  /** Return the part of the curve that is drawn. */
   #range() {
     const { method, problem } = this.chain;
     const most = 1.6 * Math.max(1, problem.width);
     return method === "line" ? [-most, most] : [0, FULL_TURN];
   }
 
-  // --- what can be dragged --------------------------------------------------------------------------------------------
+  // --- dragging -----------------------------------------------------------------------------------------------------
 
-  /** Which mark is under a pixel: "origin", "state", "nu" or none. */
+  /** Return the mark at a pixel: "origin", "state", "nu" or null. */
   markAt(x, y, within) {
     const { chain, view } = this;
     if (!view) return null;
@@ -346,7 +346,7 @@ class PlanePicture {
     this.#stroke(path, colour, width, 1);
   }
 
-  /** Beside a mark, on the side away from its neighbour or from the origin. */
+  /** Write a label next to a mark, on the side away from its neighbour or from the origin. */
   #label(text, f, neighbour = [0, 0], distance = 21) {
     const { context, colours } = this;
     const [a, b] = [f[0] - neighbour[0], f[1] - neighbour[1]];

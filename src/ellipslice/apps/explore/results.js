@@ -1,24 +1,24 @@
 "use strict";
 
-// What a run has gathered so far: charts, and a table of what each method's draws are worth.
+// Results of the run so far: charts, and a table with the effective sample size of each method.
 
 function drawResults(chains, truth, name, colours) {
   const length = chains[0].trace.f1.length;
   find("so-far").textContent = length === 1 ? "After 1 update" : `After ${length.toLocaleString("en")} updates`;
-  find("warmup").textContent = length < 10 ? "" : "less the first tenth, as warm-up";
+  find("warmup").textContent = length < 10 ? "" : "without the first tenth (warm-up)";
   drawHistogram(find("histogram"), chains, truth, name, colours);
   drawAutocorrelation(find("autocorrelation"), chains, name, colours);
   drawTrace(find("trace"), chains, truth, name, colours);
   const exact = tableRow("exact", "Exact posterior", ["", "", "", number(describe(truth, name).mean), "", "", ""]);
-  const rows = chains.map((chain) => tableRow(chain.method, METHODS[chain.method].name, worth(chain, name)));
+  const rows = chains.map((chain) => tableRow(chain.method, METHODS[chain.method].name, summaryCells(chain, name)));
   find("table").innerHTML = [...rows, exact].join("");
 }
 
-/** Updates, evaluations, how many moved, mean, effective sample size, and that for each update and each evaluation. */
-function worth({ trace, moves }, name) {
+/** Return updates, evaluations, percentage that moved, mean, and ESS: total, per update and per evaluation. */
+function summaryCells({ trace, moves }, name) {
   if (!trace.f1.length) return ["0", "0", "–", "–", "–", "–", "–"];
   const kept = afterWarmup(trace[name]);
-  const size = kept.length >= 20 ? effectiveSize(kept) : NaN; // fewer say nothing
+  const size = kept.length >= 20 ? effectiveSize(kept) : NaN; // too few draws for an estimate
   const shown = (x, options) => (Number.isFinite(x) ? x.toLocaleString("en", options) : "–");
   const [whole, two] = [{ maximumFractionDigits: 0 }, { maximumSignificantDigits: 2 }];
   return [
@@ -32,7 +32,7 @@ function worth({ trace, moves }, name) {
   ];
 }
 
-/** A piece of a method's line, as the charts have it. */
+/** Return a piece of a method's line, for the legend. */
 function swatch(method) {
   return `<span class="swatch ${method}"></span>`;
 }

@@ -1,27 +1,27 @@
 "use strict";
 
-// The settings: the form holds them, and the address repeats them.
+// The settings, in the form and in the address.
 
 const find = (id) => document.getElementById(id);
 const form = find("settings");
 const field = (name) => form.elements.namedItem(name);
 
 const SPEEDS = [
-  // steps a second, then whole updates a second
-  { steps: 0.5, words: "a step every 2 s" },
-  { steps: 1, words: "1 step a second" },
-  { steps: 2, words: "2 steps a second" },
-  { steps: 5, words: "5 steps a second" },
-  { steps: 12, words: "12 steps a second" },
-  { updates: 5, words: "5 updates a second" },
-  { updates: 20, words: "20 updates a second" },
-  { updates: 100, words: "100 updates a second" },
-  { updates: 500, words: "500 updates a second" },
-  { updates: 2500, words: "2,500 updates a second" },
+  // steps per second, then updates per second
+  { steps: 0.5, words: "1 step in 2 seconds" },
+  { steps: 1, words: "1 step per second" },
+  { steps: 2, words: "2 steps per second" },
+  { steps: 5, words: "5 steps per second" },
+  { steps: 12, words: "12 steps per second" },
+  { updates: 5, words: "5 updates per second" },
+  { updates: 20, words: "20 updates per second" },
+  { updates: 100, words: "100 updates per second" },
+  { updates: 500, words: "500 updates per second" },
+  { updates: 2500, words: "2,500 updates per second" },
 ];
-const SHAPE = ["sd1", "sd2", "correlation"]; // what a choice of prior sets
+const SHAPE = ["sd1", "sd2", "correlation"]; // settings that a choice of prior sets
 const OUTPUTS = {
-  // how a slider's value reads
+  // texts of slider values
   correlation: (x) => number(x),
   sd1: (x) => number(x),
   sd2: (x) => number(x),
@@ -34,7 +34,7 @@ const OUTPUTS = {
 function fillForm() {
   for (const [value, { name }] of Object.entries(LIKELIHOODS)) field("likelihood").add(new Option(name, value));
   for (const [value, { name }] of Object.entries(PRIORS)) field("prior").add(new Option(name, value));
-  field("prior").add(new Option("as set below", "own"));
+  field("prior").add(new Option("custom (below)", "own"));
   usePrior("round");
 }
 
@@ -42,7 +42,7 @@ function usePrior(name) {
   if (PRIORS[name]) for (const setting of SHAPE) field(setting).value = PRIORS[name][setting];
 }
 
-/** Settings from the address, after ? or #. What makes no sense is left as it was. */
+/** Read settings from the address, after ? or #. Invalid values are ignored. */
 function readAddress() {
   const given = new URLSearchParams(location.search);
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) given.set(name, value);
@@ -72,7 +72,7 @@ function writeAddress() {
   try {
     history.replaceState(null, "", `#${settings}`);
   } catch {
-    /* an embedded page may not: then the address stays */
+    /* an embedded page may not change the address */
   }
 }
 
@@ -81,7 +81,7 @@ function wholeSeed() {
   return seed >= 0 && seed < 2 ** 32 ? seed : 1;
 }
 
-/** What is to be sampled, and how. */
+/** Return the problem that the form describes. */
 function readProblem() {
   const value = (name) => Number(field(name).value);
   return {
@@ -97,10 +97,10 @@ function readProblem() {
   };
 }
 
-/** Every slider's value in words, to read and to hear. */
-function sayValues() {
-  for (const [name, say] of Object.entries(OUTPUTS)) {
-    const words = say(Number(field(name).value));
+/** Show the value of every slider as text, also for screen readers. */
+function showValues() {
+  for (const [name, format] of Object.entries(OUTPUTS)) {
+    const words = format(Number(field(name).value));
     field(name).closest("label").querySelector(".value").textContent = words;
     field(name).setAttribute("aria-valuetext", words);
   }

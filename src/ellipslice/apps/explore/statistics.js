@@ -1,13 +1,13 @@
 "use strict";
 
-// What a run is worth: summaries of a trace.
+// Summaries of a trace.
 
-/** A trace less its first tenth, which is warm-up. */
+/** Return a trace without its first tenth, which is warm-up. */
 function afterWarmup(trace) {
   return trace.slice(Math.floor(trace.length / 10));
 }
 
-/** Autocovariances of a trace at lags 0 to `most`. */
+/** Return the autocovariances of a trace at lags 0 to `most`. */
 function autocovariances(trace, most) {
   const n = trace.length;
   const mean = average(trace);
@@ -32,20 +32,20 @@ function average(trace) {
 }
 
 /**
- * How many independent draws a trace is worth: the paper's measure, R-CODA's, as `diagnostics.effective_sample_size` has it.
- * The variance beside the spectral density at frequency 0 of an autoregression, whose order Akaike's criterion chooses.
+ * Return the effective sample size by the estimator of R's coda, as in `diagnostics.effective_sample_size`.
+ * It compares the variance with the spectral density at frequency 0 of an autoregression of the order chosen by AIC.
  */
 function effectiveSize(trace) {
   const n = trace.length;
   if (n < 2) return 0;
   const covariances = autocovariances(trace, Math.floor(10 * Math.log10(n)));
-  if (covariances[0] < 1e-16) return 0; // it never moved
+  if (covariances[0] < 1e-16) return 0; // the chain never moved
   let coefficients = [];
   let variance = covariances[0];
   let best = n * Math.log(variance);
   let spectrum = (variance * n) / (n - 1);
   for (let order = 1; order < covariances.length; order++) {
-    // Levinson and Durbin's recursion
+    // Levinson-Durbin recursion
     let partial = covariances[order];
     coefficients.forEach((c, i) => (partial -= c * covariances[order - 1 - i]));
     partial /= variance;
@@ -61,7 +61,7 @@ function effectiveSize(trace) {
   return (n * ((covariances[0] * n) / (n - 1))) / spectrum;
 }
 
-/** How many of the values fall into each of `count` bins between low and high, as a density. */
+/** Return a histogram with `count` bins between low and high, as a density. */
 function histogram(trace, low, high, count, weights = null) {
   const bins = new Float64Array(count);
   const scale = count / (high - low);

@@ -1,13 +1,13 @@
 "use strict";
 
-// The ellipse unrolled: the likelihood along the curve that an update searches.
+// The plot of the likelihood along the curve that an update searches.
 
 function inMultiplesOfPi(theta) {
   const multiple = Number((theta / Math.PI).toFixed(2));
   return multiple === 0 ? "0" : `${signed(multiple).replace(/^(−?)1$/, "$1")}π`;
 }
 
-/** log L at every angle of the ellipse (for a line: times the prior), with level, bracket and proposals. */
+/** Draw log L against the angle (for a line: plus the log prior), with slice level, bracket and proposals. */
 function drawUnrolled(canvas, chain, colours, progress, detail) {
   const { method, problem } = chain;
   const straight = method === "line";
@@ -58,14 +58,14 @@ function drawUnrolled(canvas, chain, colours, progress, detail) {
   context.fillText(straight ? "w" : "θ", area.right, 10);
   if (!shown) {
     context.textAlign = "center";
-    if (!detail) context.fillText("too fast to be drawn", (area.left + area.right) / 2, (area.top + area.bottom) / 2);
+    if (!detail) context.fillText("too fast to draw", (area.left + area.right) / 2, (area.top + area.bottom) / 2);
     return;
   }
   context.textAlign = "left";
   for (const value of roundTicks(bottom, top, 3)) context.fillText(signed(value), area.left, y(value) + 4);
   const points = values.map((value, k) => [x(-reach + (reach * k) / 300), floor(value)]);
   if (has(2)) {
-    // what is above the level
+    // shade the slice
     context.fillStyle = colours[method];
     context.globalAlpha = 0.3 * (chain.event.step === 2 ? progress : 1);
     context.beginPath();

@@ -1,13 +1,13 @@
-"""The folder of a fit: what was asked for, the data, the draws, and what is made of them.
+"""The folder of a fit.
 
-    run/settings.json      what was asked for, with which versions, and the data's checksum
+    run/settings.json      settings, command, versions of packages and checksum of the data
     run/data.csv           the columns that are used, as numbers
-    run/draws.zarr         the store
-    run/predictions.csv    at the data's inputs, or at others
-    run/plot.png
-    run/report.html        when it is asked for
+    run/draws.zarr         the store with the draws
+    run/predictions.csv    predictions at the inputs of the data, or at those of --predict-at
+    run/plot.png           plot, for one or two inputs
+    run/report.html        written by `ellipslice report`
 
-Everything in it is text, JSON, or numbers: opening the folder of somebody else runs none of his code.
+The files contain only text, JSON and numbers, so opening a folder from an untrusted source runs no code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from ellipslice.apps.fits.model import Problem
 from ellipslice.apps.fits.priors import Data
-from ellipslice.apps.fits.settings import FORMAT, Asked, read_asked
+from ellipslice.apps.fits.settings import FORMAT, RESTORE, FitSettings, read_settings
 from ellipslice.apps.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit
 from ellipslice.sampling.until import Until
@@ -36,79 +36,100 @@ from ellipslice.store.journal import replace
 from ellipslice.store.store import check_free
 
 PACKAGES = ("ellipslice", "jax", "numpy", "scipy", "tinygp", "numpyro", "xarray", "zarr")
+"""Packages whose versions are recorded in settings.json."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A fit in a folder that exists."""
+    """An existing folder of a fit."""
 
     path: Path
 
     @property
     def store(self) -> Path:
-        """Where the draws are."""
+        """Path of the store."""
         return self.path / "draws.zarr"
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
-        """What settings.json holds."""
-        return _read_settings(self.path)
+    def metadata(self) -> dict[str, Any]:
+        """Content of settings.json."""
+        return _read_metadata(self.path)
 
     @cached_property
-    def asked(self) -> Asked:
-        """What was asked for."""
-        return read_asked(self.settings["asked"], self.path / "settings.json")
+    def settings(self) -> FitSettings:
+        """Settings of the fit."""
+        return read_settings(self.metadata["asked"], self.path / "settings.json")
 
     @cached_property
     def data(self) -> Data:
-        """The columns that are used."""
-        return _read_data(self.path / "data.csv", self.asked, self.settings["data"]["kept_sha256"])
+        """Columns of the fit, as numbers."""
+        return _read_data(self.path / "data.csv", self.settings, self.metadata["data"]["kept_sha256"])
 
     @cached_property
     def problem(self) -> Problem:
-        """The model of the data."""
-        return Problem(self.asked, self.data)
+        """Model of the data."""
+        return Problem(self.settings, self.data)
 
     @property
     def origins(self) -> list[str | None]:
-        """For each input the date from which days are counted, if it is one of dates."""
-        return self.settings["data"]["origins"]
+        """For each input, the date from which days are counted; None if the input is not a date."""
+        return self.metadata["data"]["origins"]
 
     def fit(self) -> Fit:
-        """What the store has of it, also while it runs."""
+        """Return the fit with the draws stored so far. Works while the fit runs."""
         if not self.store.exists():
-            raise ValueError(f"{self.path} has no draws yet. Go on with it: ellipslice resume {self.path}")
+            raise ValueError(f"{self.path} has no draws yet. To start the run: ellipslice resume {self.path}")
         return self.problem.open(self.store)
 
-    def check_at(self, table: Table) -> None:
-        """Raise if the inputs in a table cannot be predicted at."""
-        self.problem.check_predicts_at(inputs_at(table, self.asked.inputs, self.origins))
+    def check_prediction_inputs(self, table: Table) -> None:
+        """Raise if predictions at the inputs of `table` are impossible."""
+        self.problem.check_predicts_at(read_prediction_inputs(table, self.settings.inputs, self.origins))
 
     def run(self, *, draws: int | None = None, until: Until | None = None, progress: bool = True) -> Fit:
-        """Begin, or go on from where the store is."""
+        """Start the run, or resume it if there is a store."""
         if not self.store.exists():
             return self.problem.fit(self.store, progress=progress)
         return self.problem.resume(self.store, draws=draws, until=until, progress=progress)
 
 
-def begin(table: Table, asked: Asked, out: Path, command: str, at: Table | None = None) -> RunFolder:
-    """Make the folder of a fit: settings and data; or nothing at all, if there is a mistake in them or in `at`."""
-    asked.check()
-    names = [*asked.inputs, *filter(None, (asked.target, asked.exposure, asked.trials))]
-    kinds = dict.fromkeys(asked.inputs, INPUTS) | ({} if asked.target is None else {asked.target: LABELS})
+def begin(table: Table, settings: FitSettings, out: Path, command: str, at: Table | None = None) -> RunFolder:
+    """Create the folder of a fit with its settings and data.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    settings : FitSettings
+    out : Path
+        The folder. It must be empty or not exist.
+    command : str
+        Command line that reproduces the fit.
+    at : Table, optional
+        Inputs for predictions.
+
+    Raises
+    ------
+    ValueError
+        If there is a mistake in one of the arguments. Nothing is written then.
+    """
+    settings.check()
+    names = [*settings.inputs, *filter(None, (settings.target, settings.exposure, settings.trials))]
+    kinds = dict.fromkeys(settings.inputs, INPUTS) | ({} if settings.target is None else {settings.target: LABELS})
     columns = table.columns(names, kinds)
-    data = _from_columns(asked, columns)
-    problem = Problem(asked, data)
+    data = _from_columns(settings, columns)
+    problem = Problem(settings, data)
     if at is not None:
-        problem.check_predicts_at(inputs_at(at, asked.inputs, [columns[name].origin for name in asked.inputs]))
+        problem.check_predicts_at(
+            read_prediction_inputs(at, settings.inputs, [columns[name].origin for name in settings.inputs])
+        )
     _check_out(out)
-    made = not out.exists()
+    is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
         check_free(out / "draws.zarr")
         kept = _as_csv(columns)
         replace(out / "data.csv", kept)
-        settings = {
+        metadata = {
             "format": FORMAT,
             "command": command,
             "created_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -117,28 +138,30 @@ def begin(table: Table, asked: Asked, out: Path, command: str, at: Table | None 
                 "file": table.path.name,
                 "sha256": table.sha256,
                 "rows": len(data.inputs),
-                "origins": [columns[name].origin for name in asked.inputs],
+                "origins": [columns[name].origin for name in settings.inputs],
                 "kept_sha256": hashlib.sha256(kept).hexdigest(),
             },
-            "asked": asked.as_json(),
+            "asked": settings.as_json(),
         }
-        replace(out / "settings.json", (json.dumps(settings, indent=1) + "\n").encode())
+        replace(out / "settings.json", (json.dumps(metadata, indent=1) + "\n").encode())
     except BaseException:
-        if made:
+        if is_new:
             shutil.rmtree(out, ignore_errors=True)
         raise
     return RunFolder(out)
 
 
-def inputs_at(table: Table, names: Sequence[str], origins: Sequence[str | None]) -> np.ndarray:
-    """Return other inputs than the data's, shape (rows, axes), counted from the same dates."""
+def read_prediction_inputs(table: Table, names: Sequence[str], origins: Sequence[str | None]) -> np.ndarray:
+    """Return the inputs of another table, shape (rows, inputs), with days counted from the dates in `origins`."""
     kinds = {name: NUMBERS if origin is None else DATES for name, origin in zip(names, origins, strict=True)}
     columns = table.columns(list(names), kinds)
     values = []
     for name, origin in zip(names, origins, strict=True):
         column = columns[name]
         if origin is not None and column.origin is None:
-            raise ValueError(f"{table.path}: the column {name!r} must hold dates, as the data of the fit do.")
+            raise ValueError(
+                f"{table.path}: the column {name!r} must hold dates, because it holds dates in the data of the fit."
+            )
         values.append(column.values + (0.0 if origin is None else _days(str(column.origin), origin)))
     return np.stack(values, axis=1)
 
@@ -148,24 +171,26 @@ def _days(later: str, earlier: str) -> float:
 
 
 def open_folder(path: Path) -> RunFolder:
-    """A folder that `ellipslice fit` made; refused if it is anything else."""
+    """Return a folder written by `ellipslice fit`. Raise if it is anything else."""
     if not path.exists():
-        raise FileNotFoundError(f"there is no folder {path}. Make one: ellipslice fit data.csv ... --out {path}")
+        raise FileNotFoundError(f"there is no folder {path}. To create one: ellipslice fit data.csv ... --out {path}")
     if not (path / "settings.json").is_file():
-        what = "is a file" if path.is_file() else "has no settings.json"
-        raise ValueError(f"{path} is no folder of `ellipslice fit`: it {what}.")
+        problem = "is a file" if path.is_file() else "has no settings.json"
+        raise ValueError(
+            f"{path} {problem}, so it is not a folder of `ellipslice fit`. Give the folder named by --out in the fit."
+        )
     folder = RunFolder(path)
-    _ = folder.asked, folder.data
+    _ = folder.settings, folder.data
     return folder
 
 
 def _check_out(out: Path) -> None:
     if (out / "settings.json").exists():
         raise FileExistsError(
-            f"{out} holds a fit already. Go on with it, ellipslice resume {out}; or choose another --out."
+            f"{out} holds a fit already. To continue it: ellipslice resume {out}. For a new fit, choose another --out."
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(f"{out} exists already, and is not an empty folder. Choose another --out.")
+        raise FileExistsError(f"{out} exists already and is not an empty folder. Choose another --out.")
 
 
 def _versions() -> dict[str, str]:
@@ -178,12 +203,12 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _from_columns(asked: Asked, columns: dict[str, Column]) -> Data:
-    def of(name: str | None) -> np.ndarray | None:
+def _from_columns(settings: FitSettings, columns: dict[str, Column]) -> Data:
+    def values(name: str | None) -> np.ndarray | None:
         return None if name is None else columns[name].values
 
-    inputs = np.stack([columns[name].values for name in asked.inputs], axis=1)
-    return Data(inputs, of(asked.target), of(asked.exposure), of(asked.trials))
+    inputs = np.stack([columns[name].values for name in settings.inputs], axis=1)
+    return Data(inputs, values(settings.target), values(settings.exposure), values(settings.trials))
 
 
 def _as_csv(columns: dict[str, Column]) -> bytes:
@@ -193,25 +218,27 @@ def _as_csv(columns: dict[str, Column]) -> bytes:
     return frame.to_csv(index=False).encode()
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
+def _read_metadata(path: Path) -> dict[str, Any]:
     where = path / "settings.json"
     try:
         found = json.loads(where.read_bytes())
     except (ValueError, RecursionError):
-        raise ValueError(f"{where} is damaged: it is not JSON.") from None
+        raise ValueError(f"{where} is damaged: it is not valid JSON. {RESTORE}") from None
     if not isinstance(found, dict) or "format" not in found:
-        raise ValueError(f"{where} is not what `ellipslice fit` writes.")
+        raise ValueError(f"{where} was not written by `ellipslice fit`. Give the folder of a fit.")
     if found["format"] != FORMAT:
         raise ValueError(
             f"{path} has format version {found['format']!r}, but this version of ellipslice reads format version "
-            f"{FORMAT}. Use the version that made it (versions in settings.json), or fit again into another --out."
+            f"{FORMAT}. Use the version that wrote it (see settings.json), or fit again into another --out."
         )
     kinds = {"command": str, "created_at": str, "versions": dict, "data": dict, "asked": dict}
-    of_data = {"file": str, "sha256": str, "rows": int, "origins": list, "kept_sha256": str}
-    for holder, expected in ((found, kinds), (found.get("data"), of_data)):
+    data_kinds = {"file": str, "sha256": str, "rows": int, "origins": list, "kept_sha256": str}
+    for holder, expected in ((found, kinds), (found.get("data"), data_kinds)):
         for name, kind in expected.items():
             if not isinstance(holder, dict) or not isinstance(holder.get(name), kind):
-                raise ValueError(f"{where} is damaged, or was edited: {name} is missing, or not what it should be.")
+                raise ValueError(
+                    f"{where} is damaged or was edited: {name} is missing or has the wrong type. {RESTORE}"
+                )
     _check_origins(found, where)
     return found
 
@@ -222,17 +249,21 @@ def _check_origins(found: dict[str, Any], where: Path) -> None:
     try:
         for origin in origins:
             _ = origin is None or dt.datetime.fromisoformat(origin)
-        whole = len(origins) == len(inputs)
+        valid = len(origins) == len(inputs)
     except (TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise ValueError(f"{where} is damaged, or was edited: origins is not a list of dates, one for each input.")
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"{where} is damaged or was edited: origins must be a list with a date or null for each input. {RESTORE}"
+        )
 
 
-def _read_data(path: Path, asked: Asked, expected: str) -> Data:
+def _read_data(path: Path, settings: FitSettings, expected: str) -> Data:
     if not path.is_file():
-        raise ValueError(f"{path} is missing: the folder is damaged.")
+        raise ValueError(f"{path} is missing, so the folder is damaged. {RESTORE}")
     if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
-        raise ValueError(f"{path} was changed since the fit began. Make a new fit of other data.")
-    names = [*asked.inputs, *filter(None, (asked.target, asked.exposure, asked.trials))]
-    return _from_columns(asked, Table(path, delimiter=",").columns(names, {}))
+        raise ValueError(
+            f"{path} was changed since the fit started. Restore it, or fit the new data into another --out."
+        )
+    names = [*settings.inputs, *filter(None, (settings.target, settings.exposure, settings.trials))]
+    return _from_columns(settings, Table(path, delimiter=",").columns(names, {}))

@@ -1,4 +1,4 @@
-"""The report of a fit: one HTML page that needs nothing else."""
+"""The report of a fit: one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ellipslice.apps.fits.folder import RunFolder
-from ellipslice.apps.fits.picture import MOST_INPUTS, as_png, draw_fit, traces
-from ellipslice.apps.fits.priors import DEVIATION
-from ellipslice.apps.fits.summary import judgement, short, summarise
+from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, as_png, draw_fit, traces
+from ellipslice.apps.fits.priors import PRIOR_LOG_SD
+from ellipslice.apps.fits.summary import format_diagnostics, short, summarise
 from ellipslice.gp import Fit
 from ellipslice.store.journal import replace
 
@@ -32,9 +32,14 @@ pre { background: #f5f7f9; padding: .6rem .9rem; overflow-x: auto; white-space: 
 footer { color: #5f6670; font-size: .85rem; margin-top: 2.5rem; }
 """
 
+TRACE_NOTE = (
+    "If the chains have converged, their traces overlap and show no trend. The histograms on the right show the draws "
+    "of each chain."
+)
+
 
 def write_report(folder: RunFolder, fit: Fit, out: Path | None = None) -> Path:
-    """Write report.html, or another file."""
+    """Write the report to `out` and return its path. Default: report.html in the folder."""
     path = folder.path / "report.html" if out is None else out
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, page(folder, fit).encode())
@@ -42,61 +47,62 @@ def write_report(folder: RunFolder, fit: Fit, out: Path | None = None) -> Path:
 
 
 def page(folder: RunFolder, fit: Fit) -> str:
-    """The page. Whatever comes from the user's files is escaped: names of columns are text, never HTML."""
-    found, settings = summarise(folder, fit), folder.settings
-    title = f"{settings['data']['file']}: {found['model']}"
-    many = f"{found['chains']} chains of {found['draws']:,} draws, {found['seconds']:,.1f} s"
+    """Return the page. Texts from the user's files, such as names of columns, are escaped."""
+    found, metadata = summarise(folder, fit), folder.metadata
+    title = f"{metadata['data']['file']}: {found['model']}"
+    size = f"{found['chains']} chains of {found['draws']:,} draws, {found['seconds']:,.1f} s"
     parts = [
-        f"<h1>{escape(settings['data']['file'])}</h1>",
-        f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {many}</p>',
-        _picture(draw_fit(folder, fit), "the fit") if len(folder.asked.inputs) <= MOST_INPUTS else "",
+        f"<h1>{escape(metadata['data']['file'])}</h1>",
+        f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {size}</p>',
+        _image(draw_fit(folder, fit), "plot of the fit") if len(folder.settings.inputs) <= MAX_PLOT_INPUTS else "",
         "<h2>Convergence</h2>",
         f'<p class="convergence {"good" if found["converged"] else "poor"}">',
         "<br>".join(escape(line) for line in found["convergence_report"]),
         "</p>",
-        "<h2>Parameters</h2>",
+        "<h2>Hyperparameters</h2>",
         _table(found),
-        "<h2>The model</h2>",
+        "<h2>Model</h2>",
         _model(folder),
-        "<h2>Chains</h2>",
-        "<p>Good chains look like grass, and all cover the same ground. On the right, where each has been.</p>",
-        _picture(traces(folder, fit), "traces of the chains"),
-        "<h2>How to make it again</h2>",
-        f"<pre>{escape(settings['command'])}</pre>",
-        "<p>The same seed, versions and kind of machine give the same draws to the last bit.</p>",
+        "<h2>Trace plots</h2>",
+        f"<p>{TRACE_NOTE}</p>",
+        _image(traces(folder, fit), "trace plots and histograms of the chains"),
+        "<h2>Reproduce this fit</h2>",
+        f"<pre>{escape(metadata['command'])}</pre>",
+        "<p>With the same seed, versions and type of machine, the draws are bit-identical.</p>",
         _reproduce(folder),
-        f"<footer>Begun {escape(settings['created_at'])}; made by ellipslice {escape(_version(folder))}.</footer>",
+        f"<footer>Started {escape(metadata['created_at'])} with ellipslice {escape(_version(folder))}.</footer>",
     ]
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
-def _picture(figure: Any, says: str) -> str:
-    return f'<img alt="{escape(says)}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
+def _image(figure: Any, description: str) -> str:
+    return f'<img alt="{escape(description)}" src="data:image/png;base64,{base64.b64encode(as_png(figure)).decode()}">'
 
 
 def _table(found: dict[str, Any]) -> str:
     titles = ("", "mean", "standard deviation", "5 %", "95 %", "effective sample size", "R-hat")
     rows = ["<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"]
     for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
-        cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *judgement(one)]
+        cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *format_diagnostics(one)]
         rows.append(f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    worst = "".join(f"<td>{cell}</td>" for cell in judgement(found["latent"]))
-    rows.append(f"<tr><td>latent function, the worst value</td><td></td><td></td><td></td><td></td>{worst}</tr>")
+    worst = "".join(f"<td>{cell}</td>" for cell in format_diagnostics(found["latent"]))
+    rows.append(f"<tr><td>latent function, worst element</td><td></td><td></td><td></td><td></td>{worst}</tr>")
     return f"<table>{''.join(rows)}</table>"
 
 
 def _model(folder: RunFolder) -> str:
     problem = folder.problem
-    lines = [f"The latent function has a {escape(folder.asked.kernel)} kernel and the mean {short(problem.mean)}."]
+    lines = [f"The latent function has a {escape(folder.settings.kernel)} kernel and mean {short(problem.mean)}."]
     if problem.medians:
         given = ", ".join(f"{name} {_numbers(median)}" for name, median in problem.medians.items())
         lines.append(
-            f"Unknown, with log-normal priors (standard deviation of the logarithm {DEVIATION:g}) of median: {given}."
+            "Unknown hyperparameters have log-normal priors (standard deviation of the logarithm "
+            f"{PRIOR_LOG_SD:g}) with these medians: {given}."
         )
     if problem.known:
-        lines.append("Given: " + ", ".join(f"{name} {_numbers(value)}" for name, value in problem.known.items()) + ".")
-    for name, origin in zip(folder.asked.inputs, folder.origins, strict=True):
+        lines.append("Fixed: " + ", ".join(f"{name} {_numbers(value)}" for name, value in problem.known.items()) + ".")
+    for name, origin in zip(folder.settings.inputs, folder.origins, strict=True):
         if origin is not None:
             lines.append(f"{escape(name)} is counted in days from {escape(origin.removesuffix('T00:00:00'))}.")
     return f"<p>{' '.join(lines)}</p>"
@@ -107,13 +113,13 @@ def _numbers(value: Any) -> str:
 
 
 def _version(folder: RunFolder) -> str:
-    return str(folder.settings["versions"].get("ellipslice", ""))
+    return str(folder.metadata["versions"].get("ellipslice", ""))
 
 
 def _reproduce(folder: RunFolder) -> str:
-    settings = folder.settings
-    versions = ", ".join(f"{name} {number}" for name, number in settings["versions"].items())
-    rows = {"versions": versions, "data": settings["data"]["file"], "SHA-256 of the data": settings["data"]["sha256"]}
-    rows["seed"] = str(folder.asked.seed)
+    metadata = folder.metadata
+    versions = ", ".join(f"{name} {number}" for name, number in metadata["versions"].items())
+    rows = {"versions": versions, "data": metadata["data"]["file"], "SHA-256 of the data": metadata["data"]["sha256"]}
+    rows["seed"] = str(folder.settings.seed)
     lines = [f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows.items()]
     return f'<table class="words">{"".join(lines)}</table>'

@@ -1,4 +1,4 @@
-"""What a fit says, in numbers: for the eye, and as JSON for scripts."""
+"""The summary of a fit: as JSON for scripts, and as text."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ellipslice.gp import Fit
 
 
 def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
-    """Everything that `--json` prints."""
+    """Return the content of the JSON object that `--json` prints."""
     attrs, posterior = fit.tree.attrs, fit.tree["posterior"].to_dataset()
     parameters = {}
     for name in fit.model.parameters.priors:
         values = posterior[name].values
-        for index, label in _members(name, values.shape[2:], folder.asked.inputs):
+        for index, label in _members(name, values.shape[2:], folder.settings.inputs):
             parameters[label] = measures(values[(slice(None), slice(None), *index)])
-    size, rhat = judged(posterior[fit.model.latents[0]].values)
-    whole = {"effective_sample_size": _plain(size), "rhat": _plain(rhat)}
-    traced = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
+    size, rhat = worst_diagnostics(posterior[fit.model.latents[0]].values)
+    latent = {"effective_sample_size": _plain(size), "rhat": _plain(rhat)}
+    total = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
     report = check_convergence(fit.tree)
     return {
         "folder": str(folder.path),
-        "data": {name: folder.settings["data"][name] for name in ("file", "sha256", "rows")},
-        "model": model_in_words(folder),
+        "data": {name: folder.metadata["data"][name] for name in ("file", "sha256", "rows")},
+        "model": describe_model(folder),
         "known": folder.problem.known | {"mean": folder.problem.mean},
         "chains": posterior.sizes["chain"],
         "draws": posterior.sizes["draw"],
@@ -36,28 +36,34 @@ def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
         "seconds": attrs["sampling_time"],
         "evaluations_per_update": attrs["evaluations"] / max(1, attrs["updates"]),
         "parameters": parameters,
-        "total_log_likelihood": traced,
-        "latent": whole,
+        "total_log_likelihood": total,
+        "latent": latent,
         "converged": report.converged,
         "convergence_report": str(report).splitlines(),
     }
 
 
 def _members(name: str, shape: tuple[int, ...], inputs: tuple[str, ...]) -> list[tuple[tuple[int, ...], str]]:
-    """One number by its name, a vector's by those of the inputs."""
+    """Return index and label of each element of a hyperparameter. Elements of a vector are labelled by the inputs."""
     return [((), name)] if not shape else [((i,), f"{name}[{inputs[i]}]") for i in range(shape[0])]
 
 
 def measures(values: np.ndarray) -> dict[str, float | None]:
-    """Of one number, (chains, draws)."""
+    """Return moments, quantiles and diagnostics of one quantity, shape (chains, draws)."""
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
-    size, worst = judged(values)
+    size, worst = worst_diagnostics(values)
     found = {"mean": values.mean(), "sd": values.std(), "q05": low, "median": middle, "q95": high}
     return {name: _plain(value) for name, value in (found | {"effective_sample_size": size, "rhat": worst}).items()}
 
 
-def judged(values: np.ndarray) -> tuple[float, float]:
-    """The smallest effective sample size, bulk or tail, and the largest R-hat of (chains, draws, ...), or NaN."""
+def worst_diagnostics(values: np.ndarray) -> tuple[float, float]:
+    """Return the smallest effective sample size (bulk or tail) and the largest R-hat; NaN if there are too few draws.
+
+    Parameters
+    ----------
+    values : array, shape (chains, draws, ...)
+        Constant elements are ignored.
+    """
     import xarray
     from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
 
@@ -73,27 +79,27 @@ def judged(values: np.ndarray) -> tuple[float, float]:
 
 
 def _plain(value: Any) -> float | None:
-    """JSON has no NaN."""
+    """Return a float, or None if it is not finite, because JSON has no NaN."""
     return float(value) if math.isfinite(value) else None
 
 
-def model_in_words(folder: RunFolder) -> str:
-    """One line."""
-    asked = folder.asked
-    where = " and ".join(asked.inputs)
-    if asked.events:
-        return f"the rate of events over {where}: poisson counts in cells, {asked.kernel} kernel"
-    return f"{asked.target} given {where}: {asked.likelihood} likelihood, {asked.kernel} kernel"
+def describe_model(folder: RunFolder) -> str:
+    """Return the model in one line."""
+    settings = folder.settings
+    where = " and ".join(settings.inputs)
+    if settings.events:
+        return f"rate of events over {where}: poisson counts in cells, {settings.kernel} kernel"
+    return f"{settings.target} given {where}: {settings.likelihood} likelihood, {settings.kernel} kernel"
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """For the eye."""
+def format_summary(found: dict[str, Any]) -> str:
+    """Return the summary as text: a table and the convergence report."""
     lines = [f"{found['data']['file']}, {found['data']['rows']:,} rows. {found['model']}", ""]
-    rows = [["parameter", "mean", "sd", "5 %", "95 %", "effective sample size", "R-hat"]]
+    rows = [["hyperparameter", "mean", "sd", "5 %", "95 %", "effective sample size", "R-hat"]]
     for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         numbers = [short(one[key]) for key in ("mean", "sd", "q05", "q95")]
-        rows.append([name, *numbers, *judgement(one)])
-    rows.append(["latent, the worst", "", "", "", "", *judgement(found["latent"])])
+        rows.append([name, *numbers, *format_diagnostics(one)])
+    rows.append(["latent function (worst)", "", "", "", "", *format_diagnostics(found["latent"])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
@@ -101,14 +107,14 @@ def as_text(found: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *found["convergence_report"]])
 
 
-def judgement(one: dict[str, Any]) -> list[str]:
-    """Effective sample size and R-hat, as they are printed."""
+def format_diagnostics(one: dict[str, Any]) -> list[str]:
+    """Return effective sample size and R-hat as text."""
     size, rhat = one["effective_sample_size"], one["rhat"]
     return ["-" if size is None else f"{size:,.0f}", "-" if rhat is None else f"{rhat:.3f}"]
 
 
 def short(value: float | None) -> str:
-    """Four digits, or all of a number of more before the point."""
+    """Return a number as text with four significant digits; with all its digits if it is between 1e4 and 1e9."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Reading a user's table: CSV or Parquet, columns by name, numbers or dates, with errors that name the row."""
+"""Reading of the user's table, CSV or Parquet. Errors name the column and the row."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-PARQUET = (".parquet", ".pq")
-MARKS = ",;\t|"
-"""That may be between columns."""
+PARQUET_SUFFIXES = (".parquet", ".pq")
+DELIMITERS = ",;\t|"
+"""Delimiters that are detected, in this order."""
 
-WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Labels that say which is 1."""
-
+LABEL_VALUES = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""Words that are accepted as labels, in lower case."""
 
 Kind = str
-"""What a column may hold, in words for errors. Dates are accepted if the word is in it."""
+"""Expected content of a column, as errors describe it. Dates are accepted if it contains the word "dates"."""
 
 NUMBERS: Kind = "numbers"
 LABELS: Kind = "numbers (or yes and no)"
@@ -32,49 +31,52 @@ INPUTS: Kind = f"numbers, or {DATES}"
 
 
 class Column(NamedTuple):
-    """A column as numbers."""
+    """A column, converted to numbers."""
 
     name: str
     values: np.ndarray
     origin: str | None = None
-    """Of dates: the first one, from which days are counted."""
+    """The first date, from which days are counted; None if the column does not hold dates."""
 
 
 class Table:
-    """A file's columns.
+    """A table in a file.
 
     Parameters
     ----------
     path : Path
-        A CSV file, or a Parquet file by its ending.
+        Parquet file if it ends in .parquet or .pq, otherwise a CSV file.
     delimiter : str, optional
-        Between the columns of a CSV file. Unless given it is a comma, or, if there is none in the first line, a
-        semicolon, a tab or a bar that is.
-    decimal : str
-        Between the whole and the rest of a number in a CSV file: a point or a comma.
+        Delimiter of a CSV file. Default: the first of comma, semicolon, tab and vertical bar that is in the first line.
+    decimal : {".", ","}
+        Decimal mark in a CSV file. Default: a point.
     drop_missing : bool
-        Leave out rows in which a column that is used has no value, in place of refusing them.
+        Drop rows with a missing value in a column that is used. Default: False, which raises.
     """
 
     def __init__(self, path: Path, *, delimiter: str | None = None, decimal: str = ".", drop_missing: bool = False):
         if path.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; expected a CSV or Parquet file.")
+            raise IsADirectoryError(f"{path} is a folder. Give a CSV or Parquet file.")
         if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}.")
+            raise FileNotFoundError(f"there is no file {path}. Check the path.")
         self.path, self._drop = path, drop_missing
         self._frame, self._header = _read(path, delimiter, decimal)
         if not len(self._frame):
-            raise ValueError(f"{path} has no rows of data.")
+            raise ValueError(f"{path} has no rows of data. The first line must name the columns, and rows must follow.")
 
     @property
     def sha256(self) -> str:
-        """Of the file."""
+        """SHA-256 checksum of the file, as hexadecimal digits."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     def columns(self, names: list[str], kinds: Mapping[str, Kind]) -> dict[str, Column]:
-        """Return some columns as numbers. Dates become days since the first. `kinds` says what a column may hold.
+        """Return columns as numbers, by name. Dates become days since the first date.
 
-        A column that is not in `kinds` holds numbers.
+        Parameters
+        ----------
+        names : list of str
+        kinds : mapping of str to str
+            Expected content of columns: `INPUTS`, `LABELS` or `DATES`. Default for each column: `NUMBERS`.
         """
         for name in names:
             self._check_name(name)
@@ -84,29 +86,31 @@ class Table:
             row = int(np.argmax(missing))
             where = next(name for name in frame.columns if frame[name].isna().iloc[row])
             raise ValueError(
-                f"{self.path}: {missing.sum():,} of {len(frame):,} rows have no value, the first in the column "
-                f"{where!r} of row {row + 1}. Fill them, or leave those rows out with --drop-missing."
+                f"{self.path}: {missing.sum():,} of {len(frame):,} rows have no value, first in the column {where!r} "
+                f"of row {row + 1}. Fill the missing values, or drop these rows with --drop-missing."
             )
         frame = frame[~missing]
         if not len(frame):
-            raise ValueError(f"{self.path} has no row without a missing value in {', '.join(frame.columns)}.")
+            raise ValueError(
+                f"{self.path} has a missing value in every row of {', '.join(frame.columns)}. Check these columns."
+            )
         return {name: self._column(frame[name], kinds.get(name, NUMBERS)) for name in frame.columns}
 
     def _check_name(self, name: str) -> None:
         known = [str(column) for column in self._frame.columns]
         if self._header.count(name) > 1:
-            raise ValueError(f"{self.path} has {self._header.count(name)} columns of the name {name!r}. Rename them.")
+            raise ValueError(f"{self.path} has {self._header.count(name)} columns named {name!r}. Rename them.")
         if name in known:
             return
         close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         parts = [part.strip() for part in name.split(",")]
         if len(parts) > 1 and set(parts) <= set(known):
-            hint = " Name one column at a time, and repeat the option for others."
-        elif len(known) == 1 and any(mark in known[0] for mark in MARKS):
-            hint = " Is there another mark between the columns? Say which: --delimiter."
+            hint = " Name one column at a time, and repeat the option for several columns."
+        elif len(known) == 1 and any(character in known[0] for character in DELIMITERS):
+            hint = " If the columns are separated by another character, give it with --delimiter."
         elif all(_is_number(column) for column in known):
-            hint = " These are numbers: is there no header? The first line must name the columns."
+            hint = " These are numbers, so the header may be missing. The first line must name the columns."
         shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
         raise ValueError(f"{self.path} has no column {name!r}. Its columns are {shown}.{hint}")
 
@@ -117,8 +121,10 @@ class Table:
         if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
             return Column(name, self._finite(name, series))
         numbers: Any = pd.to_numeric(series, errors="coerce")
-        if numbers.isna().all():  # yes and no, which pandas leaves as they are
-            numbers = series.map(lambda value: WORDS.get(str(value).strip().lower()), na_action="ignore").astype(float)
+        if numbers.isna().all():  # pandas does not convert yes and no
+            numbers = series.map(lambda value: LABEL_VALUES.get(str(value).strip().lower()), na_action="ignore").astype(
+                float
+            )
         if numbers.notna().all():
             return Column(name, self._finite(name, numbers))
         times = _as_dates(series) if "dates" in kind else None
@@ -129,7 +135,7 @@ class Table:
         bad = numbers.isna().to_numpy()
         row = int(np.argmax(bad))
         found = str(series.iloc[row]).strip()
-        hint = " If that is a decimal comma, say so: --decimal ','." if re.fullmatch(r"[-+]?\d*,\d+", found) else ""
+        hint = " For decimal commas give --decimal ','." if re.fullmatch(r"[-+]?\d*,\d+", found) else ""
         raise ValueError(
             f"{self.path}: the column {name!r} holds {found[:40]!r} in row {series.index[row] + 1}; expected {kind}."
             f"{hint}"
@@ -147,7 +153,7 @@ class Table:
 
 
 def _as_dates(series: Any) -> Any:
-    """Dates without a time zone, if that is what the column holds."""
+    """Return the column as dates without time zone; None if it does not hold dates."""
     import pandas as pd
 
     try:
@@ -158,15 +164,15 @@ def _as_dates(series: Any) -> Any:
 
 
 def _read(path: Path, delimiter: str | None, decimal: str) -> tuple[Any, list[str]]:
-    """A table, and the names of its columns as they are in the file."""
+    """Return a table, and the names of its columns as they are in the file (pandas renames duplicates)."""
     import pandas as pd
 
-    if path.suffix.lower() in PARQUET:
+    if path.suffix.lower() in PARQUET_SUFFIXES:
         try:
             frame = pd.read_parquet(path)
         except ImportError:
-            raise ImportError("Parquet files need pyarrow: pip install 'ellipslice[parquet]'.") from None
-        except Exception as error:  # noqa: BLE001  of pyarrow's own kinds
+            raise ImportError("Parquet files require pyarrow: pip install 'ellipslice[parquet]'.") from None
+        except Exception as error:  # noqa: BLE001  pyarrow raises exceptions of its own types
             raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
         frame.columns = [str(name).strip() for name in frame.columns]
         return frame.reset_index(drop=True), list(frame.columns)
@@ -176,29 +182,29 @@ def _read(path: Path, delimiter: str | None, decimal: str) -> tuple[Any, list[st
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter must be one character, but it is {mark!r}.")
     if mark == decimal:
-        raise ValueError(f"--delimiter and --decimal are both {mark!r}. Columns must be told apart from numbers.")
+        raise ValueError(f"--delimiter and --decimal are both {mark!r}. Give two different characters.")
     options: dict[str, Any] = {"index_col": False, "encoding": "utf-8-sig", "skipinitialspace": mark != " "}
     try:
-        mark = mark or _mark(path, options)
-        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, **options)  # pandas renames doubles
+        mark = mark or _detect_delimiter(path, options)
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=mark, **options)  # read_csv renames duplicates
         frame = pd.read_csv(path, sep=mark, decimal=decimal, **options)
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not a text file in UTF-8. Save it as CSV in UTF-8.") from None
+        raise ValueError(f"{path} is not a text file in UTF-8. Save it as CSV with the encoding UTF-8.") from None
     except pd.errors.EmptyDataError:
-        raise ValueError(f"{path} is empty.") from None
+        raise ValueError(f"{path} is empty. Give a table with a header and rows of data.") from None
     except (ValueError, OverflowError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read as CSV: {_first_line(error)}") from None
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame, [str(name).strip() for name in first.iloc[0]]
 
 
-def _mark(path: Path, options: dict[str, Any]) -> str:
-    """What is between the names of columns, in the first line."""
+def _detect_delimiter(path: Path, options: dict[str, Any]) -> str:
+    """Return the delimiter that the first line contains outside of quotes; a comma if there is none."""
     import pandas as pd
 
-    whole = {"header": None, "nrows": 1, "dtype": str, "sep": "\x1f", "quoting": csv.QUOTE_NONE}
-    header = re.sub('"[^"]*"', "", str(pd.read_csv(path, **whole, **options).iloc[0, 0]))
-    return next((mark for mark in MARKS if mark in header), ",")
+    first_line = {"header": None, "nrows": 1, "dtype": str, "sep": "\x1f", "quoting": csv.QUOTE_NONE}
+    header = re.sub('"[^"]*"', "", str(pd.read_csv(path, **first_line, **options).iloc[0, 0]))
+    return next((character for character in DELIMITERS if character in header), ",")
 
 
 def _is_number(text: str) -> bool:

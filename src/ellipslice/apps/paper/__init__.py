@@ -1,13 +1,13 @@
-"""The paper's experiments (Murray, Adams & MacKay 2010, Section 4).
+"""The experiments of Murray, Adams & MacKay (2010), Section 4.
 
-- `experiment`: `ellipslice paper`
+- `experiment`: all runs of `ellipslice paper`
 - `problems`: the twelve problems
 - `methods`: the methods that are compared
 - `protocol`: one run of a method on a problem
-- `folder`: a file for each finished run
+- `folder`: the folder, with a file for each finished run
 - `results`: means over runs
 - `agreement`: comparison with the numbers of the paper
-- `report`: the report page
+- `report`: the report
 - `figures/`: Figures 3 to 6
 """
 

@@ -1,4 +1,4 @@
-"""Whether our numbers agree with the paper's, row by row, allowing for both standard errors."""
+"""Comparison of our numbers with those of the paper, row by row, with both standard errors."""
 
 from __future__ import annotations
 
@@ -9,69 +9,70 @@ from ellipslice.apps.paper.protocol import Cell
 from ellipslice.apps.paper.results import Estimate, Results
 from ellipslice.data import Published, published_figure6
 
-ERRORS = 3.0
-"""Standard errors that two means may lie apart: of 50 rows that are alike, one in seven times one lies farther."""
+MAX_STANDARD_ERRORS = 3.0
+"""Largest difference of two means that count as equal, in standard errors. With 50 equal rows, at least one exceeds it
+with probability 1/7."""
 
-EVALUATIONS = 0.01
-"""The share by which evaluations may differ, if the figure could be read that well."""
+EVALUATIONS_TOLERANCE = 0.01
+"""Largest relative difference of evaluations that count as equal, if the figure can be read that precisely."""
 
-REAL = ("USPS", "Mine")
-"""Problems on the paper's own data. The paper's R01 to R10 are lost, and ours are others."""
+ORIGINAL_DATA = ("USPS", "Mine")
+"""Problems with the data of the paper. The paper's data for R01 to R10 are lost; ours are other draws."""
 
 
-class Verdict(NamedTuple):
-    """Of one row."""
+class Comparison(NamedTuple):
+    """Result of the comparison of one row."""
 
     agrees: bool | None
-    """None if the row cannot be judged."""
-    words: str
+    """True or False; None if the row cannot be compared."""
+    text: str
 
 
-def effective(cell: Cell, results: Results) -> Verdict:
-    """Effective samples: on the paper's data their number, on other data whether a method is better than elliptical."""
+def effective(cell: Cell, results: Results) -> Comparison:
+    """Compare effective sample sizes: on USPS and Mine their values, on R01 to R10 the order of methods."""
     theirs = published_figure6().get(cell)
     if theirs is None:
-        return Verdict(None, "not in the paper")
-    if cell.problem in REAL:
+        return Comparison(None, "not in the paper")
+    if cell.problem in ORIGINAL_DATA:
         return number(results[cell].effective, theirs, published_figure6()[cell.problem, "elliptical"])
     if cell.method == "elliptical":
-        return Verdict(None, "other data")
+        return Comparison(None, "different data")
     return order(cell, results)
 
 
-def number(ours: Estimate, theirs: Published, elliptical: Published) -> Verdict:
-    """Whether two means are the same, or ours is within the bar that the paper draws."""
+def number(ours: Estimate, theirs: Published, elliptical: Published) -> Comparison:
+    """Compare two means. They agree within `MAX_STANDARD_ERRORS`, or if ours is within the paper's error bar."""
     if ours.standard_error is None:
-        return Verdict(None, "one run: no standard error")
+        return Comparison(None, "one run, so no standard error")
     gap = ours.mean - theirs.effective
     reading = Published.RELATIVE_RESOLUTION * elliptical.effective
     error = math.hypot(ours.standard_error, theirs.effective_deviation / math.sqrt(Published.RUNS), reading)
     apart = f"{gap / theirs.effective:+.0%}, {gap / error:+.1f} standard errors"
-    if abs(gap) <= ERRORS * error:
-        return Verdict(True, f"agrees ({apart})")
+    if abs(gap) <= MAX_STANDARD_ERRORS * error:
+        return Comparison(True, f"agrees ({apart})")
     if abs(gap) <= theirs.effective_deviation:
-        return Verdict(True, f"within the paper's error bar ({apart})")
-    return Verdict(False, f"**differs** ({apart})")
+        return Comparison(True, f"within the paper's error bar ({apart})")
+    return Comparison(False, f"**differs** ({apart})")
 
 
-def order(cell: Cell, results: Results) -> Verdict:
-    """Whether a method has more effective samples than elliptical slice sampling where it has in the paper."""
+def order(cell: Cell, results: Results) -> Comparison:
+    """Compare whether a method is better or worse than elliptical slice sampling, here and in the paper."""
     published = published_figure6()
     ours = relative(cell, results)
     theirs = published[cell].effective / published[cell.problem, "elliptical"].effective
     if ours is None:
-        return Verdict(None, "elliptical was not run")
+        return Comparison(None, "elliptical was not run")
     if ours.standard_error is None:
-        return Verdict(None, "one run: no standard error")
-    if abs(ours.mean - 1) <= ERRORS * ours.standard_error or abs(theirs - 1) <= 0.03:
-        return Verdict(None, "too close to elliptical to tell")
+        return Comparison(None, "one run, so no standard error")
+    if abs(ours.mean - 1) <= MAX_STANDARD_ERRORS * ours.standard_error or abs(theirs - 1) <= 0.03:
+        return Comparison(None, "too close to elliptical")
     if (ours.mean > 1) == (theirs > 1):
-        return Verdict(True, "same order")
-    return Verdict(False, "**other order**")
+        return Comparison(True, "same order")
+    return Comparison(False, "**different order**")
 
 
 def relative(cell: Cell, results: Results) -> Estimate | None:
-    """Effective samples beside those of elliptical slice sampling on the same problem."""
+    """Return the effective sample size divided by that of elliptical slice sampling on the same problem."""
     reference = results.get(Cell(cell.problem, "elliptical"))
     if reference is None or reference.effective.mean == 0:
         return None
@@ -83,11 +84,11 @@ def relative(cell: Cell, results: Results) -> Estimate | None:
     return Estimate(ratio, None, error)
 
 
-def evaluations(cell: Cell, results: Results) -> Verdict:
-    """Evaluations per iteration: the same to 1 %, or to what could be read from the figure."""
+def evaluations(cell: Cell, results: Results) -> Comparison:
+    """Compare evaluations per iteration: equal within 1 %, or within the precision of the printed figure."""
     theirs = published_figure6().get(cell)
     if theirs is None:
-        return Verdict(None, "not in the paper")
+        return Comparison(None, "not in the paper")
     gap = results[cell].evaluations.mean - theirs.evaluations
-    agrees = abs(gap) <= max(EVALUATIONS * theirs.evaluations, Published.EVALUATIONS_RESOLUTION)
-    return Verdict(agrees, f"{'agrees' if agrees else '**differs**'} ({gap / theirs.evaluations:+.1%})")
+    agrees = abs(gap) <= max(EVALUATIONS_TOLERANCE * theirs.evaluations, Published.EVALUATIONS_RESOLUTION)
+    return Comparison(agrees, f"{'agrees' if agrees else '**differs**'} ({gap / theirs.evaluations:+.1%})")

@@ -1,4 +1,4 @@
-"""The whole experiment: what `ellipslice paper` runs."""
+"""All runs of `ellipslice paper`, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -17,106 +17,114 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from ellipslice.apps.paper.figures import can_draw, draw_figures
 from ellipslice.apps.paper.folder import Folder, write
-from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, run_together
+from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, run_cell
 from ellipslice.apps.paper.report import report
-from ellipslice.apps.paper.results import Result, as_json, summarise, together
+from ellipslice.apps.paper.results import Result, as_json, summarise, summarise_cell
 from ellipslice.machine import available_cores, use_cores
 from ellipslice.moves import Hamiltonian
 
 CORES = available_cores()
-TOGETHER = 2 * CORES
-"""Runs in one call: enough to keep all cores busy, few enough to lose little when killed."""
+RUNS_PER_CALL = 2 * CORES
+"""Runs in one call: enough to use all cores, and few enough to lose little work when killed."""
 
-FEW = 4
-"""Cores that threads can keep busy: with more, they wait for each other's Python, and processes do better."""
+MAX_CORES_FOR_THREADS = 4
+"""Largest number of cores that threads can use. With more, threads wait for Python's lock, and processes are faster."""
 
-TOGETHER_ON_GPU = 100
-"""The same where a GPU runs them: 100 take hardly longer there than one."""
+RUNS_PER_GPU_CALL = 100
+"""Runs in one call on a GPU, where 100 runs take little longer than one."""
 
 
-def run(wanted: Sequence[Cell], *, runs: int, protocol: Protocol, out: Path) -> None:
-    """Make the runs that are not yet in the folder `out`, then its results, figures and report.
+def run(selected: Sequence[Cell], *, runs: int, protocol: Protocol, out: Path) -> None:
+    """Run what is missing in the folder `out`, and write results, figures and report.
 
     Parameters
     ----------
-    wanted : cells
-        Problems and methods, as `protocol.cells` makes them.
+    selected : sequence of Cell
+        Problems and methods, from `protocol.cells`.
     runs : int
-        Of each; the paper has 100.
+        Number of runs of each cell. The paper has 100.
     protocol : Protocol
     out : Path
-        A folder with finished runs of the same protocol is completed: nothing is run twice.
+        A folder with finished runs of the same protocol is completed: no run is repeated.
     """
     if runs < 1:
         raise ValueError(f"runs must be at least 1, but it is {runs}.")
-    if protocol.precision == "single" and (others := {cell.method for cell in wanted} - {"elliptical"}):
-        raise ValueError(f"precision is single, which is for the elliptical method, not for {', '.join(others)}.")
+    if protocol.precision == "single" and (others := {cell.method for cell in selected} - {"elliptical"}):
+        raise ValueError(
+            f"--precision single is only for the method elliptical, not for {', '.join(others)}. Use double."
+        )
     console = Console(highlight=False, soft_wrap=True)
     if not can_draw():
-        console.print("figures are left out, as there is no matplotlib here; later, the same command draws them")
-    if any(cell.method == "nuts" for cell in wanted):
-        Hamiltonian(1.0)  # says so if BlackJAX is missing
+        console.print(
+            "Figures are omitted because matplotlib is not installed. After pip install 'ellipslice[plots]', "
+            "the same command draws them.",
+            markup=False,
+        )
+    if any(cell.method == "nuts" for cell in selected):
+        Hamiltonian(1.0)  # raises if BlackJAX is missing
     folder = Folder(out, protocol)
-    make_runs(folder, wanted, runs, protocol, console)
+    make_runs(folder, selected, runs, protocol, console)
     write_results(folder, protocol, console)
 
 
-def make_runs(folder: Folder, wanted: Sequence[Cell], runs: int, protocol: Protocol, console: Console) -> None:
-    """Make what is missing, and say what is there already."""
-    missing = {cell: [run for run in range(runs) if not folder.has(cell, run)] for cell in wanted}
-    total, left = len(wanted) * runs, sum(map(len, missing.values()))
+def make_runs(folder: Folder, selected: Sequence[Cell], runs: int, protocol: Protocol, console: Console) -> None:
+    """Run the missing runs of all cells and print the result of each cell."""
+    missing = {cell: [run for run in range(runs) if not folder.has(cell, run)] for cell in selected}
+    total, left = len(selected) * runs, sum(map(len, missing.values()))
     console.print(f"{total:,} runs of {protocol.burn_in:,} + {protocol.iterations:,} iterations in {folder.path}")
     if left < total:
-        console.print(f"resumed: {total - left:,} of them were finished before, {left:,} to go")
+        console.print(f"resumed: {total - left:,} runs are finished, {left:,} remain")
     with progress_bar(console, left) as show, workers() as pool:
-        for cell in wanted:
+        for cell in selected:
             show(cell, 0)
-            for outcomes in made(cell, missing[cell], protocol, pool):
+            for outcomes in finished_runs(cell, missing[cell], protocol, pool):
                 for outcome in outcomes:
                     folder.add(outcome)
                 show(cell, len(outcomes))
             if missing[cell]:
-                console.print(line(together(cell, folder.outcomes(cell), protocol)))
+                console.print(summary_line(summarise_cell(cell, folder.outcomes(cell), protocol)))
 
 
-def made(cell: Cell, runs: Sequence[int], protocol: Protocol, pool: Callable[[], Pool]) -> Iterator[list[RunOutcome]]:
-    """The runs of a cell as they are finished."""
+def finished_runs(
+    cell: Cell, runs: Sequence[int], protocol: Protocol, pool: Callable[[], Pool]
+) -> Iterator[list[RunOutcome]]:
+    """Run a cell and yield the outcomes of its runs in the order in which they finish."""
     on_gpu = cell.method == "elliptical" and jax.default_backend() == "gpu"
-    if runs and not on_gpu and (cell.method == "control" or CORES > FEW):
-        # With control variables each run finds its own inputs, mostly in Python.
+    if runs and not on_gpu and (cell.method == "control" or CORES > MAX_CORES_FOR_THREADS):
+        # With control variables each run searches its own control inputs, mostly in Python, so use processes.
         one_by_one = [[run] for run in runs]
-        yield from pool().imap_unordered(partial(run_together, cell, protocol=protocol), one_by_one)
+        yield from pool().imap_unordered(partial(run_cell, cell, protocol=protocol), one_by_one)
         return
-    together = TOGETHER_ON_GPU if on_gpu else TOGETHER
-    for first in range(0, len(runs), together):
-        yield run_together(cell, runs[first : first + together], protocol)
+    size = RUNS_PER_GPU_CALL if on_gpu else RUNS_PER_CALL
+    for first in range(0, len(runs), size):
+        yield run_cell(cell, runs[first : first + size], protocol)
 
 
 @contextmanager
 def workers() -> Iterator[Callable[[], Pool]]:
-    """Processes, one for each core: started when first asked for, and ended with us."""
+    """Yield a function that returns a pool with one process per core. It is started at the first call."""
     with ExitStack() as ended:
-        yield cache(lambda: ended.enter_context(get_context("spawn").Pool(CORES, in_process)))
+        yield cache(lambda: ended.enter_context(get_context("spawn").Pool(CORES, init_worker)))
 
 
-def in_process() -> None:
-    """What a process does first: leave Ctrl-C to us, and other cores and a GPU to others."""
+def init_worker() -> None:
+    """Prepare a worker process: one core, no GPU, and no reaction to Ctrl-C, which the main process handles."""
     use_cores(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     jax.config.update("jax_platforms", "cpu")
 
 
-def line(result: Result) -> str:
-    """A cell in one line."""
+def summary_line(result: Result) -> str:
+    """Return the result of a cell in one line."""
     return (
-        f"{result.problem:5}{result.method:11}{result.effective.text(0):>15} effective samples in 100,000,"
-        f"{result.evaluations.mean:6.2f} evaluations an iteration,{result.seconds.mean:8.1f} s"
+        f"{result.problem:5}{result.method:11}{result.effective.text(0):>15} effective samples in 100,000 iterations,"
+        f"{result.evaluations.mean:6.2f} evaluations per iteration,{result.seconds.mean:8.1f} s"
     )
 
 
 @contextmanager
 def progress_bar(console: Console, total: int) -> Iterator[Callable[[Cell, int], None]]:
-    """Yield a function to call with a cell and how many more of its runs are finished."""
+    """Yield a function that advances the progress bar, with a cell and the number of newly finished runs."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -131,12 +139,12 @@ def progress_bar(console: Console, total: int) -> Iterator[Callable[[Cell, int],
 
 
 def write_results(folder: Folder, protocol: Protocol, console: Console) -> None:
-    """Results, figures and report of all finished runs in the folder."""
+    """Write results, figures and report of all finished runs in the folder."""
     outcomes = folder.outcomes()
     results = summarise(outcomes, protocol)
     machines = sorted({outcome.machine for outcome in outcomes})
-    noted = as_json(results, protocol, machines)
-    write(folder.path / "results.json", json.dumps(noted, indent=1) + "\n")
+    record = as_json(results, protocol, machines)
+    write(folder.path / "results.json", json.dumps(record, indent=1) + "\n")
     figures = draw_figures(folder.path, results, outcomes) if can_draw() else []
     write(folder.path / "report.md", report(results, protocol, machines, figures))
     for name in ("report.md", "results.json", *figures):

@@ -1,8 +1,8 @@
-"""The paper's protocol (Section 4): what a run of a method on a problem does, and what is noted of it.
+"""The protocol of the paper (Section 4): one run of a method on a problem, and the numbers that are recorded.
 
-As in the authors' scripts there are 10^4 iterations of burn-in and 10^5 that are kept; the trace is the log-likelihood
-after every iteration, and its effective sample size is that of R's package coda. Evaluations and time count the burn-in
-too.
+As in the authors' scripts, 10^4 warm-up iterations are discarded and 10^5 are kept. The trace is the log-likelihood
+after every iteration. Its effective sample size is computed as in the R package coda. Evaluations and time include the
+warm-up.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ellipslice import sample
-from ellipslice.apps.paper.methods import BEYOND, METHODS, MethodSetup, set_up
+from ellipslice.apps.paper.methods import EXTRA_METHODS, METHODS, MethodSetup, set_up
 from ellipslice.apps.paper.problems import PROBLEMS, problem
 from ellipslice.diagnostics import effective_sample_size
 from ellipslice.machine import machine
 
 NO_RESULT = ("USPS", "control")
-"""Left out, as in the paper, where it "ran exceedingly slowly" without "any meaningful results"."""
+"""Omitted, as in the paper, where it "ran exceedingly slowly" without "any meaningful results"."""
 
-TRACE = 10_000
-"""Iterations whose log-likelihoods are kept of a cell's first run: as many as Figure 5 shows."""
+TRACE_ITERATIONS = 10_000
+"""Number of iterations whose log-likelihoods are stored, for the first run of a cell: those that Figure 5 shows."""
 
-LEAST = 1_000
-"""Iterations: with fewer, control variables would leave a trace too short to judge."""
+MIN_ITERATIONS = 1_000
+"""Smallest number of iterations. With fewer, the trace of control variables is too short."""
 
 
 class Cell(NamedTuple):
@@ -44,15 +44,15 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """What all runs of an experiment have in common: iterations kept (burn-in is a tenth as many), seed, precision."""
+    """Settings that all runs of an experiment share: iterations kept (a tenth as many warm-up), seed, precision."""
 
     iterations: int = 100_000
     seed: int = 2010
     precision: str = "double"
 
     def __post_init__(self) -> None:
-        if self.iterations < LEAST:
-            raise ValueError(f"iterations must be at least {LEAST}, but it is {self.iterations}.")
+        if self.iterations < MIN_ITERATIONS:
+            raise ValueError(f"iterations must be at least {MIN_ITERATIONS}, but it is {self.iterations}.")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, but it is {self.seed}.")
         if self.precision not in ("single", "double"):
@@ -60,71 +60,79 @@ class Protocol:
 
     @property
     def burn_in(self) -> int:
-        """Iterations that come first."""
+        """Number of warm-up iterations, which are discarded."""
         return self.iterations // 10
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What is noted of one run."""
+    """Recorded numbers of one run."""
 
     problem: str
     method: str
     run: int
     effective: float
-    """Effective samples of the kept iterations."""
+    """Effective sample size of the kept iterations."""
     evaluations: int
-    """Of the likelihood, as the paper counts: every proposal and the first state, burn-in included."""
+    """Evaluations as the paper counts them: every proposal and the first state, warm-up included."""
     computed: int
-    """Of these, how many were computed: the rest were known to be too low (see `sample`, log_concave)."""
+    """Evaluations that were computed. Tangent planes reject the other proposals (see `log_concave` of `sample`)."""
     seconds: float
-    """Processor time of all threads: its share of that of the runs made with it."""
+    """Processor time of all threads, divided equally among the runs of one call. Seconds."""
     elapsed: float
-    """The same by the clock."""
+    """Wall-clock time, divided equally among the runs of one call. Seconds."""
     mean_log_likelihood: float
     controls: int | None
-    """How many control variables."""
+    """Number of control variables; None for other methods."""
     machine: str
-    """Where it was made."""
+    """Device, processor and versions of packages."""
     trace: tuple[float, ...]
-    """The log-likelihoods of the first iterations kept, of run 0 alone; with control variables one for each sweep."""
+    """Log-likelihoods of the first iterations kept, for run 0 only; one per sweep for control variables."""
 
 
 def cells(problems: Sequence[str], methods: Sequence[str]) -> list[Cell]:
-    """What an experiment consists of: every problem by every method, less what the paper had to leave out."""
+    """Return the cells of an experiment: every problem with every method, except `NO_RESULT`."""
     check_names("problem", problems, PROBLEMS)
-    check_names("method", methods, (*METHODS, *BEYOND))
-    made = [Cell(name, method) for name in problems for method in methods if (name, method) != NO_RESULT]
-    if not made:
-        raise ValueError("control variables on USPS are left out, as in the paper: nothing else was asked for.")
-    return made
+    check_names("method", methods, (*METHODS, *EXTRA_METHODS))
+    found = [Cell(name, method) for name in problems for method in methods if (name, method) != NO_RESULT]
+    if not found:
+        raise ValueError(
+            "USPS with control variables is omitted, as in the paper, so there is nothing to run. Add a problem or "
+            "method."
+        )
+    return found
 
 
 def check_names(kind: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse names that are not known, or given twice."""
+    """Raise if a name is unknown or given twice."""
     given = list(given)
     for name in given:
         if name not in known:
-            raise ValueError(f"there is no {kind} {name!r}; there are {', '.join(known)}.")
+            raise ValueError(f"there is no {kind} {name!r}. Choose from {', '.join(known)}.")
     if len(set(given)) < len(given):
-        raise ValueError(f"{kind}s names one of them twice: {', '.join(given)}.")
+        raise ValueError(f"--{kind}s names one of them twice: {', '.join(given)}. Name each once.")
 
 
 def quick_cells() -> list[Cell]:
-    """What takes little time: some problems, and control variables where there are few."""
+    """Return the cells of `--quick`: five problems, with control variables only where there are few of them."""
     some = cells(("R01", "R05", "R10", "USPS", "Mine"), ("elliptical", "line", "neal"))
     return [*some, Cell("R01", "control"), Cell("Mine", "control")]
 
 
-def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[RunOutcome]:
-    """Some runs of a cell, by their numbers, side by side on the machine's cores.
+def run_cell(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[RunOutcome]:
+    """Run some runs of a cell in parallel and return their outcomes.
 
-    A run's numbers do not depend on which others are made with it, but for its share of the time.
+    The outcome of a run does not depend on the other runs of the call, except its share of the time.
+
+    Parameters
+    ----------
+    runs : sequence of int
+        Indices of the runs.
     """
     began = time.process_time(), time.perf_counter()
-    setup = set_up(*cell, start=protocol.seed, seed=seed_of(protocol, cell, *runs))
+    setup = set_up(*cell, start=protocol.seed, seed=cell_seed(protocol, cell, *runs))
     burn_in, kept = (math.ceil(count / setup.sweep) for count in (protocol.burn_in, protocol.iterations))
-    engine, statistics = run_chains(cell, setup, runs, burn_in + kept, seed_of(protocol, cell), protocol.precision)
+    engine, statistics = run_chains(cell, setup, runs, burn_in + kept, cell_seed(protocol, cell), protocol.precision)
     seconds = (time.process_time() - began[0]) / len(runs)
     elapsed = (time.perf_counter() - began[1]) / len(runs)
     traces = statistics["total_log_likelihood"][:, burn_in:]
@@ -139,8 +147,8 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ru
             elapsed=elapsed,
             mean_log_likelihood=float(trace.mean()),
             controls=setup.sweep if cell.method == "control" else None,
-            machine=where(engine),
-            trace=tuple(trace[: math.ceil(TRACE / setup.sweep)].round(4).tolist()) if run == 0 else (),
+            machine=describe_machine(engine),
+            trace=tuple(trace[: math.ceil(TRACE_ITERATIONS / setup.sweep)].round(4).tolist()) if run == 0 else (),
         )
         for row, (run, trace) in enumerate(zip(runs, traces, strict=True))
     ]
@@ -149,9 +157,9 @@ def run_together(cell: Cell, runs: Sequence[int], protocol: Protocol) -> list[Ru
 def run_chains(
     cell: Cell, setup: MethodSetup, runs: Sequence[int], updates: int, seed: int, precision: str
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """The engine, and statistics of every update from the first on, for burn-in is counted; shape (runs, updates)."""
+    """Return the name of the engine and the statistics of every update, warm-up included, shape (runs, updates)."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "stopped by Ctrl-C")  # nothing is returned: see below
+        warnings.filterwarnings("ignore", "stopped by Ctrl-C")  # KeyboardInterrupt is raised below
         tree = sample(
             problem(cell.problem).likelihood,
             setup.prior,
@@ -171,15 +179,15 @@ def run_chains(
     return tree.attrs["engine"], statistics
 
 
-def where(engine: str) -> str:
-    """Where runs on an engine are made, in a line."""
+def describe_machine(engine: str) -> str:
+    """Return device, processor and versions of packages in one line."""
     here = machine()
     device = f"{here['device']}, " if engine in ("batched", "fused") and here["device"] != "cpu" else ""
     versions = ", ".join(f"{name} {here[name]}" for name in ("ellipslice", "jax", "numpy", "python"))
     return f"{device}{here['processor']}, {here['cores']} cores; {versions}"
 
 
-def seed_of(protocol: Protocol, cell: Cell, *run: int) -> int:
-    """A seed for each cell, so that no two share their noise, or for a run of one."""
-    path = [PROBLEMS.index(cell.problem), (*METHODS, *BEYOND).index(cell.method), *run]
+def cell_seed(protocol: Protocol, cell: Cell, *run: int) -> int:
+    """Return the seed of a cell, or of one of its runs, so that no two share their random numbers."""
+    path = [PROBLEMS.index(cell.problem), (*METHODS, *EXTRA_METHODS).index(cell.method), *run]
     return int(np.random.SeedSequence(protocol.seed, spawn_key=path).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""The numbers of an experiment: runs put together by problem and method, beside the paper's."""
+"""The numbers of an experiment: means over the runs of each cell, and the numbers of the paper."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ellipslice.apps.paper.methods import BEYOND, METHODS
+from ellipslice.apps.paper.methods import EXTRA_METHODS, METHODS
 from ellipslice.apps.paper.problems import PROBLEMS
 from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome
 from ellipslice.data import published_figure6
 
-FULL = 100_000
-"""Iterations of a run in the paper. Runs of other lengths are scaled to it for comparison."""
+PAPER_ITERATIONS = 100_000
+"""Iterations per run in the paper. Results of runs of another length are scaled to it."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over runs."""
+    """A mean over runs, with its standard error."""
 
     mean: float
     deviation: float | None
-    """The standard deviation over runs, which the paper draws as error bars; None if there was one run."""
+    """Standard deviation over runs, as in the error bars of the paper; None for one run."""
     standard_error: float | None
-    """Of the mean."""
+    """Standard error of the mean; None for one run."""
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Estimate:
-        """From one value for each run."""
+        """Return the estimate from one value per run."""
         values = list(values)
         if len(values) < 2:
             return cls(values[0], None, None)
@@ -38,50 +38,50 @@ class Estimate:
         return cls(statistics.fmean(values), deviation, deviation / math.sqrt(len(values)))
 
     def text(self, digits: int) -> str:
-        """For instance "1,598 ± 16", the standard error after the mean."""
+        """Return mean and standard error as text, for example "1,598 ± 16"."""
         error = "" if self.standard_error is None else f" ± {self.standard_error:,.{digits}f}"
         return f"{self.mean:,.{digits}f}{error}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A cell: a problem and a method, over its runs."""
+    """Means over the runs of one cell (a problem and a method)."""
 
     problem: str
     method: str
     runs: int
     effective: Estimate
-    """Effective samples, for each 100,000 iterations kept."""
+    """Effective sample size per 100,000 kept iterations."""
     evaluations: Estimate
-    """Of the likelihood, as the paper counts them, for each iteration."""
+    """Evaluations per iteration, as the paper counts them."""
     computed: Estimate
-    """Those that were computed, for each iteration."""
+    """Evaluations per iteration that were computed."""
     seconds: Estimate
-    """Processor time, for each 110,000 iterations, burn-in and adaptation included."""
+    """Processor time per 110,000 iterations, with warm-up and adaptation. Seconds."""
     elapsed: Estimate
-    """The same by the clock, with runs side by side on all cores."""
+    """Wall-clock time per 110,000 iterations, with runs in parallel on all cores. Seconds."""
     effective_per_second: Estimate
-    """Effective samples for each second of processor time."""
+    """Effective samples per second of processor time."""
     mean_log_likelihood: Estimate
     controls: Estimate | None
-    """How many control variables."""
+    """Number of control variables; None for other methods."""
 
 
 Results = Mapping[Cell, Result]
 
 
 def summarise(outcomes: Sequence[RunOutcome], protocol: Protocol) -> dict[Cell, Result]:
-    """Runs put together, in the order of the paper's Figure 6."""
+    """Return the results of all cells, in the order of the paper's Figure 6."""
     by_cell: defaultdict[Cell, list[RunOutcome]] = defaultdict(list)
     for outcome in outcomes:
         by_cell[Cell(outcome.problem, outcome.method)].append(outcome)
-    order = [Cell(name, method) for name in PROBLEMS for method in (*METHODS, *BEYOND)]
-    return {cell: together(cell, by_cell[cell], protocol) for cell in order if cell in by_cell}
+    order = [Cell(name, method) for name in PROBLEMS for method in (*METHODS, *EXTRA_METHODS)]
+    return {cell: summarise_cell(cell, by_cell[cell], protocol) for cell in order if cell in by_cell}
 
 
-def together(cell: Cell, outcomes: Sequence[RunOutcome], protocol: Protocol) -> Result:
-    """The runs of one cell."""
-    scale, iterations = FULL / protocol.iterations, protocol.iterations + protocol.burn_in
+def summarise_cell(cell: Cell, outcomes: Sequence[RunOutcome], protocol: Protocol) -> Result:
+    """Return the result of one cell: means over its runs."""
+    scale, iterations = PAPER_ITERATIONS / protocol.iterations, protocol.iterations + protocol.burn_in
     counts = [outcome.controls for outcome in outcomes if outcome.controls is not None]
     return Result(
         *cell,
@@ -98,7 +98,7 @@ def together(cell: Cell, outcomes: Sequence[RunOutcome], protocol: Protocol) -> 
 
 
 def as_json(results: Results, protocol: Protocol, machines: Sequence[str]) -> dict[str, Any]:
-    """Everything, for other programs to read; the paper's numbers in the same units, where it has them."""
+    """Return the content of results.json: settings, machines, and results with the numbers of the paper."""
     published = published_figure6()
     rows = []
     for cell, result in results.items():

@@ -1,4 +1,4 @@
-"""Figure 6: effective samples, processor time and likelihood evaluations, ours beside the paper's; and beyond it."""
+"""Figure 6: effective sample sizes, processor times and evaluations, ours and the paper's; and the extra methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from ellipslice.apps.paper.figures.style import COLOURS, GREY, INK, NAMES, bare
-from ellipslice.apps.paper.methods import BEYOND, METHODS
+from ellipslice.apps.paper.methods import EXTRA_METHODS, METHODS
 from ellipslice.apps.paper.problems import PROBLEMS
 from ellipslice.apps.paper.protocol import Cell
 from ellipslice.apps.paper.results import Estimate, Result, Results
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-GROUP = 0.87
-"""Width of a group of bars; groups are 1 apart."""
+GROUP_WIDTH = 0.87
+"""Width of a group of bars. The distance of two groups is 1."""
 
 
 NOTE = (
-    "Error bars: standard deviations over runs (the paper has none for evaluations). Under each group: elliptical "
-    "slice sampling's number, and the paper's in grey, for 100,000 iterations kept after 10,000 of burn-in. R01 to R10 "
-    "are other data than the paper's. A missing bar was not run."
+    "Error bars: standard deviations over runs (the paper has none for evaluations). Numbers under each group: "
+    "elliptical slice sampling, ours in black and the paper's in grey, for 100,000 iterations kept after 10,000 of "
+    "warm-up. R01 to R10 have other data than in the paper. A missing bar was not run."
 )
 
 
 class Row(NamedTuple):
-    """One of the three rows."""
+    """A row of bars: one measure."""
 
     label: str
     ours: Callable[[Result], Estimate]
     theirs: Callable[[Published], tuple[float, float]]
     """Mean and standard deviation."""
     relative: bool
-    """Whether bars are divided by elliptical slice sampling's."""
+    """True if the bars are divided by that of elliptical slice sampling."""
     digits: int
     scale: str = "linear"
 
 
 ROWS = (
     Row(
-        "effective samples\n(elliptical = 1)",
+        "effective sample size\n(elliptical = 1)",
         lambda result: result.effective,
         lambda published: (published.effective, published.effective_deviation),
         True,
@@ -67,16 +67,15 @@ ROWS = (
 )
 
 
-BEYOND_NOTE = (
-    "Of 100,000 iterations kept after 10,000 of burn-in, relative to elliptical slice sampling, on logarithmic scales. "
-    "Time is of a processor, with everything that a method tunes or fits beforehand. A missing bar was not run, or is "
-    "below 0.1."
+EXTRA_NOTE = (
+    "For 100,000 iterations kept after 10,000 of warm-up, relative to elliptical slice sampling, on log scales. "
+    "Time is processor time, including tuning and fitting before the run. A missing bar was not run, or is below 0.1."
 )
 
-BEYOND_ROWS = (
-    ROWS[0]._replace(label="effective samples\n(elliptical = 1, log scale)", scale="log"),
+EXTRA_ROWS = (
+    ROWS[0]._replace(label="effective sample size\n(elliptical = 1, log scale)", scale="log"),
     Row(
-        "effective samples a second\n(elliptical = 1, log scale)",
+        "effective samples\nper second\n(elliptical = 1, log scale)",
         lambda result: Estimate(result.effective.mean / result.seconds.mean, None, None),
         lambda published: (published.effective / published.seconds, 0.0),
         True,
@@ -87,15 +86,15 @@ BEYOND_ROWS = (
 
 
 def figure6(results: Results) -> Figure | None:
-    """Three rows of bars; None unless elliptical slice sampling was run on some problem."""
-    return _rows(results, METHODS, ROWS, "Figure 6   Methods on the paper's problems", NOTE)
+    """Return Figure 6; None if elliptical slice sampling was not run."""
+    return _rows(results, METHODS, ROWS, "Figure 6   Methods on the problems of the paper", NOTE)
 
 
-def beyond(results: Results) -> Figure | None:
-    """The paper's methods beside others, if any of these were run."""
-    methods = [method for method in BEYOND if any(cell.method == method for cell in results)]
-    title = "Beyond the paper   Other methods on its problems"
-    return _rows(results, (*METHODS, *methods), BEYOND_ROWS, title, BEYOND_NOTE) if methods else None
+def extra_methods(results: Results) -> Figure | None:
+    """Return a figure that compares the methods of the paper with `EXTRA_METHODS`; None if none of these was run."""
+    methods = [method for method in EXTRA_METHODS if any(cell.method == method for cell in results)]
+    title = "Extra methods on the problems of the paper"
+    return _rows(results, (*METHODS, *methods), EXTRA_ROWS, title, EXTRA_NOTE) if methods else None
 
 
 def _rows(results: Results, methods: Sequence[str], rows: Sequence[Row], title: str, note: str) -> Figure | None:
@@ -119,8 +118,8 @@ def _rows(results: Results, methods: Sequence[str], rows: Sequence[Row], title: 
 
 
 def draw_row(axes: Axes, row: Row, problems: Sequence[str], methods: Sequence[str], results: Results) -> None:
-    """Groups of bars: each method ours, filled, and beside it the paper's, hatched."""
-    published, width = published_figure6(), GROUP / (2 * len(methods))
+    """Draw groups of bars: for each method ours (filled) and then the paper's (hatched)."""
+    published, width = published_figure6(), GROUP_WIDTH / (2 * len(methods))
     for position, name in enumerate(problems):
         unit = row.ours(results[Cell(name, "elliptical")]).mean
         their_unit = row.theirs(published[name, "elliptical"])[0]
@@ -146,7 +145,7 @@ def draw_row(axes: Axes, row: Row, problems: Sequence[str], methods: Sequence[st
 
 
 def draw_bar(axes: Axes, x: float, width: float, height: float, deviation: float, colour: str, hatched: bool) -> None:
-    """One bar, with its error bar if that is known."""
+    """Draw a bar, with its error bar if there is one."""
     look = {"facecolor": "white", "hatch": "/////"} if hatched else {"facecolor": colour}
     axes.bar(x, height, width=0.88 * width, edgecolor=colour, linewidth=0.8, **look)  # pyright: ignore[reportArgumentType]
     if deviation:
@@ -154,19 +153,19 @@ def draw_bar(axes: Axes, x: float, width: float, height: float, deviation: float
 
 
 def write_units(axes: Axes, position: int, ours: str, theirs: str) -> None:
-    """Elliptical slice sampling's own numbers, under the name of the problem."""
+    """Write the numbers of elliptical slice sampling under the name of a problem."""
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "center", "fontsize": 8.5}
     axes.annotate(ours, (position, 0), (0, -27), color=INK, **place)
     axes.annotate(theirs, (position, 0), (0, -38), color=GREY, **place)
 
 
 def draw_key(figure: Figure, left: float, methods: Sequence[str], title: str) -> None:
-    """Which colour is which method, and filled or hatched."""
+    """Draw the title and the legend."""
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=COLOURS[method], label=NAMES[method]) for method in methods]
     handles.append(Patch(facecolor=GREY, label="ours"))
-    handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="the paper's"))
+    handles.append(Patch(facecolor="white", edgecolor=GREY, hatch="/////", label="paper"))
     height = figure.get_figheight()
     figure.text(left, 1 - 0.3 / height, title, fontsize=13, fontweight="bold")
     columns = len(handles) if figure.get_figwidth() > 9 else 3

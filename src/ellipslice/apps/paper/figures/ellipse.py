@@ -1,4 +1,4 @@
-"""Figure 3: one update of elliptical slice sampling, proposal by proposal, and the way back."""
+"""Figure 3: one update of elliptical slice sampling, proposal by proposal, and the reverse move."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# An example that shows everything: three proposals are rejected, the fourth is on the slice.
+# In this example three proposals are rejected, and the fourth is on the slice.
 F, NU = np.array([1.25, 0.3]), np.array([-0.45, 0.85])
 CENTRE, WIDTH = np.array([1.0, 0.62]), 0.55
-"""The likelihood is high around a point; the slice is where it is within a distance."""
+"""The slice is the set of points within the distance WIDTH of CENTRE."""
 UNIFORMS = (0.56, 0.743, 0.336, 0.58)
-"""What places the four angles."""
+"""Uniform random numbers that determine the four angles."""
 
 
 class Search(NamedTuple):
-    """The angles that an update tried, and the bracket that each was drawn from."""
+    """Angles tried by an update, and the bracket from which each was drawn."""
 
     angles: list[float]
     brackets: list[tuple[float, float]]
 
 
 def search() -> Search:
-    """Run the library's own move on the example."""
+    """Run `EllipticalSlice` on the example and return the angles and brackets."""
     move, angles, brackets = EllipticalSlice(), [], []
     uniforms = iter(UNIFORMS)
     theta, theta_min, theta_max = move.begin(0.0, 0.0, next(uniforms))
@@ -43,30 +43,35 @@ def search() -> Search:
 
 
 def at(theta: Any, radius: float = 1.0) -> np.ndarray:
-    """Points of the ellipse, shape (2, ...)."""
+    """Return points of the ellipse at angles `theta`, shape (2, ...)."""
     theta = np.asarray(theta)
     return radius * (np.multiply.outer(F, np.cos(theta)) + np.multiply.outer(NU, np.sin(theta)))
 
 
 def on_slice(theta: Any) -> Any:
-    """Whether the likelihood there is above the threshold."""
+    """Return whether the point at angle `theta` is on the slice."""
     return np.hypot(*(at(theta).T - CENTRE).T) < WIDTH
 
 
 def figure3() -> Figure:
-    """Panels (a) to (e), and a key in the place of a sixth."""
+    """Return Figure 3: panels (a) to (e), and a legend."""
     from matplotlib.figure import Figure
 
     found = search()
     figure = Figure(figsize=(9.6, 5.8))
     panels = figure.subplots(2, 3, gridspec_kw={"wspace": 0.04, "hspace": 0.12}).ravel()
     figure.subplots_adjust(left=0.02, right=0.98, top=0.9, bottom=0.03)
-    titles = ("first proposal", "drawn from the whole range", "bracket cut at the last one", "on the slice: accepted")
+    titles = (
+        "first proposal",
+        "drawn from the full bracket",
+        "bracket shrunk to the last one",
+        "on the slice: accepted",
+    )
     for k, (axes, title) in enumerate(zip(panels[:4], titles, strict=True)):
         draw_ellipse(axes, f"({'abcd'[k]}) {title}", None if k == 0 else found.brackets[k])
         draw_points(axes, here=0.0, tried=found.angles[: k + 1])
     there = found.angles[-1]
-    draw_ellipse(panels[4], "(e) the way back, from f′ to f", found.brackets[-1])
+    draw_ellipse(panels[4], "(e) the reverse move, from f′ to f", found.brackets[-1])
     draw_points(panels[4], here=there, tried=[*found.angles[:-1], 0.0])
     draw_key(panels[5])
     figure.suptitle("Figure 3   One update of elliptical slice sampling", x=0.03, ha="left", fontweight="bold")
@@ -74,7 +79,7 @@ def figure3() -> Figure:
 
 
 def draw_ellipse(axes: Axes, title: str, bracket: tuple[float, float] | None) -> None:
-    """The ellipse, what of it is on the slice, and outside it the bracket."""
+    """Draw the ellipse, its part on the slice, and the bracket around it."""
     theta = np.linspace(0, 2 * np.pi, 1001)
     x, y = at(theta)
     axes.plot(x, y, color=GREY, linewidth=0.8, zorder=1)
@@ -89,7 +94,7 @@ def draw_ellipse(axes: Axes, title: str, bracket: tuple[float, float] | None) ->
 
 
 def draw_points(axes: Axes, here: float, tried: list[float]) -> None:
-    """The current state, nu, the origin, proposals that were rejected and the newest one."""
+    """Draw the current state, ν, the origin, the rejected proposals and the newest proposal."""
     axes.plot(0, 0, ".", color=INK, markersize=5)
     axes.plot(*at(here), "x", color=INK, markersize=9, markeredgewidth=2)
     axes.plot(*at(here + np.pi / 2), "+", color=INK, markersize=11, markeredgewidth=2)
@@ -99,13 +104,13 @@ def draw_points(axes: Axes, here: float, tried: list[float]) -> None:
 
 
 def draw_key(axes: Axes) -> None:
-    """What the marks mean."""
+    """Draw the legend."""
     marks: dict[str, dict[str, Any]] = {
         "current state f (in e: f′)": {"marker": "x", "color": INK, "markersize": 9, "markeredgewidth": 2},
         "auxiliary draw ν (in e: ν′)": {"marker": "+", "color": INK, "markersize": 11, "markeredgewidth": 2},
         "origin": {"marker": ".", "color": INK, "markersize": 5},
-        "this proposal": {"marker": "o", "color": COLOURS["control"], "markeredgecolor": INK, "markersize": 9},
-        "rejected before": {"marker": "o", "color": "white", "markeredgecolor": GREY, "markersize": 7},
+        "current proposal": {"marker": "o", "color": COLOURS["control"], "markeredgecolor": INK, "markersize": 9},
+        "rejected proposal": {"marker": "o", "color": "white", "markeredgecolor": GREY, "markersize": 7},
     }
     for name, look in marks.items():
         axes.plot([], [], linestyle="none", label=name, **look)

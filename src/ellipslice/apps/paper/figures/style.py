@@ -1,4 +1,4 @@
-"""What the figures have in common."""
+"""Colours, names and settings that the figures share."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ COLOURS = {
     "recentred": "#56B4E9",
     "nuts": "#D55E00",
 }
-"""Okabe and Ito's, told apart by the colour-blind too."""
+"""Colours of the methods, from the palette of Okabe and Ito, which colour-blind readers can distinguish."""
 
 NAMES = {
     "elliptical": "Elliptical slice",
     "line": "Line slice",
     "neal": "Neal's M–H",
     "control": "Control variables",
-    "recentred": "Elliptical slice, recentred",
+    "recentred": "Elliptical slice, reference Gaussian",
     "nuts": "NUTS",
 }
 
 
 def styled() -> Any:
-    """A context in which figures look alike."""
+    """Return a context manager with the shared settings of matplotlib."""
     from matplotlib import rc_context
 
     return rc_context(
@@ -54,7 +54,7 @@ def styled() -> Any:
 
 
 def bare(axes: Axes) -> None:
-    """Take off what carries no information."""
+    """Remove spines and ticks, and add a faint grid."""
     axes.spines[["left", "top", "right"]].set_visible(False)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Figures 4 and 5: traces of the log-likelihood, control variables beside elliptical slice sampling."""
+"""Figures 4 and 5: trace plots of the log-likelihood, for control variables and elliptical slice sampling."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SLIP = (
-    "The right panel of the paper's own Figure 5 shows, by a slip, points of the 1-dimensional run. "
-    "This is the true 10-dimensional one."
+FIGURE5_NOTE = (
+    "The right panel of Figure 5 in the paper shows, by mistake, points of the 1-dimensional run. "
+    "This figure shows the 10-dimensional run."
 )
 
 
 def figure4(outcomes: Sequence[RunOutcome]) -> Figure | None:
-    """The first 1,000 iterations on R01; None unless elliptical slices were run there."""
+    """Return Figure 4, the first 1,000 iterations on R01; None if elliptical slice sampling was not run there."""
     return traces(outcomes, "R01", 1_000, 3, "Figure 4   Log-likelihood, 1-dimensional regression", "")
 
 
 def figure5(outcomes: Sequence[RunOutcome]) -> Figure | None:
-    """The first 10,000 iterations on R10; None unless elliptical slices were run there."""
-    return traces(outcomes, "R10", 10_000, 71, "Figure 5   Log-likelihood, 10-dimensional regression", SLIP)
+    """Return Figure 5, the first 10,000 iterations on R10; None if elliptical slice sampling was not run there."""
+    return traces(outcomes, "R10", 10_000, 71, "Figure 5   Log-likelihood, 10-dimensional regression", FIGURE5_NOTE)
 
 
 def traces(
     outcomes: Sequence[RunOutcome], problem: str, iterations: int, usual: int, title: str, note: str
 ) -> Figure | None:
-    """A panel for each method: a point after every sweep over the M control variables, and after every M iterations.
+    """Return a figure with a panel for control variables and one for elliptical slice sampling.
 
-    M is `usual`, the paper's, if control variables were not run.
+    There is one point per sweep over the M control variables, and one per M iterations of elliptical slice sampling. If
+    control variables were not run, M is `usual`, the number in the paper.
     """
     from matplotlib.figure import Figure
 
@@ -53,13 +54,13 @@ def traces(
     left.set_ylabel("log-likelihood")
     figure.suptitle(title, x=0.02, ha="left", fontweight="bold")
     whose = "" if control else " in the paper"
-    points = f"{count} points after burn-in, one for each sweep over the {sweep} control variables{whose}."
+    points = f"{count} points after warm-up, one per sweep over the {sweep} control variables{whose}."
     figure.text(0.02, 0.02, f"{points}\n{note}" if note else points, color=GREY, fontsize=8, linespacing=1.4)
     return figure
 
 
 def draw_trace(axes: Axes, method: str, trace: np.ndarray, sweep: int) -> None:
-    """One method."""
+    """Draw the trace of one method."""
     iterations = sweep * np.arange(1, len(trace) + 1)
     if not len(trace):
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color=GREY)

@@ -1,4 +1,4 @@
-"""Pictures of a fit in a folder: with the names of its columns, and dates where inputs are dates."""
+"""Plots of a fit and of its chains, labelled with the names of the columns and with dates."""
 
 from __future__ import annotations
 
@@ -14,37 +14,43 @@ from ellipslice.gp import Fit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_INPUTS = 2
-"""That a picture can show."""
+MAX_PLOT_INPUTS = 2
+"""Largest number of inputs that a plot can show."""
 
 BLUE, GREY = "#1b6ca8", "#8a929c"
 
 
 def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
-    """The fit: a curve with its intervals, or two maps."""
+    """Return a plot of the fit: a curve with intervals for one input, two maps for two.
+
+    Parameters
+    ----------
+    what : {"expected", "predictive", "latent"}, optional
+        Quantity to plot. Default: "expected".
+    """
     figure_class = _figure_class()
-    inputs = folder.asked.inputs
+    inputs = folder.settings.inputs
     if len(inputs) == 1:
         figure = figure_class(figsize=(9, 4.8), dpi=150, layout="constrained")
         axes = figure.subplots()
         fit.plot(axes, variable=what)
-        axes.set(xlabel=inputs[0], ylabel=_said(folder, axes.get_ylabel()))
+        axes.set(xlabel=inputs[0], ylabel=_label(folder, axes.get_ylabel()))
         _dates(axes.xaxis, folder.origins[0], float(np.ptp(fit.X)))
         axes.set_title(_title(folder), fontsize=10, loc="left")
     else:
         figure = figure_class(figsize=(11, 4.8), dpi=150, layout="constrained")
         for axes in fit.plot(figure.subplots(1, 2), variable=what):
-            shown, _, of = axes.get_title().partition(", ")
+            variable, _, statistic = axes.get_title().partition(", ")
             axes.set(xlabel=inputs[0], ylabel=inputs[1], title="")
-            axes.set_title(f"{_said(folder, shown)}: {of}", fontsize=10, loc="left")
+            axes.set_title(f"{_label(folder, variable)}: {statistic}", fontsize=10, loc="left")
             for axis, origin, column in zip((axes.xaxis, axes.yaxis), folder.origins, fit.X.T, strict=True):
                 _dates(axis, origin, float(np.ptp(column)))
     return figure
 
 
 def traces(folder: RunFolder, fit: Fit) -> Figure:
-    """Each parameter and the log-likelihood: the traces of chains, and beside them where they have been."""
-    rows = list(_traced(folder, fit))
+    """Return trace plots and histograms of each hyperparameter and of the log-likelihood, one row each."""
+    rows = list(_traced_quantities(folder, fit))
     figure = _figure_class()(figsize=(9, 1.5 * len(rows) + 0.4), dpi=150, layout="constrained")
     grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=(3, 1))
     for (name, values), (left, right) in zip(rows, grid, strict=True):
@@ -63,20 +69,20 @@ def traces(folder: RunFolder, fit: Fit) -> Figure:
     return figure
 
 
-def _traced(folder: RunFolder, fit: Fit) -> Any:
+def _traced_quantities(folder: RunFolder, fit: Fit) -> Any:
     posterior = fit.tree["posterior"].to_dataset()
     for name in fit.model.parameters.priors:
         values = posterior[name].values
         if values.ndim == 2:
             yield name, values
         else:
-            for i, axis in enumerate(folder.asked.inputs):
+            for i, axis in enumerate(folder.settings.inputs):
                 yield f"{name}[{axis}]", values[:, :, i]
     yield "log-likelihood", fit.tree["sample_stats"].to_dataset().total_log_likelihood.values
 
 
 def as_png(figure: Figure) -> bytes:
-    """The picture as a file's content."""
+    """Return the figure as the content of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
@@ -86,37 +92,37 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'ellipslice[fit]'.") from None
+        raise ImportError("plots require matplotlib: pip install 'ellipslice[fit]'.") from None
     return Figure
 
 
 def _title(folder: RunFolder) -> str:
-    from ellipslice.apps.fits.summary import model_in_words
+    from ellipslice.apps.fits.summary import describe_model
 
-    return model_in_words(folder)
+    return describe_model(folder)
 
 
-def _said(folder: RunFolder, what: str) -> str:
-    """What is on the axis, in the words of the data."""
-    asked = folder.asked
+def _label(folder: RunFolder, what: str) -> str:
+    """Return the label of an axis, with the names of the columns."""
+    settings = folder.settings
     if what == "latent":
         return "latent function"
     if what == "predictive":
-        return f"{asked.target}, a new one"
-    if asked.events:
+        return f"{settings.target}, new observation"
+    if settings.events:
         units = [
-            "day" if origin else f"unit of {name}" for name, origin in zip(asked.inputs, folder.origins, strict=True)
+            "day" if origin else f"unit of {name}" for name, origin in zip(settings.inputs, folder.origins, strict=True)
         ]
         return f"events per {' and '.join(units)}"
-    if asked.command.kind in ("label", "share"):
-        return f"probability of {asked.target}"
-    if asked.exposure is not None:
-        return f"{asked.target} per unit of {asked.exposure}"
-    return f"{asked.target}, expected"
+    if settings.command.kind in ("label", "share"):
+        return f"probability of {settings.target}"
+    if settings.exposure is not None:
+        return f"{settings.target} per unit of {settings.exposure}"
+    return f"{settings.target}, expected"
 
 
 def _dates(axis: Any, origin: str | None, days: float) -> None:
-    """Label days since the first date by dates, at round ones."""
+    """Label an axis of days since `origin` with dates."""
     if origin is None:
         return
     from matplotlib import dates

@@ -1,4 +1,4 @@
-"""What is timed: each makes a number of updates of a number of chains, and keeps every state."""
+"""The samplers that are timed on a CPU. Each runs several updates of one or more chains and stores every state."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from ellipslice.noise import block_length
 
 
 class Timing(NamedTuple):
-    """What a timed call of a contestant returns; the caller measures the seconds."""
+    """Result of a timed call of a sampler. The caller measures the time."""
 
     evaluations: int | None = None
-    """Of the log-likelihood, in all updates of all chains."""
+    """Number of evaluations of the log-likelihood, in all updates of all chains. None if not counted."""
     trace: np.ndarray | None = None
-    """Log-likelihoods, shape (chains, updates)."""
+    """Log-likelihoods after each update, shape (chains, updates). None if not stored."""
 
 
-Contestant = Callable[[int], Timing]
-"""Makes that many updates of each chain."""
+Sampler = Callable[[int], Timing]
+"""Runs the given number of updates of each chain."""
 
 
-FAST = " + fast_cpu"
-"""The end of the names of those whose process begins with `es.fast_cpu()`."""
+FAST_CPU_SUFFIX = " + fast_cpu"
+"""End of the name of a sampler whose process first calls `es.fast_cpu()`."""
 
 FLOOR = "floor: draws alone"
-"""Its process begins so too, or others might get below it."""
+"""Name of the lower bound. Its process calls `es.fast_cpu()` too; otherwise a sampler could be faster than it."""
 
-TOGETHER = ("blackjax", "ours, own function", "ours, ready-made")
-"""Who can run several chains."""
+MULTI_CHAIN_SAMPLERS = ("blackjax", "ours, own function", "ours, ready-made")
+"""Samplers that can run several chains."""
 
 
 def names(chains: int, nuts: bool = False) -> list[str]:
-    """All contestants on a CPU; the first is the one that others are compared with."""
-    several = [name + setting for name in TOGETHER for setting in ("", FAST)]
+    """Return the names of all samplers on a CPU. The first is the baseline of the speed ratios."""
+    several = [name + setting for name in MULTI_CHAIN_SAMPLERS for setting in ("", FAST_CPU_SUFFIX)]
     if chains > 1:
         return several
     return [*several, *(["NUTS (NumPyro)"] if nuts else []), "ours, host", "NumPy loop", FLOOR]
 
 
-def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Contestant:
-    """A contestant by its name, less `FAST`."""
+def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Sampler:
+    """Return the sampler with a name (without `FAST_CPU_SUFFIX`)."""
     prior, own = Dense(problem.covariance), own_function(problem)
     match name:
         case "blackjax":
@@ -67,11 +67,11 @@ def make(name: str, problem: Problem, start: np.ndarray, chains: int) -> Contest
             return numpy_loop(prior, own(np), start)
     if name == FLOOR:
         return draws_alone(prior)
-    raise ValueError(f"there is no contestant {name!r}.")
+    raise ValueError(f"there is no sampler {name!r}. Use a name from `names`.")
 
 
 def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
-    """The log-likelihood as a user would write it, with NumPy or with jax.numpy."""
+    """Return the log-likelihood as a user would write it: a function of the array module, NumPy or jax.numpy."""
     likelihood = problem.likelihood
     y = np.asarray(likelihood.y)
     if isinstance(likelihood, Gaussian):
@@ -83,11 +83,11 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
         return lambda xp: lambda f: constant + xp.sum(y * (f + offset) - xp.exp(f + offset))
     if isinstance(likelihood, Logistic):
         return lambda xp: lambda f: -xp.sum(xp.logaddexp(0.0, -y * f))
-    raise TypeError(f"no plain function for {likelihood!r}.")
+    raise TypeError(f"there is no plain function for {likelihood!r}.")
 
 
-def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Contestant:
-    """`sample` as anybody calls it, every draw kept."""
+def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Sampler:
+    """Return our sampler: `sample` with its defaults, keeping every draw."""
 
     def advance(updates: int) -> Timing:
         tree = sample(
@@ -107,8 +107,8 @@ def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engi
     return advance
 
 
-def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int) -> Contestant:
-    """BlackJAX's elliptical slice sampler, `vmap` over chains, with the jitter it needs."""
+def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.ndarray, chains: int) -> Sampler:
+    """Return BlackJAX's elliptical slice sampler, with `vmap` over chains and the jitter that its Cholesky needs."""
     import blackjax
 
     size = len(start)
@@ -139,8 +139,11 @@ def blackjax(problem: Problem, log_likelihood: Callable[[Any], Any], start: np.n
     return advance
 
 
-def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Contestant:
-    """Figure 2 by hand: blocks of nu, cached log-likelihood, Python floats for the bracket, every state stored."""
+def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start: np.ndarray) -> Sampler:
+    """Return Figure 2 of the paper as a NumPy loop.
+
+    It draws ν in blocks, caches the log-likelihood, uses Python floats for the bracket and stores every state.
+    """
 
     def advance(updates: int) -> Timing:
         rng, rows = np.random.default_rng(1), prior.rows
@@ -173,12 +176,15 @@ def numpy_loop(prior: Dense, log_likelihood: Callable[[np.ndarray], Any], start:
     return advance
 
 
-def draws_alone(prior: Dense) -> Contestant:
-    """Random numbers and the matrix product, nothing else: no sampler that draws nu so can be faster on one core."""
+def draws_alone(prior: Dense) -> Sampler:
+    """Return the lower bound: random numbers and the matrix product of the prior draws, and nothing else.
+
+    No sampler that draws ν in this manner can be faster on one core.
+    """
 
     def advance(updates: int) -> Timing:
         rng, block = np.random.Generator(np.random.SFC64(1)), block_length(prior.size)
-        with limit_blas_threads(1):  # as our engines have it
+        with limit_blas_threads(1):  # our engines limit BLAS to one thread, too
             for _ in range(0, updates, block):
                 prior.draw_zero_mean(rng, block)
         return Timing()
@@ -187,11 +193,11 @@ def draws_alone(prior: Dense) -> Contestant:
 
 
 NUTS_WARMUP, NUTS_DRAWS = 500, 100
-"""Draws that NUTS adapts in, before any timing; and draws in one compiled call."""
+"""Adaptation draws of NUTS before the timing, and draws per compiled call."""
 
 
-def numpyro_nuts(prior: Dense, log_likelihood: Callable[[Any], Any], start: np.ndarray) -> Contestant:
-    """NumPyro's NUTS where the prior is white, which is where it is at its best. An update is a draw."""
+def numpyro_nuts(prior: Dense, log_likelihood: Callable[[Any], Any], start: np.ndarray) -> Sampler:
+    """Return NumPyro's NUTS in whitened coordinates, in which it mixes fastest. One update is one draw of NUTS."""
     import numpyro
     from numpyro.distributions import Normal
     from numpyro.infer import NUTS
