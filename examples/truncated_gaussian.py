@@ -27,8 +27,8 @@ SIGMA = 0.12
 
 
 def truth(dose: np.ndarray) -> np.ndarray:
-    """The curve that the data come from: flat, steep, flat again."""
-    return 0.05 + 0.9 / (1 + np.exp(-(dose - 4) * 1.5))
+    """Return the curve that the data come from, a logistic function."""
+    return 0.1 + 0.8 / (1 + np.exp(-(dose - 5) * 0.8))
 
 
 def measurements() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,11 +56,13 @@ def main(draws: int = 2000, picture: str | None = None) -> None:
         tree = es.sample(likelihood, prior, draws=draws, warmup=500, thin=50, seed=1)
         f = curves[name] = tree.posterior.f.values.reshape(-1, PLACES)
         worst = max(0.0, float(-np.diff(f).min()))
-        width = np.diff(np.quantile(f, [0.05, 0.95], axis=0), axis=0).mean()
+        low, high = np.quantile(f, [0.05, 0.95], axis=0)
+        inside = np.mean((low <= truth(dose)) & (truth(dose) <= high))
         error = np.sqrt(((f.mean(0) - truth(dose)) ** 2).mean())
         print(
-            f"{name:7s} largest fall {worst:.2g}, 90 % band {width:.3f} wide, on average, mean off by {error:.3f}, "
-            f"{tree.attrs['proposals'] / tree.attrs['updates']:.1f} proposals an update"
+            f"{name}: largest fall {worst:.2g}, 90 % band of average width {np.mean(high - low):.3f}, which contains "
+            f"the truth at {100 * inside:.0f} % of the doses; error of the mean {error:.3f}; "
+            f"{tree.attrs['proposals'] / tree.attrs['updates']:.1f} proposals per update"
         )
     if picture:
         draw(dose, where, y, curves, Path(picture))
@@ -71,19 +73,21 @@ def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, n
     """Both posteriors side by side: a 90 % band, some draws, the data and the truth."""
     import matplotlib.pyplot as plt
 
-    figure = plt.figure(figsize=(9, 3.6), layout="constrained")
-    titles = {"free": "a Gaussian process", "rising": "the same, where A f ≤ b: rising, within 0 and 1"}
+    figure = plt.figure(figsize=(9, 4), layout="constrained")
+    titles = {"free": "Gaussian process", "rising": "Gaussian process with A f ≤ b: rising, between 0 and 1"}
     axes = figure.subplots(1, 2, sharey=True)
     for panel, (name, f) in zip(axes, curves.items(), strict=True):
         low, high = np.quantile(f, [0.05, 0.95], axis=0)
-        panel.fill_between(dose, low, high, color="#9ecae1", alpha=0.6, linewidth=0, label="90 % of the draws")
-        panel.plot(dose, f[:: len(f) // 12][:12].T, color="#08519c", linewidth=0.6, alpha=0.6)
+        panel.fill_between(dose, low, high, color="#9ecae1", alpha=0.6, linewidth=0, label="90 % interval")
+        for number, curve in enumerate(f[:: len(f) // 12][:12]):
+            label = None if number else "posterior draws"
+            panel.plot(dose, curve, color="#08519c", linewidth=0.6, alpha=0.6, label=label)
         panel.plot(dose, truth(dose), color="#d94801", linewidth=1.6, label="truth")
         panel.plot(dose[where], y, "o", color="black", markersize=4, label="data")
         panel.set(title=titles[name], xlabel="dose")
         panel.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("response")
-    axes[1].legend(loc="lower right", frameon=False)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=150)
 
 

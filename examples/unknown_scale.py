@@ -47,10 +47,11 @@ def main() -> None:
         low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
         size = float(array_stats.ess(values, chain_axis=0, draw_axis=1))
         print(
-            f"{name:9} {middle:5.2f}  (90% between {low:.2f} and {high:.2f}); {values.size:,} draws worth {size:,.0f}"
+            f"{name:12} median {middle:5.2f}, 90 % interval {low:.2f} to {high:.2f}; "
+            f"effective sample size {size:,.0f} of {values.size:,} draws"
         )
-    said = ", ".join(f"{way} {rate:.2f}" for way, rate in fit.parameter_moves.items())
-    print(f"effective draws for the same work in pilot runs, of the best: {said}")
+    rates = ", ".join(f"{name} {rate:.2f}" for name, rate in fit.parameter_moves.items())
+    print(f"effective samples per cost in pilot runs, relative to the best: {rates}")
     draw(fit, asked.picture)
 
 
@@ -58,12 +59,17 @@ def draw(fit: es.gp.Fit, path: Path) -> None:
     """The rate, and what is known about its two parameters."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.6, 1])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", width_ratios=[1.6, 1])
     fit.plot(left)
-    left.set(xlabel="year", ylabel="explosions per year")
+    left.set(xlabel="year", ylabel="explosions per year", title="Rate of explosions")
+    left.get_legend().remove()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, frameon=False, fontsize=9)
     posterior = fit.tree["posterior"]
     right.loglog(posterior["length_scale"].values.ravel(), posterior["amplitude"].values.ravel(), ".", ms=2, alpha=0.4)
-    right.set(xlabel="length scale in years", ylabel="amplitude", title="what is known about the parameters")
+    right.set(xlabel="length scale, years", ylabel="amplitude", title="Posterior draws of the hyperparameters")
+    right.set_xticks([5, 10, 20, 40, 80], ["5", "10", "20", "40", "80"])
+    right.set_yticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"])
+    right.minorticks_off()
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 
