@@ -23,7 +23,7 @@ the matrix product behind an update's ν and nothing else: no sampler that draws
 "+ fast_cpu" is the same in a process that began with `es.fast_cpu()`.
 
 Speed is not all: [who else does this, and what they do better](alternatives.md). Measured elsewhere: [strong
-likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](../how_to/hyperparameters.md#how-fast-it-is), [inside
+likelihoods](../how_to/slow_mixing.md), [unknown parameters beside NUTS](../how_to/hyperparameters.md#speed), [inside
 BlackJAX's loops](../integrations/blackjax.md#speed), [truncated Gaussians beside BoTorch](../how_to/constraints.md#speed).
 """
 

@@ -74,7 +74,7 @@ def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, n
     import matplotlib.pyplot as plt
 
     figure = plt.figure(figsize=(9, 4), layout="constrained")
-    titles = {"free": "Gaussian process", "rising": "Gaussian process with A f ≤ b: rising, between 0 and 1"}
+    titles = {"free": "Gaussian process", "rising": "Rising, between 0 and 1 (A f ≤ b)"}
     axes = figure.subplots(1, 2, sharey=True)
     for panel, (name, f) in zip(axes, curves.items(), strict=True):
         low, high = np.quantile(f, [0.05, 0.95], axis=0)
