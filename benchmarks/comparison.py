@@ -33,8 +33,8 @@ and machine. The samplers took turns in one run. Numbers are medians, with the r
 
 For the choice between libraries, see [alternatives and when to use them](alternatives.md). Other pages have more
 measurements: [informative data](../how_to/slow_mixing.md), [unknown hyperparameters, compared with
-NUTS](../how_to/hyperparameters.md), [inside BlackJAX's loops](../integrations/blackjax.md) and [truncated Gaussians,
-compared with BoTorch](../how_to/constraints.md).
+NUTS](../how_to/hyperparameters.md#speed), [inside BlackJAX's loops](../integrations/blackjax.md) and [truncated
+Gaussians, compared with BoTorch](../how_to/constraints.md#speed).
 """
 
 

@@ -50,21 +50,40 @@ def main() -> None:
     print(es.diagnostics.check_convergence(fit.tree))
     predicted = fit.predict(x[held_out])
     values = predicted.predictive.values.reshape(-1, held_out.sum())
-    for level in (0.5, 0.9):
-        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        fraction = np.mean((low < y[held_out]) & (y[held_out] < high))
-        print(f"{fraction:.0%} of {held_out.sum()} held-out observations are inside their {level:.0%} intervals")
-    density = fit.log_predictive_density(x[held_out], y[held_out])
-    print(f"mean log predictive density of held-out data: {density.mean():.2f}")
+    for inside in (0.5, 0.9):
+        low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
+        share = np.mean((low < y[held_out]) & (y[held_out] < high))
+        print(
+            f"{100 * share:.0f} % of {held_out.sum()} held-out observations are in the {100 * inside:.0f} % predictive "
+            "intervals"
+        )
+    print(f"mean log predictive density: {fit.log_predictive_density(x[held_out], y[held_out]).mean():.2f}")
     draw(fit, x[held_out], y[held_out], given.picture)
 
 
 def draw(fit: es.gp.Fit, x: np.ndarray, y: np.ndarray, path: Path) -> None:
-    """Plot the expected observations with their intervals, and the held-out data."""
-    axes = fit.plot()
-    axes.plot(x, y, "x", color="#c1440e", ms=4, label="held out")
-    axes.legend(frameon=False, fontsize=9, ncols=2)
-    axes.figure.savefig(path, dpi=120)
+    """Plot the 90 % intervals of the expected value and of new observations, with the data and the held-out data."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    new = np.linspace(0, 10, 300)
+    predicted = fit.predict(new)
+    for name, alpha, label in (
+        ("predictive", 0.2, "90 % interval of new observations (predictive)"),
+        ("expected", 0.5, "90 % interval of the expected value (expected)"),
+    ):
+        values = predicted[name].values.reshape(-1, len(new))
+        axes.fill_between(
+            new, *np.quantile(values, [0.05, 0.95], axis=0), color="#1b6ca8", alpha=alpha, lw=0, label=label
+        )
+    median = np.median(predicted.expected.values.reshape(-1, len(new)), axis=0)
+    axes.plot(new, median, color="#1b6ca8", lw=1.6, label="median of the expected value")
+    axes.plot(fit.X, fit.y, ".", color="0.25", ms=5, label="data of the fit")
+    axes.plot(x, y, "x", color="#c1440e", ms=5, label="held-out data")
+    axes.set(xlabel="input x", ylabel="observation y", xlim=(0, 10))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

@@ -45,17 +45,17 @@ def main() -> None:
     likelihood = es.likelihoods.StudentT(y, noise_scale=0.03, degrees_of_freedom=4.0)
 
     trees = {}
-    print(f"{'':20} {'log-likelihood':>15} {'worst element':>14} {'evaluations':>12}   first accepted   converged")
+    print(f"{'':20} {'log-likelihood':>15} {'worst element':>14} {'proposals':>12}   first accepted   converged")
     for reference, name in REFERENCES.items():
         tree = trees[name] = es.sample(
             likelihood, prior, reference=reference, draws=given.draws, seed=1, progress=False
         )
         f, total = tree.posterior.f.values, tree.sample_stats.total_log_likelihood.values
         worst = min(float(effective_sample_size(f[..., i])) for i in range(0, 200, 10))
-        accepted = f"{tree.attrs['first_proposal_acceptance_rate']:.0%}" if reference else ""
+        accepted = f"{100 * tree.attrs['first_proposal_acceptance_rate']:.0f} %" if reference else ""
         print(
             f"{name:20} {1000 * effective_sample_size(total) / total.size:15.1f} {1000 * worst / total.size:14.1f}"
-            f" {tree.attrs['evaluations'] / tree.attrs['updates']:12.2f}   {accepted:>14}   "
+            f" {tree.attrs['proposals'] / tree.attrs['updates']:12.2f}   {accepted:>14}   "
             f"{es.diagnostics.check_convergence(tree).converged}"
         )
     draw(x, y, trees, given.picture)
@@ -71,16 +71,15 @@ def draw(x: np.ndarray, y: np.ndarray, trees: dict[str, object], path: Path) -> 
     low, high = np.quantile(values['reference="auto"'][..., middle], [0.0005, 0.9995])
     for panel, (name, f) in zip(axes.flat[:3], values.items(), strict=True):
         panel.plot(f[0, :updates, middle], color="#0072B2", linewidth=0.7)
-        panel.set(
-            title=f"{name}: one element of f, {updates:,} updates", ylim=(low - 0.01, high + 0.01), xlabel="update"
-        )
+        panel.set(title=f"{name}, {updates:,} updates", ylim=(low - 0.01, high + 0.01), xlabel="update")
+        panel.set_ylabel(f"f[{middle}]")
     last, f = axes.flat[3], values['reference="auto"'].reshape(-1, len(x))
-    last.plot(x, y, ".", color="#5f6670", markersize=4, label="observations")
-    last.fill_between(
-        x, *np.quantile(f, [0.025, 0.975], axis=0), color="#56B4E9", alpha=0.6, label="95 % credible band"
-    )
-    last.set(title="posterior", xlabel="x", ylim=(y.min() - 0.2, y.max() + 0.2))
-    last.legend(frameon=False)
+    part = (x > 0.4) & (x < 0.6)  # the band is too narrow to be seen on the whole range
+    last.plot(x[part], y[part], ".", color="#5f6670", markersize=5, label="observations")
+    band = np.quantile(f[:, part], [0.05, 0.95], axis=0)
+    last.fill_between(x[part], *band, color="#56B4E9", alpha=0.7, label="90 % interval of f")
+    last.set(title="Posterior, a fifth of the range", xlabel="x", ylabel="f and observations")
+    figure.legend(*last.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False)
     for panel in axes.flat:
         panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)

@@ -26,8 +26,8 @@ NOISE_SCALE = 0.12
 
 
 def truth(dose: np.ndarray) -> np.ndarray:
-    """Return the true curve: flat, steep, flat again."""
-    return 0.05 + 0.9 / (1 + np.exp(-(dose - 4) * 1.5))
+    """Return the curve that the data come from, a logistic function."""
+    return 0.1 + 0.8 / (1 + np.exp(-(dose - 5) * 0.8))
 
 
 def measurements() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,11 +58,12 @@ def main(draws: int = 2000, picture: str | None = None) -> None:
         tree = es.sample(likelihood, prior, draws=draws, warmup=500, thin=50, seed=1)
         f = curves[name] = tree.posterior.f.values.reshape(-1, DOSES)
         decrease = max(0.0, float(-np.diff(f).min()))
-        width = np.diff(np.quantile(f, [0.05, 0.95], axis=0), axis=0).mean()
+        low, high = np.quantile(f, [0.05, 0.95], axis=0)
+        inside = np.mean((low <= truth(dose)) & (truth(dose) <= high))
         error = np.sqrt(((f.mean(0) - truth(dose)) ** 2).mean())
         print(
-            f"{name:10s} largest decrease {decrease:.2g}, mean width of the 90 % band {width:.3f}, "
-            f"error of the posterior mean {error:.3f}, "
+            f"{name}: largest decrease {decrease:.2g}, 90 % band of average width {np.mean(high - low):.3f}, "
+            f"which contains the truth at {100 * inside:.0f} % of the doses; error of the mean {error:.3f}; "
             f"{tree.attrs['proposals'] / tree.attrs['updates']:.1f} proposals per update"
         )
         print(f"{'':10s} {str(es.diagnostics.check_convergence(tree)).splitlines()[0]}")
@@ -75,19 +76,21 @@ def draw(dose: np.ndarray, where: np.ndarray, y: np.ndarray, curves: dict[str, n
     """Plot both posteriors: a 90 % band, some draws, the data and the truth."""
     import matplotlib.pyplot as plt
 
-    figure = plt.figure(figsize=(9, 3.6), layout="constrained")
-    titles = {"free": "Gaussian process", "increasing": "with A f ≤ b: increasing, between 0 and 1"}
+    figure = plt.figure(figsize=(9, 4), layout="constrained")
+    titles = {"free": "Gaussian process", "increasing": "Increasing, between 0 and 1 (A f ≤ b)"}
     axes = figure.subplots(1, 2, sharey=True)
     for panel, (name, f) in zip(axes, curves.items(), strict=True):
         low, high = np.quantile(f, [0.05, 0.95], axis=0)
-        panel.fill_between(dose, low, high, color="#9ecae1", alpha=0.6, linewidth=0, label="90 % of the draws")
-        panel.plot(dose, f[:: len(f) // 12][:12].T, color="#08519c", linewidth=0.6, alpha=0.6)
+        panel.fill_between(dose, low, high, color="#9ecae1", alpha=0.6, linewidth=0, label="90 % interval")
+        for number, curve in enumerate(f[:: len(f) // 12][:12]):
+            label = None if number else "posterior draws"
+            panel.plot(dose, curve, color="#08519c", linewidth=0.6, alpha=0.6, label=label)
         panel.plot(dose, truth(dose), color="#d94801", linewidth=1.6, label="truth")
         panel.plot(dose[where], y, "o", color="black", markersize=4, label="data")
         panel.set(title=titles[name], xlabel="dose")
         panel.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("response")
-    axes[1].legend(loc="lower right", frameon=False)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=150)
 
 

@@ -62,12 +62,17 @@ def draw(fit: es.gp.Fit, path: Path) -> None:
     """Plot the rate, and the draws of its two hyperparameters."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=[1.6, 1])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained", width_ratios=[1.6, 1])
     fit.plot(left)
-    left.set(xlabel="year", ylabel="explosions per year")
+    left.set(xlabel="year", ylabel="explosions per year", title="Rate of explosions")
+    left.get_legend().remove()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=4, frameon=False, fontsize=9)
     posterior = fit.tree["posterior"]
     right.loglog(posterior["length_scale"].values.ravel(), posterior["amplitude"].values.ravel(), ".", ms=2, alpha=0.4)
-    right.set(xlabel="length scale in years", ylabel="amplitude", title="posterior of the hyperparameters")
+    right.set(xlabel="length scale, years", ylabel="amplitude", title="Posterior draws of the hyperparameters")
+    right.set_xticks([5, 10, 20, 40, 80], ["5", "10", "20", "40", "80"])
+    right.set_yticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"])
+    right.minorticks_off()
     right.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 

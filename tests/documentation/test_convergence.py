@@ -30,6 +30,9 @@ OWN_TESTS = {
 }
 """Pages whose cells are shell commands, and where these are tested."""
 
+PRELIMINARY = ("ellipslice.parameters.choose_parametrisation", "ellipslice.tuning.steps")
+"""Modules that make short runs to choose a setting. Their draws are discarded, so they need not converge."""
+
 
 class Cell(NamedTuple):
     """A code cell of a page: its code, and whether its runs are meant not to converge."""
@@ -53,8 +56,17 @@ def pages() -> list[str]:
 
 @pytest.fixture
 def trees(monkeypatch):
-    """Return the list of the results of all runs since the test began."""
+    """Return the list of the results of all runs since the test began, except preliminary ones."""
     found = []
+    for module in map(importlib.import_module, PRELIMINARY):
+        sample = module.sample
+
+        def discarded(*arguments, sample=sample, **options):
+            tree = sample(*arguments, **options)
+            found.pop()
+            return tree
+
+        monkeypatch.setattr(module, "sample", discarded)
     for module in map(importlib.import_module, ("ellipslice.sampling.sample", "ellipslice.sampling.resume")):
         drive = module.drive
 
