@@ -367,6 +367,6 @@ def test_the_page_runs():
     names = {}
     for block in blocks:
         exec(compile(block, "blackjax.md", "exec"), names)
-    assert names["states"].position.shape == (2000, 100)
+    assert names["states"].position.shape == (100_000, 100)
     assert names["chains"].position.shape == (8, 500, 100)
     assert float(names["particles"].tempering_param) == 1.0
