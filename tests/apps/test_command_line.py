@@ -404,7 +404,7 @@ def test_a_fit_is_not_written_over(run, table):
 
 
 def test_a_full_disk_is_a_fault_and_says_how_to_go_on(table, tmp_path, monkeypatch):
-    from ellipslice.store import columns
+    from ellipslice.store import arrays
 
     def full(self, *args):
         raise OSError(28, "No space left on device")
@@ -412,7 +412,7 @@ def test_a_full_disk_is_a_fault_and_says_how_to_go_on(table, tmp_path, monkeypat
     out = tmp_path / "run"
     given = ("--x", "time", "--y", "count", "--likelihood", "poisson", *KNOWN, *SHORT, "--out", out)
     with monkeypatch.context() as patch:
-        patch.setattr(columns.Column, "write", full)
+        patch.setattr(arrays.GrowingArray, "write", full)
         result = ellipslice("fit", table, *given, code=1)
     assert "No space left" in result.stderr
     assert f"ellipslice resume {out}" in result.stderr

@@ -67,11 +67,11 @@ REFUSALS = [
         lambda kernel, inputs: kernel == "quasisep" and inputs == "plane",
     ),
     Refusal(
-        'reference="ep" needs a log-likelihood that is a sum',
+        'reference="ep" requires a log-likelihood that factorises',
         lambda kernel, likelihood, engine, reference: reference == "ep" and (engine == "host" or kernel == "two"),
     ),
     Refusal(  # the elements are selected from those at sorted times
-        'reference="ep" needs a log-likelihood that is a sum.*gather',
+        'reference="ep" requires a log-likelihood that factorises.*gather',
         lambda kernel, inputs, reference: (
             kernel == "quasisep" and reference == "ep" and inputs in ("unsorted", "repeated")
         ),

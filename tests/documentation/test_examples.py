@@ -57,6 +57,7 @@ SCRIPTS = {
         "draws=400": "draws=20",
     },
     "engines": {"2_000": "200", "500": "50"},
+    "pines": {"draws=1_000, thin=5": "draws=20"},
     "regions": {"draws=1_000": "draws=50"},
     "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
     "two_latents": {"draws=1_500, warmup=500": "draws=20, warmup=20"},

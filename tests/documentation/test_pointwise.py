@@ -12,7 +12,7 @@ import xarray
 
 import ellipslice as es
 
-README = Path(__file__).parents[2] / "README.md"
+FAQ = Path(__file__).parents[2] / "docs" / "reference" / "faq.md"
 Y = np.array([0, 1, 2, 0, 3, 1])
 PRIOR = es.Diagonal(np.full(6, 0.5))
 OPTIONS = {"draws": 50, "warmup": 20, "chains": 2, "seed": 1, "progress": False}
@@ -24,7 +24,7 @@ def test_loo_takes_pointwise_values_and_never_the_total():
     tree = es.sample(likelihood, PRIOR, **OPTIONS)
     with pytest.raises(TypeError, match="log likelihood not found"):
         arviz_stats.loo(tree)
-    (recipe,) = re.findall(r'`(tree\["log_likelihood"\] = .*)`', README.read_text(encoding="utf8"))
+    (recipe,) = re.findall(r'`(tree\["log_likelihood"\] = .*)`', FAQ.read_text(encoding="utf8"))
     exec(recipe, {"tree": tree, "xarray": xarray, "likelihood": likelihood})
     found = arviz_stats.loo(tree)
     assert found.n_data_points == len(Y)

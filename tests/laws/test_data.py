@@ -6,7 +6,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from ellipslice.data import CoalMining, coal_mining, usps_3v5
+from ellipslice.data import CoalMining, coal_mining, finnish_pines, usps_3v5
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +71,11 @@ def test_usps_digits_are_those_of_kuss_and_rasmussen():
     assert len(np.unique(usps.x_train, axis=0)) == 767
     with pytest.raises(ValueError, match="read-only"):
         usps.x_train[0, 0] = 0.0
+
+
+def test_pines_have_126_saplings_in_900_cells():
+    counts = finnish_pines()
+    assert counts.shape == (30, 30)
+    assert counts.sum() == 126
+    assert counts[0, 1] == counts[0, 2] == 1
+    assert not counts.flags.writeable

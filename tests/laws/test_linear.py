@@ -122,7 +122,7 @@ def test_starts_and_what_is_kept_are_the_users_latents():
     np.testing.assert_allclose(packed[4:], A @ (start["w"] - PRIOR.mean) + 0.4)
     assert LinearPredictor(BY_NAME, G)(start) == pytest.approx(float(G(A @ start["w"] + 0.7)))
     singular = es.LowRank(np.array([[1.0], [1.0], [0.0]]))
-    with pytest.raises(ValueError, match="not a point that this prior can draw"):
+    with pytest.raises(ValueError, match="not a possible draw from this prior"):
         es.sample(LinearPredictor(A, G), singular, initial=np.array([1.0, 2.0, 0.0]), **QUICK)
 
 

@@ -153,7 +153,7 @@ def test_kernels_of_other_packages_on_two_axes():
 def test_draws_in_pieces_are_the_same_draws(monkeypatch):
     prior = Stationary(smooth, (5, 4), 1.0)
     whole = np.asarray(prior.draw_zero_mean(np.random.default_rng(3), 7))
-    monkeypatch.setattr(sys.modules[Stationary.__module__], "_PIECE", 2 * prior.noise_size)
+    monkeypatch.setattr(sys.modules[Stationary.__module__], "_CHUNK_NORMALS", 2 * prior.noise_size)
     np.testing.assert_allclose(prior.draw_zero_mean(np.random.default_rng(3), 7), whole, rtol=1e-12)
 
 

@@ -207,7 +207,9 @@ def draw_scales(axes: Axes) -> None:
     axes.tick_params(axis="x", length=4, color=FAINT, labelcolor=INK)
     axes.set_xlabel("year", color=GREY, labelpad=3)
     axes.text(1850, axes.get_ylim()[1], "explosions per year", color=GREY, va="center")
-    key = axes.legend(loc="upper right", bbox_to_anchor=(1, 0.9), borderaxespad=0, fontsize=9, handlelength=1.6)
+    key = axes.legend(
+        loc="upper right", bbox_to_anchor=(1, 1.02), borderaxespad=0, fontsize=9, handlelength=1.6, ncols=2
+    )
     key.get_frame().set(facecolor="white", edgecolor="none", alpha=1)
     key.get_lines()[-1].set_markersize(9)  # the tick of an explosion is too tall for the legend
 

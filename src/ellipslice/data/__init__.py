@@ -20,6 +20,7 @@ __all__ = [
     "Published",
     "UspsDigits",
     "coal_mining",
+    "finnish_pines",
     "published_figure6",
     "usps_3v5",
 ]
@@ -156,6 +157,32 @@ def usps_3v5() -> UspsDigits:
     for array in arrays:
         array.flags.writeable = False
     return UspsDigits(*arrays)
+
+
+def finnish_pines() -> NDArray[np.int64]:
+    """Load the counts of 126 pine saplings on a grid, a standard benchmark of log-Gaussian Cox processes.
+
+    Returns
+    -------
+    read-only array of int, shape (30, 30)
+        Number of saplings in each cell.
+
+    References
+    ----------
+    Møller, Syversveen & Waagepetersen (1998), "Log Gaussian Cox processes", Scandinavian Journal of Statistics
+    25(3):451-482. The README in the folder of the data file states the source of this copy.
+
+    Examples
+    --------
+    >>> finnish_pines().sum()
+    np.int64(126)
+    """
+    with (resources.files(__name__) / "pines" / "counts.csv").open(encoding="utf8") as file:
+        cells = np.loadtxt(file, dtype=np.int64, delimiter=",", skiprows=1)
+    counts = np.zeros((30, 30), dtype=np.int64)
+    counts[cells[:, 0], cells[:, 1]] = cells[:, 2]
+    counts.flags.writeable = False
+    return counts
 
 
 @dataclass(frozen=True)
