@@ -194,7 +194,7 @@ def test_join_is_the_whole_run():
 
 
 def test_what_cannot_be_joined():
-    with pytest.raises(ValueError, match="seed = 2, and the first with 1"):
+    with pytest.raises(ValueError, match="seed = 2, but the first with 1"):
         es.join([part([0]), part([1], seed=2)])
     with pytest.raises(ValueError, match="chain 1 is in more than one part"):
         es.join([part([0, 1]), part([1])])
