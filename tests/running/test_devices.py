@@ -200,7 +200,7 @@ def test_what_cannot_be_joined():
         es.join([part([0, 1]), part([1])])
     with pytest.raises(ValueError, match=r"part 1 .* is not a result of `sample`: it has no attribute seed"):
         es.join([part([0]), part([1]).posterior.to_dataset().pipe(lambda found: type(part([1]))(found))])
-    with pytest.raises(ValueError, match="no results"):
+    with pytest.raises(ValueError, match="empty list"):
         es.join([])
     with pytest.raises(TypeError, match="takes a list of results"):
         es.join("run.zarr")
