@@ -202,5 +202,5 @@ def test_what_cannot_be_joined():
         es.join([part([0]), part([1]).posterior.to_dataset().pipe(lambda found: type(part([1]))(found))])
     with pytest.raises(ValueError, match="empty list"):
         es.join([])
-    with pytest.raises(TypeError, match="takes a list of results"):
+    with pytest.raises(TypeError, match="requires a list of results"):
         es.join("run.zarr")
