@@ -126,7 +126,7 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
             f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line}); "
             "a function written with jax.numpy would be compiled"
         )
-    callbacks = sorted(name for name in compiled.look.operations or () if name.endswith("callback"))
+    callbacks = sorted(name for name in compiled.properties.operations or () if name.endswith("callback"))
     if callbacks:
         return f"the log-likelihood calls back into Python ({callbacks[0]})"
     if not _values_match(traced, value):
