@@ -92,7 +92,8 @@ REFUSALS = [
         lambda move, likelihood: likelihood == "LinearPredictor" and move in BLOCKS | LINES | HAMILTONIAN,
     ),
     Refusal(
-        "reference for 4 values", lambda move, likelihood: move == "ReferenceSlice" and likelihood == "LinearPredictor"
+        "reference for 4 (elements|standard normals)",
+        lambda move, likelihood: move == "ReferenceSlice" and likelihood == "LinearPredictor",
     ),
     Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
     Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN and engine == "host"),

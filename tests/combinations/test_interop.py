@@ -89,7 +89,7 @@ BLACKJAX_REFUSALS = [
     Refusal("must return one number", lambda likelihood: likelihood == "not summed"),
     Refusal("the log-likelihood of the first position is -inf", lambda likelihood: likelihood == "impossible"),
     Refusal(
-        "the position has 2 values, but the prior has 3",
+        "the position has 2 elements, but the prior has 3",
         lambda prior, position: position == "short" and prior in OF_COVARIANCE,
     ),
     Refusal(

@@ -139,7 +139,7 @@ class Move(abc.ABC):
         return None
 
     def prepare_part(self, prior: Prior) -> Any:
-        """Return the result of `prepare` for a move inside another, without the check that it reaches all values.
+        """Return the result of `prepare` for a move inside another, without the check that it reaches all elements.
 
         The outer move makes that check, because several moves may reach what one alone cannot.
         """

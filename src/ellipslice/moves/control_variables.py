@@ -84,7 +84,7 @@ class ControlVariables(Move):
             )
         if len(controls) > len(inputs):
             raise ValueError(
-                f"controls has {len(controls)} inputs, but f has only {len(inputs)} values. Use fewer controls."
+                f"controls has {len(controls)} inputs, but f has only {len(inputs)} elements. Use fewer controls."
             )
         self._where: AtInputs | AtValues = AtInputs(kernel, inputs, controls)
 
@@ -137,7 +137,7 @@ class ControlVariables(Move):
         if prior.size > MAX_DENSE_SIZE:
             rows = f" and the {predictor_rows} rows of LinearPredictor's design matrix" if predictor_rows else ""
             raise ValueError(
-                f"ControlVariables makes dense matrices of the prior's {prior.size - predictor_rows} values{rows}; "
+                f"ControlVariables makes dense matrices of the prior's {prior.size - predictor_rows} elements{rows}; "
                 f"expected at most {MAX_DENSE_SIZE}. Use EllipticalSlice."
             )
         try:

@@ -187,7 +187,7 @@ def _import_blackjax() -> tuple[Any, Any]:
         from blackjax.mcmc import hmc, nuts
     except ImportError as error:
         raise ImportError(
-            f"Hamiltonian needs BlackJAX, but it could not be imported ({error}). Install it: "
-            "pip install 'ellipslice[blackjax]'."
+            f"Hamiltonian requires BlackJAX, but it could not be imported ({error}). Install it "
+            "with: pip install 'ellipslice[blackjax]'."
         ) from None
     return hmc, nuts

@@ -110,8 +110,8 @@ class Local(Move):
         """
         if (size is None) == (count is None):
             raise TypeError(
-                "Local.contiguous needs either size, the largest number of values in a block, or count, the number of "
-                "blocks."
+                "Local.contiguous needs either size, the largest number of elements in a block, or count, the number "
+                "of blocks."
             )
         return cls(local_blocks.Contiguous(_optional_count("size", size), _optional_count("count", count)), move)
 

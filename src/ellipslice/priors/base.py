@@ -49,7 +49,9 @@ class Prior(abc.ABC):
     mean: Any
     shape: tuple[int, ...]
 
-    instead = "its class does not define one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+    instead = (
+        "its class does not define one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 elements."
+    )
     """Reason why a capability is missing, and what to use instead: the second half of the error message."""
 
     def __repr__(self) -> str:
@@ -236,7 +238,7 @@ def check_small(block: np.ndarray) -> np.ndarray:
     """Return the block. Raise ValueError if it is too large for a conditional that is a dense matrix."""
     if len(block) > MAX_DENSE_BLOCK:
         raise ValueError(
-            f"block has {len(block)} values, and its conditional would be a dense matrix of that size. Use blocks "
-            f"of at most {MAX_DENSE_BLOCK} values."
+            f"block has {len(block)} elements, and its conditional would be a dense matrix of that size. Use blocks "
+            f"of at most {MAX_DENSE_BLOCK} elements."
         )
     return block

@@ -23,8 +23,8 @@ def condition(whole: Markov, block: np.ndarray) -> BlockConditional:
     first, last = int(block[0]), int(block[-1]) + 1
     if last - first > MAX_DENSE_BLOCK:
         raise ValueError(
-            f"block spans the values {first} to {last - 1} of the series, and its conditional would be a dense matrix "
-            f"of that size. Use blocks that span at most {MAX_DENSE_BLOCK} values."
+            f"block spans the elements {first} to {last - 1} of the series, and its conditional would be a dense "
+            f"matrix of that size. Use blocks that span at most {MAX_DENSE_BLOCK} elements."
         )
     interval = _Interval(first, last, whole)
     return interval if len(block) == last - first else _PartOfInterval(block, interval)
