@@ -39,7 +39,7 @@ class CentredLikelihood:
     layout: Layout = static()
     """Names and shapes of the latents."""
     batches_only: bool = static()
-    """Whether the user's callable accepts only a batch of latents."""
+    """True if the user's callable accepts only a batch of latents."""
 
     def __init__(self, log_likelihood: Callable[..., Any], prior: Prior, *, batches_only: bool = False):
         is_pytree = not jax.tree_util.all_leaves([log_likelihood])
@@ -98,12 +98,12 @@ class CentredLikelihood:
 
     @property
     def single(self) -> bool:
-        """Whether there is one unnamed latent, which functions take as their only positional argument."""
+        """True if there is one unnamed latent, which functions take as their only positional argument."""
         return is_single(self.layout)
 
     @property
     def plain(self) -> bool:
-        """Whether the user's callable takes the centred flat vector itself: the mean is 0, and f has one axis."""
+        """True if the user's callable takes the centred flat vector itself: the mean is 0, and f has one axis."""
         return self.single and self.mean is None and len(self.layout[0][1]) == 1
 
 

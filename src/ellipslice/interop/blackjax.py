@@ -168,9 +168,9 @@ class _Gaussian(NamedTuple):
     """A prior as JAX code: its mean, and functions to draw from it and to flatten positions."""
 
     mean: Any
-    """A number, or flat."""
+    """Mean of the prior: a number, or shape (size,)."""
     draw: Callable[[Any, Any], Any]
-    """Function of (key, dtype) that returns a draw minus the mean, flat."""
+    """Function of (key, dtype) that returns a draw without the mean, shape (size,)."""
     flatten: Callable[[Any], tuple[Any, Callable[[Any], Any]]]
     """Function of a position that returns its flat vector, and the inverse function."""
 

@@ -34,9 +34,9 @@ class Likelihood(ABC):
     """
 
     vectorized: ClassVar[bool] = True
-    """Whether f may have leading batch axes. A batch of f gives a batch of values."""
+    """True if f may have leading batch axes. A batch of f gives one log-likelihood for each vector."""
     log_concave: ClassVar[bool] = False
-    """Whether the log-likelihood of each observation is known to be a concave function of its element of f."""
+    """True if the log-likelihood of each observation is known to be a concave function of its element of f."""
     curvature_rate_bound: ClassVar[float | None] = None
     """Upper bound of abs(third derivative) / abs(second derivative) of each term; None if there is none."""
     command: ClassVar[Command | None] = None

@@ -83,9 +83,9 @@ class Spread(NamedTuple):
     """Matrices that map standard normals, as rows, to draws around the conditional means."""
 
     of_f: np.ndarray
-    """For draws of f given f_c, shape (noise_size, size)."""
+    """Matrix for draws of f given f_c, shape (noise_size, size)."""
     of_controls: np.ndarray
-    """For draws of f_c given f, shape (M, M)."""
+    """Matrix for draws of f_c given f, shape (M, M)."""
 
 
 @pytree

@@ -122,7 +122,7 @@ class ReferenceSlice(Move):
 
     @property
     def elementwise(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True if the reference is elementwise."""
+        """True if updates use sums over the elements of f, and no matrix products. It depends on the reference."""
         return self.reference.elementwise
 
     def prepare(self, prior: Prior) -> RelativeReference:
@@ -172,7 +172,7 @@ class ReferenceEllipse(EllipticalPath):
 
     ratio: LogRatio
     independent: Any = False
-    """Whether to try only nu, at the angle pi / 2, and then the current state, at the angle 0."""
+    """True to try only nu, at the angle pi / 2, and then the current state, at the angle 0."""
 
     def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
         theta, theta_min, theta_max = super().begin(here, place, u)

@@ -27,7 +27,7 @@ class Pivots(NamedTuple):
     """Pivots of the factor of each latent function, for one or two numbers of columns that are tried in turn."""
 
     pivot_sets: tuple[Any, ...]
-    """For each number r of columns, the indices of the inputs to which the columns belong, shape (latents, r)."""
+    """Indices of the inputs to which the columns belong, shape (latents, r), for each number r of columns."""
     order: Any
     """Indices of all inputs, pivots first, shape (latents, n)."""
     place: Any

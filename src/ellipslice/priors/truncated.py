@@ -174,7 +174,7 @@ class TruncatedGaussian:
 
     @cached_property
     def _product_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each constraint, the standard deviation of A nu, and the size of the terms of that sum."""
+        """Standard deviation of A nu, and the size of the terms of that sum, for each constraint."""
         deviation = np.sqrt((self.product(self._draws) ** 2).mean(0))
         return deviation, abs(self.A) @ np.sqrt((self._draws**2).mean(0))
 

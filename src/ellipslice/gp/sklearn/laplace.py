@@ -34,11 +34,11 @@ class Mode(NamedTuple):
     """The mode f = K weights of the posterior, and the sites exp(linear f - precision f^2 / 2) there."""
 
     weights: np.ndarray
-    """Shape (n,)."""
+    """Weights of the covariances in the mode, shape (n,)."""
     linear: np.ndarray
-    """Shape (n,)."""
+    """Linear terms of the sites, shape (n,)."""
     precision: np.ndarray
-    """Shape (n,). At least 0."""
+    """Precisions of the sites, shape (n,). At least 0."""
     log_evidence: float
     """Laplace approximation of the log marginal likelihood."""
 
