@@ -108,7 +108,7 @@ REFUSALS = [
         lambda reference, look_ahead: reference != "none" and look_ahead == "4",
     ),
     Refusal(
-        "cannot be traced",
+        "is not traced",
         lambda reference, engine, likelihood: reference in ("laplace", "ep") and on_host(engine, likelihood),
     ),
     Refusal(

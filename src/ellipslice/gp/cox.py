@@ -260,7 +260,10 @@ class Cells:
 
 
 class RateFit(Fit):
-    """Fit of a Cox process. `expected` is the rate at a point. Points have no counts, so there is no `predictive`."""
+    """Fit of a Cox process, returned by `CoxProcess.fit`.
+
+    In predictions, `expected` is the rate at a point. Points have no counts, so there is no `predictive`.
+    """
 
     scattered = False  # the inputs are the centres of all cells, not the events
 

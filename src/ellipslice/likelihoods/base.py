@@ -31,6 +31,17 @@ class Likelihood(ABC):
 
     NumPy and SciPy evaluate it for a NumPy array f, and JAX for a JAX array; the results are equal up to rounding
     error. f must be finite: an infinite element may give NaN, and NaN gives NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> likelihood = es.likelihoods.Gaussian([1.0, 2.0], noise_scale=0.5)
+    >>> f = np.zeros(2)
+    >>> bool(np.isclose(likelihood(f), likelihood.pointwise(f).sum()))
+    True
+    >>> likelihood.simulate(f, np.random.default_rng(1)).shape
+    (2,)
     """
 
     vectorized: ClassVar[bool] = True

@@ -109,6 +109,18 @@ class ReferenceSlice(Move):
     References
     ----------
     Nishihara, Murray & Adams (2014), Parallel MCMC with generalized elliptical slice sampling, JMLR 15.
+
+    Examples
+    --------
+    `sample` fits the reference and makes the move. Here the data are far from the prior, but most first proposals are
+    accepted:
+
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> data = es.likelihoods.Gaussian([3.0, 5.0, 4.0], noise_scale=0.1)
+    >>> tree = es.sample(data, es.Diagonal(np.ones(3)), reference="laplace", draws=200, chains=2, seed=1)
+    >>> tree.attrs["move"].split("(")[0], tree.attrs["first_proposal_acceptance_rate"] > 0.8
+    ('ReferenceSlice', True)
     """
 
     stored_as = "ReferenceSlice"

@@ -44,6 +44,16 @@ class Prior(abc.ABC):
         None means zero. `draw_zero_mean` and `unwhiten` do not add it, because the sampler works with centred vectors.
     shape : tuple of int
         Shape of the latent as the likelihood receives it. Inside the sampler the latent is flat, in C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> prior = es.Dense([[1.0, 0.5], [0.5, 1.0]], mean=[10.0, 20.0])
+    >>> prior.simulate(np.random.default_rng(1)).round()
+    array([10., 21.])
+    >>> sorted(prior.capabilities)
+    ['condition', 'log_density', 'whiten']
     """
 
     mean: Any
