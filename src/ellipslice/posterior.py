@@ -156,9 +156,9 @@ class Posterior:
     log_likelihood : callable
         Log-likelihood of the latents, as for `sample`.
     vectorized : bool, optional
-        Whether the log-likelihood accepts a batch of latents. Default: its attribute `vectorized`, or False.
+        True if the log-likelihood accepts a batch of latents. Default: its attribute `vectorized`, or False.
     log_concave : bool, optional
-        Whether the log-likelihood is a concave function. Default: the attribute of a `Likelihood`, otherwise False.
+        True if the log-likelihood is a concave function. Default: the attribute of a `Likelihood`, otherwise False.
 
     Attributes
     ----------
@@ -167,9 +167,9 @@ class Posterior:
     log_likelihood : CentredLikelihood
         Log-likelihood of centred flat vectors, as `prior.draw_zero_mean` returns them.
     vectorized : bool
-        Whether `log_likelihood.batch` may be called.
+        True if `log_likelihood.batch` may be called.
     log_concave : bool
-        Whether the log-likelihood is known to be a concave function.
+        True if the log-likelihood is known to be a concave function.
     """
 
     def __init__(

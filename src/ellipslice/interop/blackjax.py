@@ -295,5 +295,5 @@ def _real(value: Any) -> Any:
 
 
 def _as(leaf: Any, dtype: Any) -> Any:
-    """Return a leaf of a prior as a JAX array. Floating-point numbers get the dtype of the position."""
+    """Return a leaf of a prior as a JAX array. Floating-point numbers have the dtype of the position."""
     return jnp.asarray(leaf, dtype) if np.issubdtype(np.asarray(leaf).dtype, np.floating) else jnp.asarray(leaf)

@@ -82,7 +82,7 @@ class ReferenceSlice(Move):
     Every `plain_every`-th update uses an ellipse of the prior. Any Q gives the correct posterior, but a chain with a Q
     that is too narrow leaves the tails only rarely. The plain updates do not depend on Q, so a poor Q only costs time.
 
-    An ellipse goes through the current state, so squares of f are autocorrelated even with a perfect Q. With
+    An ellipse passes through the current state, so squares of f are autocorrelated even with a perfect Q. With
     `independence`, most updates propose a draw of Q instead, and stay at the current state if it is below the slice
     level: the independence sampler of Metropolis and Hastings. `sample` chooses it if most such draws would be
     accepted.

@@ -76,5 +76,5 @@ def _pivots(factors: KernelFactors, inputs: np.ndarray, u: np.ndarray) -> list[n
     """Return the pivots of each latent function. Their number is the numerical rank of its covariance."""
     try:
         return [pivoted_cholesky(covariance)[1] for covariance in factors.covariances(u, inputs)]
-    except ValueError:  # not positive semidefinite at u, so the rank is unknown: assume full rank
+    except ValueError:  # not positive semi-definite at u, so the rank is unknown: assume full rank
         return [np.arange(len(inputs))] * len(factors.latents)
