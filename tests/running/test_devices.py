@@ -194,13 +194,13 @@ def test_join_is_the_whole_run():
 
 
 def test_what_cannot_be_joined():
-    with pytest.raises(ValueError, match="seed = 2, and the first with 1"):
+    with pytest.raises(ValueError, match="seed = 2, but the first with 1"):
         es.join([part([0]), part([1], seed=2)])
     with pytest.raises(ValueError, match="chain 1 is in more than one part"):
         es.join([part([0, 1]), part([1])])
-    with pytest.raises(ValueError, match=r"part 1 .* is no result of `sample`: it has no seed"):
+    with pytest.raises(ValueError, match=r"part 1 .* is not a result of `sample`: it has no attribute seed"):
         es.join([part([0]), part([1]).posterior.to_dataset().pipe(lambda found: type(part([1]))(found))])
-    with pytest.raises(ValueError, match="no results"):
+    with pytest.raises(ValueError, match="an empty list"):
         es.join([])
-    with pytest.raises(TypeError, match="takes a list of results"):
+    with pytest.raises(TypeError, match="requires a list of results"):
         es.join("run.zarr")
