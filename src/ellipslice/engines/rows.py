@@ -125,7 +125,7 @@ class Rows(NamedTuple):
 
 
 class ChainRows:
-    """Converts consecutive updates of one chain to rows.
+    """Converter of consecutive updates of one chain to rows.
 
     Draw i is the state after update `warmup + (i + 1) * thin - 1`, counted from 0.
 

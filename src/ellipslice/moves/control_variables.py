@@ -25,7 +25,7 @@ MAX_DENSE_SIZE = 5_000
 
 
 class ControlVariables(Move):
-    """Update f by a few control variables f_c, which are values of the latent function at other inputs.
+    """Updates of f by a few control variables f_c, which are values of the latent function at other inputs.
 
     One update is a sweep over the control variables. Each one in turn is drawn from its prior given the others, then
     all of f from its prior given f_c, and both are accepted with probability min(1, L(f') / L(f)). It works well if few

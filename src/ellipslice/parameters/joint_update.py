@@ -67,7 +67,7 @@ class ParameterDraws(NamedTuple):
 
 @dataclass(frozen=True)
 class JointUpdate(Move):
-    """Update the hyperparameters, then the latent functions, both by elliptical slice sampling.
+    """Updates of the hyperparameters, then of the latent functions, both by elliptical slice sampling.
 
     The density p(u) of the hyperparameters is written as a Gaussian q(u) times the ratio p(u) / q(u). So they can move
     on ellipses of q, with no step size to tune. Each evaluation needs a factorisation of the covariance. The

@@ -201,7 +201,7 @@ def _enough(agree: list[bool], examined: int) -> bool:
 
 
 class _CurvatureProbe:
-    """Examine the directions around a point until the time is spent."""
+    """Probe of the curvature in directions around a point, until the time is spent."""
 
     def __init__(self, engine: Engine, steps: np.ndarray, seconds: float):
         self._posterior, self._evaluate, self._steps = engine.posterior, _nan_on_error(engine.evaluate), steps
