@@ -88,7 +88,7 @@ def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[Stat
         if isinstance(terms, str) and method in ("laplace", "ep"):
             raise ValueError(
                 f'reference="{method}" requires a log-likelihood that factorises over the elements of f, but {terms}. '
-                'Use "pilot", which works for any log-likelihood.'
+                'Use reference=None or, in `sample`, reference="pilot", which works for any log-likelihood.'
             )
         if isinstance(terms, str) or method == "pilot":
             return Fitted(fit_pilot(engine, rows, starts(CHAINS), seed), "pilot")
