@@ -253,7 +253,8 @@ def _warnings(
     if missing:
         yield ConvergenceProblem("not_judged", not_judged(missing))
     if constant:
-        yield ConvergenceProblem("not_judged", f"Not judged, because it is constant: {', '.join(constant)}.")
+        are = "it is" if len(constant) == 1 else "they are"
+        yield ConvergenceProblem("not_judged", f"Not judged, because {are} constant: {', '.join(constant)}.")
     if attrs["nan_evaluations"]:
         message = f"{attrs['nan_evaluations']:,} evaluations of the log-likelihood returned NaN and were rejected."
         yield ConvergenceProblem("nan_evaluations", message)

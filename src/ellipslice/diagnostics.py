@@ -110,7 +110,19 @@ def _spectrum_at_0(covariances: np.ndarray, n: int) -> float:
 
 
 class Efficiency(NamedTuple):
-    """Effective sample size of one quantity, by three estimators, and the cost per effective sample."""
+    """Effective sample size of one quantity, by three estimators, and the cost per effective sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> tree = es.sample(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3)), draws=500, seed=1)
+    >>> found = es.diagnostics.efficiency(tree, tree.posterior.f[..., 0])
+    >>> found.bulk_ess > 400
+    True
+    >>> found.evaluations_per_effective_sample == tree.attrs["evaluations"] / found.effective_sample_size
+    True
+    """
 
     effective_sample_size: float
     """Effective sample size by coda's estimator, the measure of the paper."""

@@ -77,7 +77,7 @@ class NoiseSpec(NamedTuple):
     numbers: int = 0
     """Approximate number of random numbers per update. `block_length` depends on it, so a move must never change it."""
     of_prior: bool = False
-    """Whether `draw` returns only draws from the prior, shape (updates, searches, size). Default: False."""
+    """True if `draw` returns only draws from the prior, shape (updates, searches, size). Default: False."""
 
     @classmethod
     def from_prior(cls, prior: ZeroMeanDraws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:

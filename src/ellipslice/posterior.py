@@ -39,7 +39,7 @@ class CentredLikelihood:
     layout: Layout = static()
     """Names and shapes of the latents."""
     batches_only: bool = static()
-    """Whether the user's callable accepts only a batch of latents."""
+    """True if the user's callable accepts only a batch of latents."""
 
     def __init__(self, log_likelihood: Callable[..., Any], prior: Prior, *, batches_only: bool = False):
         is_pytree = not jax.tree_util.all_leaves([log_likelihood])
@@ -98,12 +98,12 @@ class CentredLikelihood:
 
     @property
     def single(self) -> bool:
-        """Whether there is one unnamed latent, which functions take as their only positional argument."""
+        """True if there is one unnamed latent, which functions take as their only positional argument."""
         return is_single(self.layout)
 
     @property
     def plain(self) -> bool:
-        """Whether the user's callable takes the centred flat vector itself: the mean is 0, and f has one axis."""
+        """True if the user's callable takes the centred flat vector itself: the mean is 0, and f has one axis."""
         return self.single and self.mean is None and len(self.layout[0][1]) == 1
 
 
@@ -156,9 +156,9 @@ class Posterior:
     log_likelihood : callable
         Log-likelihood of the latents, as for `sample`.
     vectorized : bool, optional
-        Whether the log-likelihood accepts a batch of latents. Default: its attribute `vectorized`, or False.
+        True if the log-likelihood accepts a batch of latents. Default: its attribute `vectorized`, or False.
     log_concave : bool, optional
-        Whether the log-likelihood is a concave function. Default: the attribute of a `Likelihood`, otherwise False.
+        True if the log-likelihood is a concave function. Default: the attribute of a `Likelihood`, otherwise False.
 
     Attributes
     ----------
@@ -167,9 +167,9 @@ class Posterior:
     log_likelihood : CentredLikelihood
         Log-likelihood of centred flat vectors, as `prior.draw_zero_mean` returns them.
     vectorized : bool
-        Whether `log_likelihood.batch` may be called.
+        True if `log_likelihood.batch` may be called.
     log_concave : bool
-        Whether the log-likelihood is known to be a concave function.
+        True if the log-likelihood is known to be a concave function.
     """
 
     def __init__(

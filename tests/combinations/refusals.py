@@ -92,7 +92,7 @@ REFUSALS = [
         lambda move, likelihood: likelihood == "LinearPredictor" and move in BLOCKS | LINES | HAMILTONIAN,
     ),
     Refusal(
-        "reference for 4 elements",
+        "reference for 4 (elements|standard normals)",
         lambda move, likelihood: move == "ReferenceSlice" and likelihood == "LinearPredictor",
     ),
     Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
@@ -108,7 +108,7 @@ REFUSALS = [
         lambda reference, look_ahead: reference != "none" and look_ahead == "4",
     ),
     Refusal(
-        "cannot be traced",
+        "is not traced",
         lambda reference, engine, likelihood: reference in ("laplace", "ep") and on_host(engine, likelihood),
     ),
     Refusal(

@@ -97,7 +97,7 @@ REFUSALS = [
         "factorises over the elements of f",
         lambda reference, likelihood: reference in FITTED and likelihood == "numpy",
     ),
-    Refusal("cannot be traced by JAX", lambda reference, engine: reference in FITTED and engine == "host"),
+    Refusal("is not traced by JAX", lambda reference, engine: reference in FITTED and engine == "host"),
     Refusal("FromDraws", lambda reference, prior: reference in FITTED and prior == "FromDraws"),
 ]
 NOT_TRIED = [

@@ -89,7 +89,7 @@ BLACKJAX_REFUSALS = [
     Refusal("must return one number", lambda likelihood: likelihood == "not summed"),
     Refusal("the log-likelihood of the first position is -inf", lambda likelihood: likelihood == "impossible"),
     Refusal(
-        "the position has 2 values, but the prior has 3",
+        "the position has 2 elements, but the prior has 3",
         lambda prior, position: position == "short" and prior in OF_COVARIANCE,
     ),
     Refusal(
@@ -215,7 +215,7 @@ NUMPYRO_REFUSALS = [
         "no latent site of the model has a Gaussian prior: f, its prior is a LogNorm",
         lambda prior: prior == "LogNormal",
     ),
-    Refusal("f, its log-density is scaled", lambda prior: prior == "scaled"),
+    Refusal("f, its log density is scaled", lambda prior: prior == "scaled"),
     Refusal(r"but the model also has offset \(its prior is a Uniform\)", lambda beside: beside == "no kernel"),
     Refusal("nowhere: no such latent site. The model's are ", lambda sites: sites == "wrong"),
     Refusal(r"sites must be a list of names: sites=\['f'\]", lambda sites: sites == "string"),

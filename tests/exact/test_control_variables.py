@@ -179,7 +179,7 @@ def test_planted_conditionals_do_not_keep_the_prior(spoil, by):
     ("make", "error", "says"),
     [
         (lambda: ControlVariables(smooth, TIMES, PLANE), ValueError, "the same number of columns"),
-        (lambda: ControlVariables(smooth, TIMES, np.arange(13.0)), ValueError, "13 inputs, but f has only 12 values"),
+        (lambda: ControlVariables(smooth, TIMES, np.arange(13.0)), ValueError, "13 inputs, but f has only 12 elements"),
         (lambda: ControlVariables(3.0, TIMES, [0.5]), TypeError, "kernel must be"),
         (lambda: ControlVariables.at_values([0.5]), ValueError, "whole numbers"),
         (lambda: ControlVariables.at_values([7]).prepare(PRIOR), ValueError, "index 7"),

@@ -312,7 +312,7 @@ def test_what_makes_no_algorithm_is_refused(make, error, says):
 @pytest.mark.parametrize(
     ("algorithm", "position", "says"),
     [
-        (elliptical_slice(jnp.sum, cov=np.eye(3)), jnp.zeros(2), "2 values, but the prior has 3"),
+        (elliptical_slice(jnp.sum, cov=np.eye(3)), jnp.zeros(2), "2 elements, but the prior has 3"),
         (elliptical_slice(lambda f: f, cov=np.eye(3)), jnp.zeros(3), "forget to sum"),
         (elliptical_slice(jnp.sum, prior=es.Dense(np.eye(3))), jnp.zeros((3, 1)), r"shape \(3, 1\)"),
         (elliptical_slice(lambda at: 0.0, prior=es.Stack({"a": es.Diagonal(1.0)})), jnp.zeros(1), "a dict of a"),
@@ -327,8 +327,8 @@ def test_a_position_that_does_not_fit_is_refused(algorithm, position, says):
     ("covariance", "mean", "says"),
     [
         (np.eye(3)[:, :2], 0.0, r"cov has shape \(3, 2\). Expected a square matrix"),
-        (np.eye(3), np.zeros(2), r"mean has shape \(2,\), but cov is for 3 values"),
-        (np.ones(3), np.zeros((3, 1)), r"mean has shape \(3, 1\), but cov is for 3 values"),
+        (np.eye(3), np.zeros(2), r"mean has shape \(2,\), but cov is for 3 elements"),
+        (np.ones(3), np.zeros((3, 1)), r"mean has shape \(3, 1\), but cov is for 3 elements"),
     ],
 )
 def test_what_is_traced_and_does_not_fit_is_refused(covariance, mean, says):
@@ -340,7 +340,7 @@ def test_what_is_traced_and_does_not_fit_is_refused(covariance, mean, says):
 def test_releases_that_are_too_old_are_refused(name, monkeypatch):
     require(name)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.3.1")
-    with pytest.raises(ImportError, match=rf"needs {name} {OLDEST[name]} or newer, but 0.3.1.*ellipslice\[{name}\]"):
+    with pytest.raises(ImportError, match=rf"requires {name} {OLDEST[name]} or newer, but 0.3.1.*ellipslice\[{name}\]"):
         require(name)
 
     def missing(name):

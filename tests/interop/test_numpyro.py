@@ -357,7 +357,7 @@ def impossible():
         (
             lambda: start(EllipticalSlice(weighted)),
             ValueError,
-            "^no latent site of the model has .*log-density is scaled",
+            "^no latent site of the model has .*log density is scaled",
         ),
         (lambda: start(EllipticalSlice(masked)), ValueError, "^no latent site of the model has .*MaskedDistribution"),
         (lambda: start(EllipticalSlice(positive, [])), ValueError, "sites is empty. Expected names of latent sites"),

@@ -207,7 +207,7 @@ GRAM = es.Dense(kernel(INPUTS, INPUTS))
     ids=repr,
 )
 def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
-    # The products were once counted as elements: "blocks leave out 40 of 43 values, the first of them index 3".
+    # The products were once counted as elements: "blocks leave out 40 of 43 elements, the first of them index 3".
     with pytest.raises(
         TypeError, match=r"Local needs .*likelihoods.LinearPredictor has no `condition`.*lambda f: g\(A @ f\)"
     ):
@@ -218,7 +218,7 @@ def test_blocks_are_refused_for_what_is_carried_and_not_for_their_number(move):
     ("make", "says"),
     [
         (lambda: ControlVariables.at_values([3]), "index 3.*indices 0 to 2"),  # the first of the products
-        (lambda: ControlVariables(kernel, np.arange(4.0), [0.0]), "4 inputs, but the prior has 3 values"),
+        (lambda: ControlVariables(kernel, np.arange(4.0), [0.0]), "4 inputs, but the prior has 3 elements"),
     ],
 )
 def test_control_variables_are_among_the_values_of_the_prior(make, says):

@@ -151,12 +151,12 @@ OTHERS = {
     "values left out of a Cycle": (
         Cycle(Local([[0, 1]], partial=True), Local([[1, 2]], partial=True)),
         es.Diagonal(np.ones(6)),
-        "leaves out 3 of 6 values.*index 3",
+        "leaves out 3 of 6 elements.*index 3",
     ),
     "values left out of an inner Local": (
         Local.contiguous(3, move=Local([[0, 1]], partial=True)),
         es.Diagonal(np.ones(6)),
-        "leaves out 2 of 6 values.*index 2",
+        "leaves out 2 of 6 elements.*index 2",
     ),
     "no variance, among others": (Local.contiguous(3), es.Diagonal([1.0, 0.0, 1.0, 1.0, 1.0, 0.0]), 0),
 }

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.sampling.arguments import chain_numbers
+from ellipslice.sampling.arguments import chain_indices
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,9 +160,9 @@ def test_every_chain_has_one_process(processes, chains, monkeypatch):
     shares = []
     for process in range(processes):
         monkeypatch.setattr(jax, "process_index", lambda process=process: process)
-        shares.append(chain_numbers(chains))
+        shares.append(chain_indices(chains))
         # Chain indices that are given explicitly are not divided among processes.
-        assert chain_numbers([1, 3]) == (1, 3)
+        assert chain_indices([1, 3]) == (1, 3)
     assert sum(shares, ()) == tuple(range(chains))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_joined():
         es.join([part([0, 1]), part([1])])
     with pytest.raises(ValueError, match=r"part 1 .* is not a result of `sample`: it has no attribute seed"):
         es.join([part([0]), part([1]).posterior.to_dataset().pipe(lambda found: type(part([1]))(found))])
-    with pytest.raises(ValueError, match="empty list"):
+    with pytest.raises(ValueError, match="an empty list"):
         es.join([])
     with pytest.raises(TypeError, match="requires a list of results"):
         es.join("run.zarr")

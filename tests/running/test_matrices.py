@@ -21,7 +21,7 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.jax_settings import jax_settings
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
-from ellipslice.programs.traced import TracedLikelihood, compilable, look, over_axes
+from ellipslice.programs.traced import TracedLikelihood, compilable, over_axes, program_properties
 from ellipslice.undocumented import jaxprs, matrices
 from ellipslice.undocumented.operations import COMPILED, SINGLE_CALL_OPERATIONS
 
@@ -280,18 +280,18 @@ def test_an_operation_that_nobody_knows_is_run_one_by_one_and_leaves_a_core(monk
             likelihood = compiled(function)
             assert isinstance(likelihood, TracedLikelihood)
             assert likelihood.program.one_by_one
-            assert look(likelihood, 3).threads == 3
+            assert program_properties(likelihood, 3).threads == 3
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_built_in_likelihoods_keep_their_fast_path(name):
     likelihood = CATALOGUE[name]()
     engine = CompiledEngine(Posterior(Diagonal(np.ones(likelihood.y.shape)), likelihood))
-    assert engine.look.operations
-    assert engine.look.operations <= SINGLE_CALL_OPERATIONS
+    assert engine.properties.operations
+    assert engine.properties.operations <= SINGLE_CALL_OPERATIONS
     assert not isinstance(engine._likelihood, TracedLikelihood)  # compiled code takes new data
     with jax_settings():
-        assert look(engine._likelihood, likelihood.y.size).threads == es.machine.available_cores()
+        assert program_properties(engine._likelihood, likelihood.y.size).threads == es.machine.available_cores()
 
 
 @pytest.mark.long

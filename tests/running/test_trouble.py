@@ -260,7 +260,7 @@ OBSERVED = {
 @pytest.mark.parametrize("name", OBSERVED)
 def test_a_prior_inside_is_noticed(name, by):
     """A smooth process: the prior is so narrow in most directions that the data are not informative about them."""
-    with pytest.warns(UserWarning, match=r"contain the log-density of the prior.*count twice.*likelihood alone"):
+    with pytest.warns(UserWarning, match=r"contain the log density of the prior.*count twice.*likelihood alone"):
         tree = sampled(with_prior_inside(OBSERVED[name], SMOOTH, by), es.Dense(SMOOTH), draws=2)
     assert tree.attrs["engine"] == ("host" if by == "scipy" else "compiled")
 
@@ -269,13 +269,13 @@ def test_a_prior_inside_is_noticed(name, by):
 def test_a_rough_prior_inside_is_noticed(name):
     """Not with a Gaussian likelihood, which can hide the prior completely."""
     by = "jax" if name == "Poisson" else "scipy"  # flat only where a simulator could not be called safely
-    with pytest.warns(UserWarning, match="contain the log-density of the prior"):
+    with pytest.warns(UserWarning, match="contain the log density of the prior"):
         sampled(with_prior_inside(OBSERVED[name], ROUGH, by), es.Dense(ROUGH), draws=2)
 
 
 def test_a_prior_with_a_mean_inside_is_noticed():
     inside = scipy.stats.multivariate_normal(np.full(25, 3.0), SMOOTH).logpdf
-    with pytest.warns(UserWarning, match="contain the log-density of the prior"):
+    with pytest.warns(UserWarning, match="contain the log density of the prior"):
         sampled(lambda f: Poisson(np.full(25, 20))(f) + inside(f), es.Dense(SMOOTH, mean=3.0), draws=2, engine="host")
 
 
@@ -285,7 +285,7 @@ def test_a_diagonal_prior_inside_is_noticed():
     rng = np.random.default_rng(0)
     design = rng.standard_normal((60, 8))
     labels = np.where(rng.random(60) < special.expit(design[:, 0]), 1, -1)
-    with pytest.warns(UserWarning, match="contain the log-density of the prior"):
+    with pytest.warns(UserWarning, match="contain the log density of the prior"):
         sampled(
             lambda w: -jnp.logaddexp(0, -labels * (design @ w)).sum() + jax.scipy.stats.norm.logpdf(w).sum(),
             es.Diagonal(np.ones(8)),
@@ -386,7 +386,7 @@ def test_unit_noise_under_a_unit_prior_is_not_suspected(size):
         y = np.random.default_rng(seed).normal(0, math.sqrt(2), size)
         y += np.copysign(0.1, y)
         _, text = warned(own(Gaussian(y, 1.0)), es.Diagonal(np.ones(size)), draws=2, engine="host")
-        suspected += [seed] if "contain the log-density" in text else []
+        suspected += [seed] if "contain the log density" in text else []
     assert not suspected
 
 
@@ -415,7 +415,7 @@ def test_a_function_is_looked_at_once_and_again_with_other_data(monkeypatch):
 
     for _ in range(2):
         _, text = warned(guilty, prior, draws=2)
-        assert "contain the log-density" in text
+        assert "contain the log density" in text
 
 
 # --- checks before the run must do no harm --------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_where_nothing_is_known_one_thread_evaluates_one_by_one(monkeypatch):
         likelihood = traced.compilable(Posterior(PRIOR, own).log_likelihood, 8)
         assert isinstance(likelihood, traced.UnreadLikelihood)
         for one in (likelihood, es.likelihoods.Poisson(Y)):
-            assert traced.look(one, 8).operations is None
-            assert traced.look(one, 8).threads == 1
+            assert traced.program_properties(one, 8).operations is None
+            assert traced.program_properties(one, 8).threads == 1
         values = traced.over_many(likelihood)(jnp.asarray([Y, 0 * Y]))
         np.testing.assert_allclose(values, [own(Y), own(0 * Y)])

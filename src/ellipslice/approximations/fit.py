@@ -84,11 +84,11 @@ def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[Stat
         rows = covariance_factor(prior, "reference=" + ("a Gaussian" if isinstance(method, Prior) else f'"{method}"'))
         if isinstance(method, Prior):
             return Fitted(_from_user(method, prior, rows), "given")
-        terms = factorise_likelihood(posterior) if engine.traced else "it cannot be traced by JAX"
+        terms = factorise_likelihood(posterior) if engine.traced else "it is not traced by JAX"
         if isinstance(terms, str) and method in ("laplace", "ep"):
             raise ValueError(
                 f'reference="{method}" requires a log-likelihood that factorises over the elements of f, but {terms}. '
-                'Use "pilot", which works for any log-likelihood.'
+                'Use reference=None or, in `sample`, reference="pilot", which works for any log-likelihood.'
             )
         if isinstance(terms, str) or method == "pilot":
             return Fitted(fit_pilot(engine, rows, starts(CHAINS), seed), "pilot")

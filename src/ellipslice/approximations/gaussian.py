@@ -87,5 +87,5 @@ class RelativeGaussian:
         )
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draw from Q minus its mean, shape (count, size)."""
+        """Draw from Q, without its mean. Return an array of shape (count, size)."""
         return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)

@@ -50,9 +50,9 @@ class Counts(NamedTuple):
     first_accepted: int = 0
     """Number of updates that accepted their first proposal."""
 
-    def plus(self, more: Sequence[int]) -> Counts:
-        """Return new sums: each field plus the element of `more` at the same position."""
-        return Counts(*(int(a) + int(b) for a, b in zip(self, more, strict=True)))
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        """Return the sums over the updates of both, field by field; other tuples would be concatenated."""
+        return Counts(*(int(a) + int(b) for a, b in zip(self, other, strict=True)))
 
 
 class Checkpoint(NamedTuple):

@@ -61,7 +61,7 @@ def with_workers(engine: Engine, workers: Workers | None, f: np.ndarray, spec: R
 def _inspect(
     posterior: Posterior, engine: str | None, f: np.ndarray, move: Move, double: bool, alone: bool
 ) -> tuple[Engine, str]:
-    """Return the engine and the reason, as `choose_engine` does. `alone`: chains run one by one, on workers."""
+    """Return the engine and the reason, as `choose_engine` does. If `alone`, workers run chain by chain."""
     if engine not in (None, *ENGINES):
         names = ", ".join(f'"{name}"' for name in ENGINES)
         raise ValueError(f"engine must be one of {names}, or None to choose automatically, but it is {engine!r}.")
@@ -126,7 +126,7 @@ def _why_not_compiled(compiled: CompiledEngine, host: HostEngine, f: np.ndarray,
             f"JAX cannot trace the log-likelihood ({type(error).__name__}: {first_line}); "
             "a function written with jax.numpy would be compiled"
         )
-    callbacks = sorted(name for name in compiled.look.operations or () if name.endswith("callback"))
+    callbacks = sorted(name for name in compiled.properties.operations or () if name.endswith("callback"))
     if callbacks:
         return f"the log-likelihood calls back into Python ({callbacks[0]})"
     if not _values_match(traced, value):

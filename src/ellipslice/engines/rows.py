@@ -125,7 +125,7 @@ class Rows(NamedTuple):
 
 
 class ChainRows:
-    """Converts consecutive updates of one chain to rows.
+    """Converter of consecutive updates of one chain to rows.
 
     Draw i is the state after update `warmup + (i + 1) * thin - 1`, counted from 0.
 
@@ -172,8 +172,8 @@ class ChainRows:
             if not updates:
                 return before
             state = State(f[updates - 1].copy(), float(log_likelihood[updates - 1]))
-            sums = [updates, *(column[:updates].sum() for column in summed)]
-            return Checkpoint(before.updates + updates, state, before.counts.plus(sums))
+            sums = Counts(updates, *(column[:updates].sum() for column in summed))
+            return Checkpoint(before.updates + updates, state, before.counts + sums)
 
         self._last = after(count)
         first = max(0, (before.updates - self._warmup) // self._thin)  # number of draws before these updates

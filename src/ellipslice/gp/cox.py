@@ -126,7 +126,10 @@ class CoxProcess:
             points = points.reshape(0, len(self.window))
         points = points.reshape(len(points), math.prod(points.shape[1:]))
         if points.shape[1] != len(self.window):
-            raise ValueError(f"events have {points.shape[1]} axes, but the window has {len(self.window)}.")
+            raise ValueError(
+                f"events have {points.shape[1]} axes, but the window has {len(self.window)}. Give one pair "
+                "(low, high) per axis."
+            )
         outside = ((points < self.window[:, 0]) | (points > self.window[:, 1])).any(axis=1)
         if outside.any():
             first = int(np.argmax(outside))
@@ -257,7 +260,10 @@ class Cells:
 
 
 class RateFit(Fit):
-    """Fit of a Cox process. `expected` is the rate at a point. Points have no counts, so there is no `predictive`."""
+    """Fit of a Cox process, returned by `CoxProcess.fit`.
+
+    In predictions, `expected` is the rate at a point. Points have no counts, so there is no `predictive`.
+    """
 
     scattered = False  # the inputs are the centres of all cells, not the events
 

@@ -64,7 +64,7 @@ class Fit:
     """
 
     scattered = True
-    """True if maps show the inputs of the data as points."""
+    """True if the maps of `plot` mark the inputs of the data as points. False for a Cox process."""
 
     def __init__(self, model: LatentGP, X: np.ndarray, y: Any, tree: xarray.DataTree):
         self.model, self.X, self.y, self.tree = model, X, y, tree
@@ -225,7 +225,7 @@ class Fit:
 
     @property
     def shown(self) -> np.ndarray:
-        """Data as plots show them, in the units of `expected`: labels -1 and +1 become 0 and 1."""
+        """Data as `plot` draws them, in the units of `expected`: labels -1 and +1 become 0 and 1."""
         y = np.asarray(self.y, dtype=float)
         return (y > 0) * 1.0 if set(np.unique(y)) <= {-1.0, 1.0} else y
 

@@ -149,8 +149,8 @@ class LatentGP(ModelDefinition):
         store : path, optional
             New folder to which draws are written, as for `sample`. `resume` continues its run, and `open` reads it.
         executor, timeout : optional
-            Workers, and seconds to wait for them, as for `sample`: for a slow black-box likelihood, or for long runs on
-            a cluster. Pilot runs have two chains, so they use at most two workers.
+            Workers, and seconds to wait for an answer, as for `sample`: for a slow black-box likelihood, or for long
+            runs on a cluster. Pilot runs have two chains, so they use at most two workers.
         progress : bool
             Show a progress bar in a terminal or notebook. Default: True.
 
@@ -162,8 +162,8 @@ class LatentGP(ModelDefinition):
         Raises
         ------
         ValueError
-            If data and inputs do not match, if options contradict each other or the model, if the kernel has no
-            positive definite covariance at the inputs, or if there are too many inputs.
+            If data and inputs do not match, or there are too many inputs; if options contradict each other or the
+            model; or if the kernel has no positive definite covariance at the inputs.
         """
         inputs = as_inputs(X, "X")
         options = SampleOptions(
@@ -220,7 +220,7 @@ class LatentGP(ModelDefinition):
         until : Until, optional
             New stopping rule. Default: that of the store.
         executor, timeout : optional
-            Workers, and seconds to wait for them, as for `sample`. They do not change the draws.
+            Workers, and seconds to wait for an answer, as for `sample`. They do not change the draws.
         progress : bool
             Show a progress bar in a terminal or notebook. Default: True.
 

@@ -28,7 +28,7 @@ def plot(fit: Fit, axes: Any, variable: str | None) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError('plots need matplotlib. Install it with: pip install "ellipslice[plots]".') from None
+        raise ImportError("plots require matplotlib. Install it with: pip install 'ellipslice[plots]'.") from None
     inputs = fit.X.reshape(len(fit.X), -1)
     if inputs.shape[1] == 1:
         return _curve(fit, plt.subplots(figsize=(8, 4.5), layout="constrained")[1] if axes is None else axes, variable)

@@ -18,7 +18,7 @@ from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.sampling import Until, sample
-from ellipslice.sampling.arguments import chain_numbers, check_draw_limit
+from ellipslice.sampling.arguments import chain_indices, check_draw_limit
 
 if TYPE_CHECKING:
     import xarray
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
     dims: dict[str, list[str]]
     coords: dict[str, Any]
     structure: str
-    """The structure of the prior, in words."""
+    """Description of the prior's structure, for example "f: dense, 12 values"."""
     engine: str | None = None
     """The engine that the model requires. None: any."""
     joint: pilot.JointPosterior | None = None
@@ -79,14 +79,14 @@ def choose_move(
     """Return the move and the initial points that pilot runs find; None if all hyperparameters are known."""
     if problem.joint is None:
         return None, None
-    numbers = chain_numbers(options.chains)  # invalid options must raise before the pilot runs, not after them
+    indices = chain_indices(options.chains)  # invalid options must raise before the pilot runs, not after them
     check_draw_limit(options.draws, options.until)
     seed = int(np.random.SeedSequence(options.seed).spawn(1)[0].generate_state(1)[0])  # differs from that of the chains
     chosen = pilot.choose_parametrisation(
         problem.joint,
         pilot.PilotOptions(parametrisations, latent_updates, seed, options.engine, options.executor, options.timeout),
     )
-    return chosen, chosen.starts(seed, numbers)
+    return chosen, chosen.starts(seed, indices)
 
 
 def _with_known(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:

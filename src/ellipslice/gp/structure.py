@@ -25,7 +25,7 @@ class Structured(NamedTuple):
     where: np.ndarray | None
     """Index of each input's element in the flattened prior. None: the elements are in the order of the inputs."""
     description: str
-    """The structure, in words."""
+    """Description of the structure, for example "dense, 12 values"."""
 
     def pick(self, f: Any) -> Any:
         """Return the elements at the inputs, in the order of the inputs."""

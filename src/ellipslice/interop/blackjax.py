@@ -168,9 +168,9 @@ class _Gaussian(NamedTuple):
     """A prior as JAX code: its mean, and functions to draw from it and to flatten positions."""
 
     mean: Any
-    """A number, or flat."""
+    """Mean of the prior: a number, or shape (size,)."""
     draw: Callable[[Any, Any], Any]
-    """Function of (key, dtype) that returns a draw minus the mean, flat."""
+    """Function of (key, dtype) that returns a draw without the mean, shape (size,)."""
     flatten: Callable[[Any], tuple[Any, Callable[[Any], Any]]]
     """Function of a position that returns its flat vector, and the inverse function."""
 
@@ -221,7 +221,7 @@ class _Gaussian(NamedTuple):
             raise ValueError(f"cov has shape {cov.shape}. Expected a square matrix, (N, N), or variances, (N,).")
         if jnp.shape(mean) not in ((), cov.shape[:1]):
             raise ValueError(
-                f"mean has shape {jnp.shape(mean)}, but cov is for {len(cov)} values. Give a number or shape "
+                f"mean has shape {jnp.shape(mean)}, but cov is for {len(cov)} elements. Give a number or shape "
                 f"({len(cov)},)."
             )
         factor = jnp.sqrt(cov) if cov.ndim == 1 else jnp.linalg.cholesky(cov)
@@ -239,7 +239,7 @@ def _any_pytree(size: int) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]]:
     def flatten(position: Any) -> tuple[Any, Callable[[Any], Any]]:
         flat, unravel = ravel_pytree(position)
         if flat.size != size:
-            raise ValueError(f"the position has {flat.size} values, but the prior has {size}. Give one value for each.")
+            raise ValueError(f"the position has {flat.size} elements, but the prior has {size}. Give one for each.")
         return flat, unravel
 
     return flatten
@@ -256,15 +256,23 @@ def _of_layout(prior: Prior) -> Callable[[Any], tuple[Any, Callable[[Any], Any]]
     def flatten(position: Any) -> tuple[Any, Callable[[Any], Any]]:
         latents = {"f": position} if single else position
         if not isinstance(latents, dict) or set(latents) != {name for name, _ in layout}:
-            raise ValueError(f"the position must be a dict of {', '.join(name for name, _ in layout)}.")
+            given = (
+                f"has the keys {', '.join(map(str, latents))}"
+                if isinstance(latents, dict)
+                else f"is a {type(latents).__name__}"
+            )
+            raise ValueError(f"the position must be a dict of {', '.join(name for name, _ in layout)}, but it {given}.")
         for name, shape in layout:
             value, subject = latents[name], "the position" if single else name
             if isinstance(value, dict | list | tuple):
                 raise ValueError(
-                    f"{subject} is a {type(value).__name__}, but the prior has one array there, of shape {shape}."
+                    f"{subject} is a {type(value).__name__}, but the prior has one array there, of shape {shape}. Give "
+                    "an array."
                 )
             if jnp.shape(value) != shape:
-                raise ValueError(f"{subject} has shape {jnp.shape(value)}, but the prior has shape {shape} there.")
+                raise ValueError(
+                    f"{subject} has shape {jnp.shape(value)}, but the prior has shape {shape} there. Give that shape."
+                )
         flat = jnp.concatenate([jnp.ravel(latents[name]) for name, _ in layout])
 
         def unflatten(flat: Any) -> Any:
@@ -287,5 +295,5 @@ def _real(value: Any) -> Any:
 
 
 def _as(leaf: Any, dtype: Any) -> Any:
-    """Return a leaf of a prior as a JAX array. Floating-point numbers get the dtype of the position."""
+    """Return a leaf of a prior as a JAX array. Floating-point numbers have the dtype of the position."""
     return jnp.asarray(leaf, dtype) if np.issubdtype(np.asarray(leaf).dtype, np.floating) else jnp.asarray(leaf)

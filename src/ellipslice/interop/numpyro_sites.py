@@ -55,7 +55,7 @@ def reason_against(site: Any) -> str | None:
     if type(base) not in GAUSSIAN and not _is_tinygp(base):
         return f"its prior is a {type(base).__name__}"
     if site["scale"] is not None and not (isinstance(site["scale"], int | float) and site["scale"] == 1):
-        return "its log-density is scaled, by a handler or a subsampled plate"
+        return "its log density is scaled, by a handler or a subsampled plate"
     return None
 
 

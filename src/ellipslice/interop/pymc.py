@@ -72,8 +72,8 @@ class EllipticalSlice(BlockedStep):
     Notes
     -----
     Parts of the model that do not depend on the variables are computed at most once per update, and only after
-    something that they depend on has changed. A covariance with known hyperparameters is thus factorised once. It may
-    be singular.
+    something that they depend on has changed. A covariance with known hyperparameters is therefore factorised once. It
+    may be singular.
 
     Statistics in the trace: `evaluations` (number of proposals tried), `nan_evaluations` (those with NaN, which are
     never accepted), `search_failed` (True if the search ended without an accepted proposal), `angle` (radians) and

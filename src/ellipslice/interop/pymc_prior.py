@@ -16,7 +16,7 @@ class Gaussian(NamedTuple):
     mean: np.ndarray
     """Mean, with the shape of the variable."""
     draw: Callable[[np.random.Generator], np.ndarray]
-    """Function that returns a draw minus the mean, with the shape of the variable."""
+    """Function that returns a draw without the mean, with the shape of the variable."""
 
 
 def normal(shape: tuple[int, ...], mean: Any, std: Any) -> Gaussian:

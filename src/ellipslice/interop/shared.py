@@ -16,10 +16,10 @@ def require(name: str) -> None:
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        raise ImportError(f"ellipslice.interop.{name} needs {name}, which is not installed. {advice}") from None
+        raise ImportError(f"ellipslice.interop.{name} requires {name}, which is not installed. {advice}") from None
     if _numbers(found) < _numbers(OLDEST[name]):
         raise ImportError(
-            f"ellipslice.interop.{name} needs {name} {OLDEST[name]} or newer, but {found} is installed. {advice}"
+            f"ellipslice.interop.{name} requires {name} {OLDEST[name]} or newer, but {found} is installed. {advice}"
         )
 
 

@@ -13,7 +13,7 @@ from ellipslice.engines.compiled.scouts import NoScout
 from ellipslice.engines.compiled.search import search
 from ellipslice.moves import EllipticalSlice, Info, State
 from ellipslice.noise import Noise, uniform
-from ellipslice.programs.traced import Program, TracedLikelihood, look
+from ellipslice.programs.traced import Program, TracedLikelihood, program_properties
 from ellipslice.undocumented import jaxprs, matrices, xla_loop
 
 _MOVE = EllipticalSlice()
@@ -103,5 +103,7 @@ def _search_batch_sequentially(size: int, batched: Any, *arguments: Any) -> tupl
 
 def _fits_one_function(likelihood: TracedLikelihood, f: Any) -> bool:
     return (
-        jax.default_backend() == "cpu" and look(likelihood, f.size, f.dtype).fits_one_function and xla_loop.possible()
+        jax.default_backend() == "cpu"
+        and program_properties(likelihood, f.size, f.dtype).fits_one_function
+        and xla_loop.single_call_supported()
     )

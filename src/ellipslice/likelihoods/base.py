@@ -31,12 +31,23 @@ class Likelihood(ABC):
 
     NumPy and SciPy evaluate it for a NumPy array f, and JAX for a JAX array; the results are equal up to rounding
     error. f must be finite: an infinite element may give NaN, and NaN gives NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> likelihood = es.likelihoods.Gaussian([1.0, 2.0], noise_scale=0.5)
+    >>> f = np.zeros(2)
+    >>> bool(np.isclose(likelihood(f), likelihood.pointwise(f).sum()))
+    True
+    >>> likelihood.simulate(f, np.random.default_rng(1)).shape
+    (2,)
     """
 
     vectorized: ClassVar[bool] = True
-    """Whether f may have leading batch axes. A batch of f gives a batch of values."""
+    """True if f may have leading batch axes. A batch of f gives one log-likelihood for each vector."""
     log_concave: ClassVar[bool] = False
-    """Whether the log-likelihood of each observation is known to be a concave function of its element of f."""
+    """True if the log-likelihood of each observation is known to be a concave function of its element of f."""
     curvature_rate_bound: ClassVar[float | None] = None
     """Upper bound of abs(third derivative) / abs(second derivative) of each term; None if there is none."""
     command: ClassVar[Command | None] = None

@@ -89,7 +89,7 @@ class LinearPredictor:
 
     @property
     def dense(self) -> bool:
-        """Whether all matrices are NumPy arrays, so that compiled code can compute the products."""
+        """True if all matrices are NumPy arrays, so that compiled code can compute the products."""
         return all(isinstance(matrix, np.ndarray) for matrix in self._parts.values())
 
     def columns(self, layout: Any) -> list[tuple[Any, slice]]:

@@ -46,7 +46,7 @@ class Logistic(Likelihood):
 
     y: Any
     converted: bool = static()
-    """Whether the labels were given as 0 and 1, or as booleans."""
+    """True if the labels were given as 0 and 1, or as booleans."""
 
     log_concave = True
     curvature_rate_bound = 1.0

@@ -50,7 +50,7 @@ class Probit(Likelihood):
 
     y: Any
     converted: bool = static()
-    """Whether the labels were given as 0 and 1, or as booleans."""
+    """True if the labels were given as 0 and 1, or as booleans."""
 
     log_concave = True
     _repr_noun = "label"

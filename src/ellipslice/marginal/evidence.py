@@ -63,11 +63,11 @@ def evidence(
     prior : Prior
         Prior of f. A `TruncatedGaussian` raises, because its normalising constant is unknown.
     particles : int
-        Total number of particles. Default: 1000. At least 8, and a multiple of `replicates`. The standard error is
+        Total number of particles. At least 8, and a multiple of `replicates`. Default: 1000. The standard error is
         roughly proportional to 1 / sqrt(particles), and the time to `particles`.
     replicates : int
-        Number of independent groups of particles, whose spread gives the standard error. Default: 10. At least 4, with
-        at least 2 particles each.
+        Number of independent groups of particles, whose spread gives the standard error. At least 4, with at least
+        2 particles each. Default: 10.
     reference : {"auto", "laplace", "ep"} or None
         Gaussian that the particles are first drawn from. Default: "auto".
 
@@ -78,8 +78,8 @@ def evidence(
         - "auto": "ep" if it is possible and the log-likelihood is known to be log-concave, so that there is one mode;
           otherwise the prior.
     target_effective_fraction : float
-        Fraction of the particles that stays effective from one inverse temperature to the next. Default: 0.8. Between 0
-        and 1. A larger fraction gives more steps.
+        Fraction of the particles that stays effective from one inverse temperature to the next. Between 0 and 1.
+        Default: 0.8. A larger fraction gives more steps.
     updates_per_temperature : int, optional
         Number of updates of every particle at each inverse temperature. At least 1. Default: chosen by the pilot run,
         which increases it until the correlation of the log-likelihoods before and after is at most 0.1, up to 400.
@@ -91,13 +91,13 @@ def evidence(
         "batched" runs compiled code, on a GPU if JAX has one; "host" accepts any Python function. Default: "batched" if
         JAX can trace the log-likelihood and draw from the prior, otherwise "host".
     vectorized : bool, optional
-        Whether the log-likelihood takes a batch of latents, as for `sample`. Default: its attribute `vectorized`, or
+        True if the log-likelihood accepts a batch of latents, as for `sample`. Default: its attribute `vectorized`, or
         False.
     executor : concurrent.futures.Executor or callable, optional
         Workers that evaluate the log-likelihood of all particles in parallel, as for `sample`, if JAX cannot trace it.
         The estimate is bit-identical with and without workers.
     timeout : float, optional
-        Time limit of one task of a worker, as for `sample`. Seconds.
+        Seconds without an answer from any worker after which TimeoutError is raised. Above 0. Default: no limit.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def evidence(
     Raises
     ------
     TypeError, ValueError
-        If an argument is not usable, if the log-likelihood is +inf at a draw, or if the likelihood is zero at all first
+        If an argument is invalid, if the log-likelihood is +inf at a draw, or if the likelihood is zero at all first
         draws.
 
     Notes

@@ -26,7 +26,7 @@ from ellipslice.moves import EllipticalSlice, State
 from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH
 from ellipslice.noise import NoiseSpec, draw_block
 from ellipslice.priors import Prior
-from ellipslice.programs.traced import Look, look
+from ellipslice.programs.traced import ProgramProperties, program_properties
 
 UPDATES_PER_CALL = 4
 """Updates in one call of the compiled loop, inside which no particle waits for another."""
@@ -98,7 +98,7 @@ class DeviceParticleMove(ParticleMove):
     def __init__(self, likelihood: Any, source: Source, seed: int, count: int):
         self.count, self.done = count, 0
         self._likelihood, self._source = likelihood, source
-        self._look: Look | None = None
+        self._properties: ProgramProperties | None = None
         gpu = jax.default_backend() == "gpu"
         self._ahead, group = (8, count) if gpu else (2, PARTICLES_PER_GROUP)
         self._groups = [np.arange(start, start + group) % count for start in range(0, count, group)]
@@ -111,10 +111,10 @@ class DeviceParticleMove(ParticleMove):
     def move(self, particles: Particles, betas: np.ndarray) -> MovedParticles:
         f, log_likelihood = np.array(particles.f), np.array(particles.log_likelihood)
         trace, totals = np.empty((len(betas), self.count)), np.zeros(3, np.int64)
-        if self._look is None:
+        if self._properties is None:
             with jax_settings():
-                self._look = look(self._likelihood, f.shape[1])
-        with ThreadPoolExecutor(min(len(self._groups), self._look.threads), "ellipslice-move") as pool:
+                self._properties = program_properties(self._likelihood, f.shape[1])
+        with ThreadPoolExecutor(min(len(self._groups), self._properties.threads), "ellipslice-move") as pool:
             one = partial(self._move_group, particles, betas)
             for group, (state, rows, counts) in zip(self._groups, pool.map(one, range(len(self._groups))), strict=True):
                 f[group], log_likelihood[group], trace[:, group] = state.f, state.log_likelihood, rows

@@ -41,7 +41,19 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one update."""
+    """Statistics of one update.
+
+    In the result of `sample`, these are variables of the group `sample_stats`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> rng = np.random.default_rng(1)
+    >>> f, log_l, info = es.step(np.zeros(3), rng.standard_normal(3), es.likelihoods.Poisson([2, 0, 1]), rng=rng)
+    >>> info.evaluations, info.search_failed
+    (1, False)
+    """
 
     evaluations: Any
     """Number of proposals tried, one evaluation each, as in the paper. The value at the current state is cached."""
@@ -139,7 +151,7 @@ class Move(abc.ABC):
         return None
 
     def prepare_part(self, prior: Prior) -> Any:
-        """Return the result of `prepare` for a move inside another, without the check that it reaches all values.
+        """Return the result of `prepare` for a move inside another, without the check that it reaches all elements.
 
         The outer move makes that check, because several moves may reach what one alone cannot.
         """

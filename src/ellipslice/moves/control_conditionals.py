@@ -52,8 +52,8 @@ class AtInputs:
         """Return the covariances of f with f_c (N, M), and of f_c without its noise (M, M)."""
         if len(self._inputs) != len(covariance):
             raise ValueError(
-                f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} values. "
-                "Expected one input per value."
+                f"ControlVariables was given {len(self._inputs)} inputs, but the prior has {len(covariance)} elements. "
+                "Expected one input per element."
             )
         from_kernel = covariance_matrix(self._kernel, self._inputs)
         difference = float(np.abs(from_kernel - covariance).max())
@@ -83,9 +83,9 @@ class Spread(NamedTuple):
     """Matrices that map standard normals, as rows, to draws around the conditional means."""
 
     of_f: np.ndarray
-    """For draws of f given f_c, shape (noise_size, size)."""
+    """Matrix for draws of f given f_c, shape (noise_size, size)."""
     of_controls: np.ndarray
-    """For draws of f_c given f, shape (M, M)."""
+    """Matrix for draws of f_c given f, shape (M, M)."""
 
 
 @pytree

@@ -25,7 +25,7 @@ MAX_DENSE_SIZE = 5_000
 
 
 class ControlVariables(Move):
-    """Update f by a few control variables f_c, which are values of the latent function at other inputs.
+    """Updates of f by a few control variables f_c, which are values of the latent function at other inputs.
 
     One update is a sweep over the control variables. Each one in turn is drawn from its prior given the others, then
     all of f from its prior given f_c, and both are accepted with probability min(1, L(f') / L(f)). It works well if few
@@ -84,7 +84,7 @@ class ControlVariables(Move):
             )
         if len(controls) > len(inputs):
             raise ValueError(
-                f"controls has {len(controls)} inputs, but f has only {len(inputs)} values. Use fewer controls."
+                f"controls has {len(controls)} inputs, but f has only {len(inputs)} elements. Use fewer controls."
             )
         self._where: AtInputs | AtValues = AtInputs(kernel, inputs, controls)
 
@@ -137,7 +137,7 @@ class ControlVariables(Move):
         if prior.size > MAX_DENSE_SIZE:
             rows = f" and the {predictor_rows} rows of LinearPredictor's design matrix" if predictor_rows else ""
             raise ValueError(
-                f"ControlVariables makes dense matrices of the prior's {prior.size - predictor_rows} values{rows}; "
+                f"ControlVariables makes dense matrices of the prior's {prior.size - predictor_rows} elements{rows}; "
                 f"expected at most {MAX_DENSE_SIZE}. Use EllipticalSlice."
             )
         try:

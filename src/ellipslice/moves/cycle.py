@@ -12,7 +12,7 @@ from ellipslice.pytree import pytree, set_fields, static
 
 
 class Cycle(Move):
-    """Apply several moves one after the other. One update of the cycle is one update of each move.
+    """Several moves, applied one after the other. One update of the cycle is one update of each move.
 
     Each move leaves the posterior invariant, so the cycle does, too. It is not reversible, which is not required.
 

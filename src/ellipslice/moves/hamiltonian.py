@@ -51,7 +51,7 @@ class Hamiltonian(Move):
     Notes
     -----
     The transitions are those of BlackJAX (`blackjax.nuts`, `blackjax.hmc`), with the random key of the update. If
-    `noise_size` is greater than the rank of the prior, the components of z that f does not determine are drawn anew in
+    `noise_size` is greater than the rank of the prior, the components of z that f does not determine are redrawn in
     each update.
 
     Each leapfrog step costs one evaluation of the log-likelihood and its gradient. `evaluations` is the number of
@@ -187,7 +187,7 @@ def _import_blackjax() -> tuple[Any, Any]:
         from blackjax.mcmc import hmc, nuts
     except ImportError as error:
         raise ImportError(
-            f"Hamiltonian needs BlackJAX, but it could not be imported ({error}). Install it: "
-            "pip install 'ellipslice[blackjax]'."
+            f"Hamiltonian requires BlackJAX, but it could not be imported ({error}). Install it "
+            "with: pip install 'ellipslice[blackjax]'."
         ) from None
     return hmc, nuts

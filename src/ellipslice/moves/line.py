@@ -35,9 +35,9 @@ class PriorOnLine(NamedTuple):
     """The log density of the prior along f + w nu, relative to w = 0: - w slope - w^2 square / 2."""
 
     slope: Any
-    """f' S nu."""
+    """f' S nu, where S is the inverse of Sigma."""
     square: Any
-    """nu' S nu."""
+    """nu' S nu, where S is the inverse of Sigma."""
 
     def __call__(self, w: Any) -> Any:
         """Return the logarithm of N(f + w nu) / N(f)."""

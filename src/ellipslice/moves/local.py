@@ -63,8 +63,8 @@ class Local(Move):
     Let B be the block, m(f) its conditional mean given the rest, and S its conditional covariance. Then
     g = f[B] - m(f) has the prior N(0, S), and the inner move is applied to g. Conditionals are factorised once per run.
     The prior must have `condition`, unless all blocks are whole latents of a `Stack`. A conditional mean costs
-    ``O(N |B|)`` for a `Dense` prior, a sum over the neighbours of the block for a `SparsePrecision`, O(N) for a
-    `Markov` prior, and nothing for a whole latent of a `Stack`.
+    ``O(N |B|)`` for a `Dense` prior, O(N) for a `Markov` prior, and a sum over the neighbours of the block for a
+    `SparsePrecision`. It costs nothing for a whole latent of a `Stack`.
 
     A block that the rest determines raises an error, because it could not change. Smooth kernels on dense grids make
     such blocks. If the covariance of the prior is singular, fixed blocks may change without ever changing some linear
@@ -110,8 +110,8 @@ class Local(Move):
         """
         if (size is None) == (count is None):
             raise TypeError(
-                "Local.contiguous needs either size, the largest number of values in a block, or count, the number of "
-                "blocks."
+                "Local.contiguous needs either size, the largest number of elements in a block, or count, the number "
+                "of blocks."
             )
         return cls(local_blocks.Contiguous(_optional_count("size", size), _optional_count("count", count)), move)
 

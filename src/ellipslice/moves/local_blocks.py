@@ -127,7 +127,9 @@ def by_kmeans(inputs: Any, count: int, seed: int) -> PartitionRule:
     points = as_numbers(inputs, "inputs")
     points = points[:, None] if points.ndim == 1 else points
     if points.ndim != 2 or len(points) == 0:
-        raise ValueError(f"inputs has shape {points.shape}; expected (N,) or (N, dimensions), one row per value of f.")
+        raise ValueError(
+            f"inputs has shape {points.shape}; expected (N,) or (N, dimensions), one row per element of f."
+        )
     if count > len(points):
         raise ValueError(f"count is {count}, but there are only {len(points)} inputs. Use fewer blocks.")
     distinct, which = np.unique(points, axis=0, return_inverse=True)  # repeated inputs must be in the same block
@@ -148,13 +150,13 @@ def check_partition(partition: Partition, prior: Prior, partial: bool) -> None:
     if times.max() > 1:
         index = int(np.argmax(times))
         raise ValueError(
-            f"blocks overlap: {describe_index(index, prior.layout)} is in {times[index]} of them. Put each value into "
-            "one block. For overlapping blocks use a Cycle of several Locals."
+            f"blocks overlap: {describe_index(index, prior.layout)} is in {times[index]} of them. Put each element "
+            "into one block. For overlapping blocks use a Cycle of several Locals."
         )
     if not partial and times.min() < 1:
         index, missing = int(np.argmin(times)), int(np.sum(times == 0))
         raise ValueError(
-            f"blocks leave out {missing} of {prior.size} values, the first of them "
+            f"blocks leave out {missing} of {prior.size} elements, the first of them "
             f"{describe_index(index, prior.layout)}, which would never move. Add them to a block, or use partial=True "
             "if another move of a Cycle updates them."
         )
@@ -198,5 +200,7 @@ def _block_indices(block: Any, prior: Prior) -> np.ndarray:
         start += int(np.prod(shape))
     unknown = [name for name in names if name not in spans]
     if unknown:
-        raise ValueError(f"a block has the name {unknown[0]!r}, but the prior's latents are {', '.join(spans)}.")
+        raise ValueError(
+            f"a block has the name {unknown[0]!r}, but the prior's latents are {', '.join(spans)}. Use their names."
+        )
     return as_block(np.concatenate([spans[name] for name in names]), prior.size)

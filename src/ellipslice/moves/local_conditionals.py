@@ -22,8 +22,8 @@ def condition_block(prior: Prior, block: np.ndarray) -> BlockConditional:
     if rank_of(conditional.prior) == 0:
         first = describe_index(int(conditional.block[0]), prior.layout)
         raise ValueError(
-            f"a block of {len(block)} values, the first of them {first}, is determined by the rest: its conditional "
-            "variance is 0, so it could not move. Use larger blocks, or EllipticalSlice, which updates all values "
+            f"a block of {len(block)} elements, the first of them {first}, is determined by the rest: its conditional "
+            "variance is 0, so it could not move. Use larger blocks, or EllipticalSlice, which updates all elements "
             "jointly."
         )
     return conditional

@@ -51,7 +51,7 @@ def check_reach(move: Any, prior: Prior, reach: Reach) -> None:
     covered = np.bincount(np.concatenate(blocks), minlength=prior.size)
     if not covered.all():
         raise ValueError(
-            f"{move!r} leaves out {int((covered == 0).sum())} of {prior.size} values of the prior, the first of them "
+            f"{move!r} leaves out {int((covered == 0).sum())} of {prior.size} elements of the prior, the first of them "
             f"with index {int(np.argmin(covered))} of the flat vector. They would never move. Add them to a block, or "
             "add EllipticalSlice() to the Cycle."
         )
@@ -65,12 +65,12 @@ def check_reach(move: Any, prior: Prior, reach: Reach) -> None:
 
 def _never_changed_message(move: Any, prior: Prior, fixed: int) -> str:
     """Return the message for `fixed` linear combinations that the move would never change."""
-    count = f"{fixed} combination{'s' if fixed > 1 else ''} of the values"
+    count = f"{fixed} combination{'s' if fixed > 1 else ''} of the elements"
     return (
-        f"{move!r} would never change {count}. The covariance of {prior!r} is singular (values sum to zero, repeat or "
-        "determine each other), so the other blocks fix these combinations while a block is updated. The draws would "
-        f"depend on the initial states. Use Cycle({move!r}, EllipticalSlice()), Local.random(size), or a Cycle of "
-        "Locals whose blocks overlap."
+        f"{move!r} would never change {count}. The covariance of {prior!r} is singular (elements sum to zero, repeat "
+        "or determine each other), so the other blocks fix these combinations while a block is updated. The draws "
+        f"would depend on the initial states. Use Cycle({move!r}, EllipticalSlice()), Local.random(size), or a Cycle "
+        "of Locals whose blocks overlap."
     )
 
 
@@ -120,7 +120,7 @@ def _split_constraints(rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _fixed_by_constraints(rows: np.ndarray, values: np.ndarray, blocks: list[np.ndarray]) -> int:
-    """Return the number of constant combinations other than the constraints. `rows` (M, values) are orthonormal."""
+    """Return the number of constant combinations other than the constraints. `rows` (M, elements) are orthonormal."""
     position = np.full(int(max(values.max(), max(block.max() for block in blocks))) + 1, -1)
     position[values] = np.arange(len(values))
     own = [inside[inside >= 0] for inside in (position[block] for block in blocks)]
@@ -134,7 +134,7 @@ def _fixed_by_constraints(rows: np.ndarray, values: np.ndarray, blocks: list[np.
 
 
 def _row_space(rows: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis (rank, values) of the row space."""
+    """Return an orthonormal basis (rank, elements) of the row space."""
     _, singular, basis = np.linalg.svd(rows, full_matrices=False)
     return basis[singular > RANK_TOLERANCE]
 

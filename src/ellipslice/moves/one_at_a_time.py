@@ -17,7 +17,7 @@ from ellipslice.moves.metropolis import metropolis
 from ellipslice.noise import NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 
-SINGLE_VALUES = local_blocks.Contiguous(1, None)
+SINGLE_ELEMENTS = local_blocks.Contiguous(1, None)
 """One block for each element, in the order of the flat vector."""
 
 
@@ -25,7 +25,7 @@ class CoordinateSweep(Local):
     """A sweep over all elements, each given the rest, by a move for a single element."""
 
     def __init__(self, move: CoordinateMove):
-        super().__init__(SINGLE_VALUES, move)
+        super().__init__(SINGLE_ELEMENTS, move)
 
     def __repr__(self) -> str:
         return repr(self.move)

@@ -66,7 +66,7 @@ class ChosenMove(NamedTuple):
 
     move: JointUpdate
     draws: np.ndarray
-    """Shape (chains, draws, size)."""
+    """Draws of the pilot run, shape (chains, draws, size)."""
 
     def starts(self, seed: int, chains: Sequence[int]) -> np.ndarray:
         """Return a draw of the pilot run for each chain. From prior draws, some would need thousands of updates."""

@@ -163,7 +163,7 @@ class NoisePrecision(NamedTuple):
 def factorise(covariance: Any) -> Any:
     """Return lower triangular factors of covariances, shape (latents, n, n), which may be singular.
 
-    If a matrix is not positive semidefinite, the factor is NaN, so that the proposal is never accepted.
+    If a matrix is not positive semi-definite, the factor is NaN, so that the proposal is never accepted.
     """
     xp, n = _module(covariance), covariance.shape[-1]
     std = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))

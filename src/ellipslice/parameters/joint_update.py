@@ -37,9 +37,9 @@ class _Prepared(NamedTuple):
     fixed: tuple[Factor, Any] | None
     """Factor and means, if no hyperparameter enters them."""
     together: ParameterGaussian
-    """For all hyperparameters."""
+    """Gaussian of all hyperparameters."""
     likelihood: ParameterGaussian
-    """For hyperparameters that enter only the likelihood."""
+    """Gaussian of the hyperparameters that enter only the likelihood."""
     surrogate_variance: Any
     sites: SiteInterpolator | None
     free: Any = None
@@ -50,13 +50,13 @@ class ParameterDraws(NamedTuple):
     """The random numbers of one update, which are standard normals, and its step."""
 
     to_all: Any
-    """For all hyperparameters, shape (size,)."""
+    """Normals for all hyperparameters, shape (size,)."""
     to_likelihood: Any
-    """For the hyperparameters that enter only the likelihood."""
+    """Normals for the hyperparameters that enter only the likelihood."""
     surrogate: Any
-    """For surrogate data, shape (latents, n)."""
+    """Normals for surrogate data, shape (latents, n)."""
     latent: Any
-    """For the updates of the latent functions, shape (latent_updates, latents, n)."""
+    """Normals for the updates of the latent functions, shape (latent_updates, latents, n)."""
     parametrisation: Any
     """Index of the step's parametrisation in `JointUpdate.parametrisations`."""
     gaussian: Any
@@ -67,7 +67,7 @@ class ParameterDraws(NamedTuple):
 
 @dataclass(frozen=True)
 class JointUpdate(Move):
-    """Update the hyperparameters, then the latent functions, both by elliptical slice sampling.
+    """Updates of the hyperparameters, then of the latent functions, both by elliptical slice sampling.
 
     The density p(u) of the hyperparameters is written as a Gaussian q(u) times the ratio p(u) / q(u). So they can move
     on ellipses of q, with no step size to tune. Each evaluation needs a factorisation of the covariance. The

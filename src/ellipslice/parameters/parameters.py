@@ -192,7 +192,7 @@ def _unconstrained(name: str, prior: Any) -> tuple[Any, tuple[int, ...]]:
         from numpyro.distributions import Distribution, biject_to
     except ImportError:
         raise ImportError(
-            'hyperparameters need the distributions of numpyro. Install it with: pip install "ellipslice[gp]".'
+            "hyperparameters require the distributions of numpyro. Install it with: pip install 'ellipslice[gp]'."
         ) from None
     if not isinstance(prior, Distribution):
         given = f"the class {prior.__name__}" if isinstance(prior, type) else repr(prior)

@@ -27,7 +27,7 @@ class Pivots(NamedTuple):
     """Pivots of the factor of each latent function, for one or two numbers of columns that are tried in turn."""
 
     pivot_sets: tuple[Any, ...]
-    """For each number r of columns, the indices of the inputs to which the columns belong, shape (latents, r)."""
+    """Indices of the inputs to which the columns belong, shape (latents, r), for each number r of columns."""
     order: Any
     """Indices of all inputs, pivots first, shape (latents, n)."""
     place: Any
@@ -76,5 +76,5 @@ def _pivots(factors: KernelFactors, inputs: np.ndarray, u: np.ndarray) -> list[n
     """Return the pivots of each latent function. Their number is the numerical rank of its covariance."""
     try:
         return [pivoted_cholesky(covariance)[1] for covariance in factors.covariances(u, inputs)]
-    except ValueError:  # not positive semidefinite at u, so the rank is unknown: assume full rank
+    except ValueError:  # not positive semi-definite at u, so the rank is unknown: assume full rank
         return [np.arange(len(inputs))] * len(factors.latents)

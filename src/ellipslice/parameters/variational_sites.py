@@ -95,9 +95,9 @@ class _Averages(NamedTuple):
     bound: float
     """Lower bound of the log evidence. It is largest for the closest Gaussian."""
     linear: Any
-    """Shape (latents, n)."""
+    """Linear terms of the sites, shape (latents, n)."""
     precision: Any
-    """Shape (latents, n)."""
+    """Precisions of the sites, shape (latents, n)."""
     f: Any
     """Mean of the Gaussian, shape (latents, n)."""
 

@@ -44,12 +44,24 @@ class Prior(abc.ABC):
         None means zero. `draw_zero_mean` and `unwhiten` do not add it, because the sampler works with centred vectors.
     shape : tuple of int
         Shape of the latent as the likelihood receives it. Inside the sampler the latent is flat, in C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> prior = es.Dense([[1.0, 0.5], [0.5, 1.0]], mean=[10.0, 20.0])
+    >>> prior.simulate(np.random.default_rng(1)).round()
+    array([10., 21.])
+    >>> sorted(prior.capabilities)
+    ['condition', 'log_density', 'whiten']
     """
 
     mean: Any
     shape: tuple[int, ...]
 
-    instead = "its class does not define one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+    instead = (
+        "its class does not define one. Use EllipticalSlice, which needs only draws, or Dense below 5,000 elements."
+    )
     """Reason why a capability is missing, and what to use instead: the second half of the error message."""
 
     def __repr__(self) -> str:
@@ -236,7 +248,7 @@ def check_small(block: np.ndarray) -> np.ndarray:
     """Return the block. Raise ValueError if it is too large for a conditional that is a dense matrix."""
     if len(block) > MAX_DENSE_BLOCK:
         raise ValueError(
-            f"block has {len(block)} values, and its conditional would be a dense matrix of that size. Use blocks "
-            f"of at most {MAX_DENSE_BLOCK} values."
+            f"block has {len(block)} elements, and its conditional would be a dense matrix of that size. Use blocks "
+            f"of at most {MAX_DENSE_BLOCK} elements."
         )
     return block

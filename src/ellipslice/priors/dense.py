@@ -48,7 +48,7 @@ class Dense(Prior):
     Notes
     -----
     With the numerical rank r, set-up costs O(N^2 r), a draw O(N r), and memory is O(N r) after O(N^2) in the set-up.
-    The mining covariance of the paper has N = 811 and r = 13. `whiten` costs O(r^2), `log_density` O(N r), and
+    The mining covariance of the paper has N = 811 and r = 14. `whiten` costs O(r^2), `log_density` O(N r), and
     `condition` O(N r^2) once. If r < N, most blocks are determined by the rest, and their conditional variance is 0.
 
     Examples
@@ -246,7 +246,7 @@ def pivoted_cholesky(covariance: Any) -> tuple[np.ndarray, np.ndarray]:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(
             f"covariance has shape {matrix.shape}; expected a square matrix, (N, N). For independent "
-            "values with given variances use Diagonal."
+            "elements with given variances use Diagonal."
         )
     variance = matrix.diagonal()
     if (variance < 0).any():

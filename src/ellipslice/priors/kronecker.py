@@ -142,7 +142,8 @@ class Kronecker(Prior):
         if capability == "condition" and self.total is not None:
             return TypeError(
                 "Kronecker has no `condition`: the covariance of a factor is singular, or a factor of more than 5,000 "
-                "values cannot be compiled. Use EllipticalSlice, which needs only draws, or Dense below 5,000 values."
+                "elements cannot be compiled. Use EllipticalSlice, which needs only draws, or Dense below 5,000 "
+                "elements."
             )
         return super()._missing_capability(capability)
 
@@ -174,7 +175,7 @@ class _KroneckerConditional(BlockConditional):
         except LinAlgError:
             raise ValueError(
                 "the covariance of the Kronecker product is singular, or nearly, in double precision, so it has no "
-                "precision matrix. Use Dense below 5,000 values, which can condition a singular covariance."
+                "precision matrix. Use Dense below 5,000 elements, which can condition a singular covariance."
             ) from None
         set_fields(self, block=block, axes=axes, covariance=factor @ factor.T, prior=Dense(factor=factor))
 

@@ -286,4 +286,6 @@ def _import_tinygp() -> None:
     try:
         import tinygp  # noqa: F401
     except ImportError:
-        raise ImportError('Markov needs the kernels of tinygp. Install it: pip install "ellipslice[gp]".') from None
+        raise ImportError(
+            "Markov requires the kernels of tinygp. Install it with: pip install 'ellipslice[gp]'."
+        ) from None

@@ -109,8 +109,8 @@ class SparsePrecision(Prior):
         shape = (size,) if shape is None else tuple(int(n) for n in np.atleast_1d(np.asarray(shape)))
         if int(np.prod(shape)) != size:
             raise ValueError(
-                f"shape is {shape}, which has {int(np.prod(shape))} values, but the precision has {size} rows. Expected"
-                " the same number."
+                f"shape is {shape}, which has {int(np.prod(shape))} elements, but the precision has {size} rows. "
+                "Expected the same number."
             )
         directions = find_null_space(matrix, null_space)
         given = as_constraints(constraints, directions, size)

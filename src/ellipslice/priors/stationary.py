@@ -83,8 +83,8 @@ class Stationary(Prior):
     embedding: tuple[int, ...] = static()
 
     instead = (
-        "its embedding has more standard normals than the grid has values. Use EllipticalSlice, which needs only "
-        "draws, Markov for time series, SparsePrecision.matern for grids, or Dense below 5,000 values."
+        "its embedding has more standard normals than the grid has elements. Use EllipticalSlice, which needs only "
+        "draws, Markov for time series, SparsePrecision.matern for grids, or Dense below 5,000 elements."
     )
 
     def __init__(
@@ -193,7 +193,7 @@ def _embed(
         f"no embedding of the grid {shape} of up to {limit} points is accurate enough: the smallest error is "
         f"{best:.2g} of the variance, and tolerance is {tolerance:.2g}. Either the kernel is not positive definite, or "
         f"it has not decayed across the grid. {accept} more memory with limit=..., or use Kronecker if the kernel is a "
-        "product over axes, SparsePrecision.matern for a Matérn field, or Dense below 5,000 values."
+        "product over axes, SparsePrecision.matern for a Matérn field, or Dense below 5,000 elements."
     )
 
 

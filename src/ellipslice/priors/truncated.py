@@ -60,8 +60,8 @@ class TruncatedGaussian:
     References
     ----------
     Gessner, Kanjilal & Hennig (2020), Integrals over Gaussians under linear domain constraints, AISTATS.
-    Wu & Gardner (2024), A fast, robust elliptical slice sampling method for truncated multivariate normal
-    distributions.
+    Wu & Gardner (2024), A fast, robust elliptical slice sampling implementation for linearly truncated multivariate
+    normal distributions, arXiv:2407.10449.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class TruncatedGaussian:
 
     @cached_property
     def _product_scale(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each constraint, the standard deviation of A nu, and the size of the terms of that sum."""
+        """Standard deviation of A nu, and the size of the terms of that sum, for each constraint."""
         deviation = np.sqrt((self.product(self._draws) ** 2).mean(0))
         return deviation, abs(self.A) @ np.sqrt((self._draws**2).mean(0))
 
@@ -196,7 +196,8 @@ class AugmentedPrior(PredictorPrior):
     user_class = "TruncatedGaussian"
 
     instead = (
-        "the constraints couple all values. Use ConstrainedSlice, the default move of `sample` for a TruncatedGaussian."
+        "the constraints couple all elements. Use ConstrainedSlice, the default move of `sample` for a "
+        "TruncatedGaussian."
     )
 
     def __init__(self, base: Prior, truncated: TruncatedGaussian):

@@ -32,7 +32,7 @@ from ellipslice.undocumented.registry import first_line, note
 THREADS_PER_CHAIN = 128
 """Number of threads per chain in the kernel. The state is divided into pieces of this number of elements."""
 
-LARGEST = 4096
+MAX_KERNEL_ELEMENTS = 4096
 """Largest number of elements of a state: more do not fit into the registers of a GPU."""
 
 

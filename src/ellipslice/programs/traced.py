@@ -136,7 +136,7 @@ def program_of(function: Callable[[Any], Any], point: Any) -> Any:
     return None if isinstance(function, UnreadLikelihood) else jaxprs.read(function, point)
 
 
-class Look(NamedTuple):
+class ProgramProperties(NamedTuple):
     """Properties of a log-likelihood, read from its traced program."""
 
     operations: frozenset[str] | None
@@ -159,14 +159,14 @@ class Look(NamedTuple):
         )
 
 
-def look(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> Look:
+def program_properties(likelihood: Callable[[Any], Any], size: int, dtype: Any = np.float64) -> ProgramProperties:
     """Return the properties of the program of a log-likelihood of `size` elements."""
     program = program_of(likelihood, jax.ShapeDtypeStruct((size,), dtype))
     largest = max([size, *(np.size(leaf) for leaf in jax.tree.leaves(likelihood))])
     if program is None:
-        return Look(None, largest, threads=1)
+        return ProgramProperties(None, largest, threads=1)
     threads = available_cores() if matrices.never_waits(program) else max(1, available_cores() - 1)
-    return Look(jaxprs.operations(program), max(largest, jaxprs.largest_result(program)), threads)
+    return ProgramProperties(jaxprs.operations(program), max(largest, jaxprs.largest_result(program)), threads)
 
 
 def over_many(likelihood: Callable[[Any], Any], axes: int = 1) -> Callable[[Any], Any]:

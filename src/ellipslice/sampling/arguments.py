@@ -21,13 +21,13 @@ DEFAULT_DRAWS = 1000
 """Default number of draws of each chain."""
 
 
-def chain_numbers(chains: int | Sequence[int]) -> tuple[int, ...]:
+def chain_indices(chains: int | Sequence[int]) -> tuple[int, ...]:
     """Return the indices of the chains that this process runs: those given, or its part of a number of chains."""
     if isinstance(chains, Sequence | np.ndarray) and not isinstance(chains, str) and np.ndim(chains):
-        numbers = tuple(whole_number("a chain index", chain, 0) for chain in chains)
-        if not numbers or len(set(numbers)) < len(numbers):
+        indices = tuple(whole_number("a chain index", chain, 0) for chain in chains)
+        if not indices or len(set(indices)) < len(indices):
             raise ValueError(f"chains must contain at least one index, and each index once, but it is {chains}.")
-        return numbers
+        return indices
     return tuple(chains_of_process(whole_number("chains", chains, 1)))
 
 

@@ -81,7 +81,7 @@ def drive(plan: Plan, collector: Collector, sink: RunSink, run: Run, progress: b
 
 
 class _RunDriver:
-    """Run in progress: its plan, its chains, and the sink of its draws."""
+    """A run in progress: its plan, its chains, and the sink of its draws."""
 
     def __init__(self, plan: Plan, collector: Collector, sink: RunSink, run: Run):
         self._plan, self._collector, self._sink, self._run = plan, collector, sink, run

@@ -93,7 +93,10 @@ def given_points(posterior: Posterior, initial: Any, chains: Sequence[int]) -> l
         raise TypeError(f"initial must be a dict with the latents of the prior, {sorted(names)}, but it is an array.")
     points = initial if isinstance(initial, Mapping) else {"f": initial}
     if set(points) != names:
-        raise ValueError(f"initial has {sorted(map(str, points))}, but the latents of the prior are {sorted(names)}.")
+        raise ValueError(
+            f"initial has {sorted(map(str, points))}, but the latents of the prior are {sorted(names)}. Give one entry "
+            "for each of them."
+        )
     columns = {}
     for name, shape in centred.layout:
         values = as_numbers(points[name], "initial" if centred.single else f"initial[{name!r}]")
@@ -116,7 +119,7 @@ def _check_reachable(prior: Prior, f: np.ndarray) -> None:
     if gap > 1e-6 * np.abs(f).max():
         raise ValueError(
             f"initial is not a possible draw from this prior: the covariance has rank {prior.rank} for {prior.size} "
-            f"values, and initial minus the mean is outside its span by {gap:.3g}. Start from a draw, "
+            f"elements, and initial minus the mean is outside its span by {gap:.3g}. Start from a draw, "
             "prior.simulate(rng), or leave initial out."
         )
 

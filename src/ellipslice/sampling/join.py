@@ -114,7 +114,8 @@ def _check(trees: list[xarray.DataTree]) -> None:
         missing = [name for name in (*EQUAL_ATTRIBUTES, *SUMMED_ATTRIBUTES) if name not in tree.attrs]
         if missing:
             raise ValueError(
-                f"part {number} (counted from 0) is not a result of `sample`: it has no attribute {missing[0]}."
+                f"part {number} (counted from 0) is not a result of `sample`: it has no attribute {missing[0]}. Give "
+                "results of `sample`, or paths of their stores."
             )
         for name in EQUAL_ATTRIBUTES:
             if _without_address(tree.attrs[name]) != _without_address(trees[0].attrs[name]):

@@ -126,7 +126,7 @@ def warn_if_prior_counted_twice(engine: Engine, seconds: float = 1.0) -> None:
             checked.add(identity)
     else:
         warn(
-            "the log-likelihood seems to contain the log-density of the prior: in several directions it has the "
+            "the log-likelihood seems to contain the log density of the prior: in several directions it has the "
             "curvature of the prior. The prior would count twice. Give the likelihood alone. If you did, ignore this "
             "warning: your data happen to be exactly as informative as the prior."
         )
@@ -201,7 +201,7 @@ def _enough(agree: list[bool], examined: int) -> bool:
 
 
 class _CurvatureProbe:
-    """Examine the directions around a point until the time is spent."""
+    """Probe of the curvature in directions around a point, until the time is spent."""
 
     def __init__(self, engine: Engine, steps: np.ndarray, seconds: float):
         self._posterior, self._evaluate, self._steps = engine.posterior, _nan_on_error(engine.evaluate), steps

@@ -35,7 +35,7 @@ class RunProgress(NamedTuple):
 
 
 class RunSize(NamedTuple):
-    """Size of a run."""
+    """Size of a run: its chains, draws, warm-up and thinning."""
 
     chains: int
     draws: int

@@ -22,7 +22,11 @@ def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Ma
     lengths: dict[str, tuple[str, int]] = {}
     for name, labels in dims.items():
         if name not in kept:
-            stored = f"the stored variables are {', '.join(kept)}" if kept else "keep=False stores none. Leave dims out"
+            stored = (
+                f"the stored variables are {', '.join(kept)}. Use their names"
+                if kept
+                else "keep=False stores none. Leave dims out"
+            )
             raise ValueError(f"dims names {name!r}, but {stored}.")
         shape = kept[name].shape[1:]
         if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or len(labels) != len(shape):

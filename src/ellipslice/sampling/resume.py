@@ -142,7 +142,7 @@ def _continue(
     first = checkpoints[0].state.f.astype(np.float64)
     if first.shape != (posterior.prior.size,):
         raise ValueError(
-            f"{store.path} contains states of {len(first)} values, but this log-likelihood and prior have "
+            f"{store.path} contains states of {len(first)} elements, but this log-likelihood and prior have "
             f"{posterior.prior.size}. Give the log-likelihood of the run."
         )
     chosen, _ = choose_engine(posterior, stored.engine, first, spec.move, spec.precision == "double", workers)

@@ -25,7 +25,7 @@ from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import (
     as_move,
-    chain_numbers,
+    chain_indices,
     check_draw_limit,
     check_precision,
     check_timeout,
@@ -211,7 +211,7 @@ def sample(
     spec = RunSpec(
         as_move(move, prior),
         secrets.randbits(32) if seed is None else whole_number("seed", seed, 0),
-        chain_numbers(chains),
+        chain_indices(chains),
         warmup=whole_number("warmup", warmup, 0),
         thin=whole_number("thin", thin, 1),
         look_ahead=None if look_ahead is None else whole_number("look_ahead", look_ahead, 1),

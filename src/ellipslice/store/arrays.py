@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.store.journal import sync_folder
+from ellipslice.store.read import RESTORE
 
 MAX_CHUNK_BYTES = 2**22
 """Largest size of a chunk that holds more than one draw."""
@@ -107,18 +108,14 @@ class GrowingArray:
                 size = path.stat().st_size if path.is_file() else None
                 if size != self._file_bytes:
                     has = "is missing" if size is None else f"has {size:,} bytes, and should have {self._file_bytes:,}"
-                    raise ValueError(
-                        f"{path} {has}. The store is damaged and cannot be resumed. Restore it from a backup, or start "
-                        "a new run."
-                    )
+                    raise ValueError(f"{path} {has}. The store is damaged and cannot be resumed. {RESTORE}")
                 with path.open("rb") as file:
                     file.seek(self._offset(chain, a))
                     self.checksums[chain] = zlib.crc32(file.read((b - a) * self._row_bytes), self.checksums[chain])
             if self.checksums[chain] != checksums[chain]:
                 raise ValueError(
                     f"{self.folder} is damaged: the checksum of the draws of chain {chain} (counted from 0) is not "
-                    "that of the draws that were written. The store cannot be resumed. Restore it from a backup, or "
-                    "start a new run."
+                    f"that of the draws that were written. The store cannot be resumed. {RESTORE}"
                 )
 
     def truncate(self, complete: list[int]) -> None:
@@ -202,10 +199,7 @@ class DrawCoordinate:
         for number in range(-(-draws // self._chunk_draws)):
             path = self.folder / "c" / str(number)
             if not path.is_file() or path.read_bytes() != self._expected(number):
-                raise ValueError(
-                    f"{path} is missing or damaged. The store cannot be resumed. Restore it from a backup, or start a "
-                    "new run."
-                )
+                raise ValueError(f"{path} is missing or damaged. The store cannot be resumed. {RESTORE}")
         self._chunks_written = -(-draws // self._chunk_draws)
         for path in self.folder.glob("c/*"):
             if path.name.isdigit() and int(path.name) >= self._chunks_written:

@@ -36,7 +36,9 @@ def first_difference(one: str, other: str) -> str | None:
         mine, others = json.loads(one), json.loads(other)
         return next((name for name in mine if name in others and not _equal(mine[name], others[name])), None)
     except (ValueError, TypeError, LookupError, AttributeError):
-        raise ValueError(f"{one!r} or {other!r} is not a fingerprint that ellipslice wrote.") from None
+        raise ValueError(
+            f"{one!r} or {other!r} is not a fingerprint that ellipslice wrote. Give results as `sample` returned them."
+        ) from None
 
 
 def _fingerprint_of(item: Any) -> list[Any]:

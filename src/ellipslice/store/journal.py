@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ellipslice.engines.base import Checkpoint
+from ellipslice.store.read import RESTORE
 
 
 class Snapshot(NamedTuple):
@@ -90,16 +91,16 @@ def read_checked(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing: the store is damaged.") from None
+        raise ValueError(f"{path} is missing: the store is damaged. {RESTORE}") from None
     line, _, numbers = content.partition(b"\n")
     try:
         read = json.loads(line)
         checksum, entries = read["checksum"], read["entries"]
         body = json.dumps(entries, sort_keys=True)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError(f"{path} is damaged: its first line is not JSON as ellipslice writes it.") from None
+        raise ValueError(f"{path} is damaged: its first line is not JSON as ellipslice writes it. {RESTORE}") from None
     if not isinstance(entries, dict) or zlib.crc32(numbers, zlib.crc32(body.encode())) != checksum:
-        raise ValueError(f"{path} is damaged, or was edited: its checksum does not match its content.")
+        raise ValueError(f"{path} is damaged, or was edited: its checksum does not match its content. {RESTORE}")
     return entries, numbers
 
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import xarray
 
+RESTORE = "Restore the store from a backup, or start a new run."
+"""Advice about a damaged store, for messages."""
+
 CODECS = {"bytes", "zstd", "vlen-utf8"}
 """Encodings of chunks that ellipslice writes. Zarr supports others, one of which unpickles what it reads."""
 
@@ -30,7 +33,7 @@ def open_tree(path: Path) -> xarray.DataTree:
         for group in ("posterior", "sample_stats"):
             _ = tree[group].sizes["chain"], tree[group].sizes["draw"]
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError) as error:
-        raise ValueError(f"{path} is damaged and its draws cannot be read: {error}") from None
+        raise ValueError(f"{path} is damaged and its draws cannot be read. {RESTORE} The error was: {error}") from None
     tree.name = "ellipslice"
     return tree
 
@@ -43,21 +46,22 @@ def check_codecs(path: Path) -> None:
     consolidated = root.get("consolidated_metadata")
     nodes = consolidated.get("metadata") if isinstance(consolidated, dict) else None
     if root.get("zarr_format") != 3 or not isinstance(root.get("attributes"), dict) or not isinstance(nodes, dict):
-        raise ValueError(f"{path / 'zarr.json'} is not the metadata of a store that ellipslice wrote.")
+        raise ValueError(f"{path / 'zarr.json'} is not the metadata of a store that ellipslice wrote. {RESTORE}")
     for name, node in nodes.items():
         if not is_inside(name) or not isinstance(node, dict) or node.get("zarr_format") != 3:
-            raise ValueError(f"{path / 'zarr.json'} names {name!r}, which ellipslice does not write.")
+            raise ValueError(f"{path / 'zarr.json'} names {name!r}, which ellipslice does not write. {RESTORE}")
         if node.get("node_type") == "group" and "/" not in name:
             continue
         if node.get("node_type") != "array" or not (_codec_names(node.get("codecs")) <= CODECS):
             raise ValueError(
                 f"{path / 'zarr.json'}: {name} is encoded by {sorted(map(str, _codec_names(node.get('codecs'))))}, "
-                "which ellipslice does not write. For safety it is not read."
+                "which ellipslice does not write. For safety it is not read. Open it only if you trust its origin, "
+                "with xarray.open_datatree."
             )
         if node.get("storage_transformers"):
             raise ValueError(
                 f"{path / 'zarr.json'}: {name} has storage transformers, which ellipslice does not write. For safety "
-                "it is not read."
+                "it is not read. Open it only if you trust its origin, with xarray.open_datatree."
             )
 
 
@@ -80,9 +84,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise ValueError(f"{path} is missing: the store is damaged.") from None
+        raise ValueError(f"{path} is missing: the store is damaged. {RESTORE}") from None
     except (ValueError, RecursionError):
-        raise ValueError(f"{path} is damaged: it is not JSON.") from None
+        raise ValueError(f"{path} is damaged: it is not JSON. {RESTORE}") from None
     if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged: it is not a JSON object.")
+        raise ValueError(f"{path} is damaged: it is not a JSON object. {RESTORE}")
     return found

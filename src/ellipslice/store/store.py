@@ -31,7 +31,7 @@ from ellipslice.moves import State
 from ellipslice.store.arrays import DrawCoordinate, GrowingArray
 from ellipslice.store.journal import Lock, Snapshot, replace, sync_folder, with_checksum
 from ellipslice.store.layout import checksums, create_arrays, has_draw_axis, resized, write_json
-from ellipslice.store.read import is_inside, open_tree
+from ellipslice.store.read import RESTORE, is_inside, open_tree
 
 if TYPE_CHECKING:
     import xarray
@@ -67,7 +67,7 @@ class Store:
         self.draw_coordinates: list[DrawCoordinate] = []
         for name, metadata in setup["metadata"].items():
             if not is_inside(name):
-                raise ValueError(f"{path} names {name!r}, which ellipslice does not write.")
+                raise ValueError(f"{path} names {name!r}, which ellipslice does not write. {RESTORE}")
             if not has_draw_axis(metadata):
                 continue
             group, own = name.split("/")
@@ -272,7 +272,7 @@ def check_free(path: Path) -> None:
     try:
         import zarr  # noqa: F401
     except ImportError:
-        raise ImportError("store= needs the package zarr. Install it with: pip install 'ellipslice[store]'") from None
+        raise ImportError("store= requires zarr. Install it with: pip install 'ellipslice[store]'.") from None
     if not path.exists():
         return
     if (path / PRIVATE / "setup").exists():

@@ -15,6 +15,7 @@ from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.store import serial
 from ellipslice.store.approximately_equal import approximately_equal
+from ellipslice.store.read import RESTORE
 from ellipslice.store.store import Store
 from ellipslice.store.verify import load_arrays, open_unchecked, raise_if_edited
 
@@ -136,9 +137,9 @@ def _read_part(store: Store, name: str, given: Any, arrays: list[np.ndarray], cl
         try:
             item = serial.read(tree, own)
         except (ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"the {name} in {store.path} cannot be read: {error}.") from None
+            raise ValueError(f"the {name} in {store.path} cannot be read: {error}. {RESTORE}") from None
         if not isinstance(item, classes):
-            raise ValueError(f"the {name} in {store.path} cannot be read: it is a {type(item).__name__}.")
+            raise ValueError(f"the {name} in {store.path} cannot be read: it is a {type(item).__name__}. {RESTORE}")
     if given is None:
         return item
     with raise_if_edited(store.path):

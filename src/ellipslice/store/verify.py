@@ -13,7 +13,7 @@ import numpy as np
 
 from ellipslice.store.journal import read_checked
 from ellipslice.store.layout import checksums, equal_except_length
-from ellipslice.store.read import is_inside, read_json
+from ellipslice.store.read import RESTORE, is_inside, read_json
 from ellipslice.store.store import FORMAT, PRIVATE, Store
 
 
@@ -44,7 +44,7 @@ def raise_if_edited(path: Path) -> Iterator[None]:
         yield
     except (LookupError, AttributeError, ArithmeticError, TypeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is damaged, or was edited: its content is not what ellipslice writes ({error!r})."
+            f"{path} is damaged, or was edited: its content is not what ellipslice writes ({error!r}). {RESTORE}"
         ) from None
 
 
@@ -89,10 +89,7 @@ def load_arrays(store: Store) -> list[np.ndarray]:
     for number, checksum in enumerate(store.setup["arrays"]):
         path = store.path / PRIVATE / f"{number}.npy"
         if not path.is_file() or zlib.crc32(path.read_bytes()) != checksum:
-            raise ValueError(
-                f"{path} is missing or damaged: it holds numbers of the prior or the move. Restore the store from a "
-                "backup, or start a new run."
-            )
+            raise ValueError(f"{path} is missing or damaged: it holds numbers of the prior or the move. {RESTORE}")
         arrays.append(np.load(path, allow_pickle=False))
     return arrays
 
@@ -129,7 +126,7 @@ def _read_journal(store: Store) -> None:
     try:
         states = np.frombuffer(numbers, np.dtype(form["dtype"])).reshape(form["shape"])
     except (ValueError, TypeError):
-        raise ValueError(f"{path} is damaged: the states of the chains are incomplete.") from None
+        raise ValueError(f"{path} is damaged: the states of the chains are incomplete. {RESTORE}") from None
     store.restore(entries, states.astype(states.dtype.newbyteorder("=")))
 
 
@@ -144,7 +141,7 @@ def _check_labels(store: Store) -> None:
     """Raise if labels of chains and dimensions do not match their checksums."""
     for name, expected in store.setup.get("labels", {}).items():
         if is_inside(name) and checksums(store.path / name) != expected:
-            raise ValueError(f"{store.path / name} is damaged: its labels are not those that were written.")
+            raise ValueError(f"{store.path / name} is damaged: its labels are not those that were written. {RESTORE}")
 
 
 def _check_metadata(store: Store) -> None:
@@ -155,7 +152,7 @@ def _check_metadata(store: Store) -> None:
         if attributes.get(name) != value:
             raise ValueError(
                 f"{store.path / 'zarr.json'} was edited: the attribute {name} is {attributes.get(name)!r}, but was "
-                f"{value!r} when the store was created."
+                f"{value!r} when the store was created. {RESTORE}"
             )
     published = _mapping(_mapping(root, "consolidated_metadata"), "metadata")
     for name, metadata in store.setup["metadata"].items():
@@ -163,7 +160,7 @@ def _check_metadata(store: Store) -> None:
         for where, found in ((path, read_json(path)), (store.path / "zarr.json", published.get(name))):
             if not isinstance(found, dict) or not equal_except_length(found, metadata):
                 raise ValueError(
-                    f"{where} is damaged, or was edited: the metadata of {name} are not the original ones."
+                    f"{where} is damaged, or was edited: the metadata of {name} are not the original ones. {RESTORE}"
                 )
 
 

@@ -46,6 +46,17 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
         If a property does not hold.
     ValueError, TypeError
         If the function cannot be called, does not return a number, or changes its argument.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ellipslice as es
+    >>> es.testing.check_likelihood(es.likelihoods.Poisson([2, 0, 1]), np.zeros(3))
+    >>> rng = np.random.default_rng(1)
+    >>> es.testing.check_likelihood(lambda f: -float(f @ f) + rng.normal(), np.zeros(3))
+    Traceback (most recent call last):
+        ...
+    AssertionError: two calls with the same f gave ...
     """
     f = np.asarray(f, dtype=np.float64)
     rng = np.random.default_rng(seed)

@@ -31,6 +31,11 @@ def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches
         Number of random searches. Default: 200.
     seed : int
         Seed of the random searches. Default: 0.
+
+    Examples
+    --------
+    >>> import ellipslice as es
+    >>> es.testing.check_reversible(es.moves.EllipticalSlice(), searches=20)
     """
     rng = np.random.default_rng(seed)
     exact_turn = None if turn is None else ExactNumber(turn)

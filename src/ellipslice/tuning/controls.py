@@ -81,11 +81,11 @@ def tune_controls(
         Model, as for `sample`.
     residual_variance : float
         Largest variance of f given the control variables before the first round, as a fraction of the prior variance.
-        Default: 0.1. Between 0 and 1.
+        Between 0 and 1. Default: 0.1.
     increment : int
-        Number of inputs that are added at a time. Default: 1. At least 1. The paper uses 1, and 20 for the USPS digits.
+        Number of inputs that are added at a time. At least 1. Default: 1. The paper uses 1, and 20 for the USPS digits.
     rounds : int
-        Largest number of rounds. Default: 80. At least 1.
+        Largest number of rounds. At least 1. Default: 80.
     seed : int, optional
         Seed of the adaptation. Default: a random one.
     engine : str, optional

@@ -47,9 +47,9 @@ def tune_hamiltonian(
     leapfrog_steps : int, optional
         Number of leapfrog steps, as for `moves.Hamiltonian`. Default: NUTS, which chooses it in each update.
     warmup : int
-        Number of updates of the adaptation. Default: 1000. At least 20.
+        Number of updates of the adaptation. At least 20. Default: 1000.
     target_acceptance : float
-        Target acceptance rate. Default: 0.8. Between 0 and 1.
+        Target acceptance rate. Between 0 and 1. Default: 0.8.
     seed : int
         Seed of the adaptation. Default: 0.
 

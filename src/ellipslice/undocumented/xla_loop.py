@@ -32,7 +32,7 @@ MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """Metadata of a call that XLA compiles into one function."""
 
 PLAIN, MARKED, WIDE = range(3)
-"""Ways to compile a loop: by plain `jax.jit`, into one function, or into one function with wide vectors."""
+"""Modes in which a loop is compiled: by plain `jax.jit`, into one function, or into one function with wide vectors."""
 
 
 @cache
@@ -60,7 +60,7 @@ def probe_vectors() -> str | None:
     return None if probe() is None else "loops are not compiled into one function"
 
 
-def possible() -> bool:
+def single_call_supported() -> bool:
     """Return whether loops can be compiled into one function. If not, record the fallback."""
     why = probe()
     if why is not None:
@@ -69,7 +69,10 @@ def possible() -> bool:
 
 
 def as_single_call(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> Any:
-    """Call a loop so that XLA compiles it into one function. Use it inside a jitted program, and only if `possible`."""
+    """Call a loop so that XLA compiles it into one function. Use it inside a jitted program.
+
+    Call it only if `single_call_supported` returns True.
+    """
 
     @jax.jit
     def call(*arguments: Any) -> tuple[Any, Any]:

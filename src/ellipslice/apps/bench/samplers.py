@@ -28,7 +28,7 @@ class Timing(NamedTuple):
 
 
 Sampler = Callable[[int], Timing]
-"""Runs the given number of updates of each chain."""
+"""Function that runs the given number of updates of each chain."""
 
 
 FAST_CPU_SUFFIX = " + fast_cpu"

@@ -72,7 +72,7 @@ class RunFolder:
 
     @property
     def origins(self) -> list[str | None]:
-        """For each input, the date from which days are counted; None if the input is not a date."""
+        """Date from which the days of each input are counted; None if the input is not a date."""
         return self.metadata["data"]["origins"]
 
     def fit(self) -> Fit:

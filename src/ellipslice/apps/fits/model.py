@@ -153,7 +153,9 @@ class Problem:
         try:
             from numpyro.distributions import LogNormal
         except ImportError:
-            raise ImportError('unknown hyperparameters require numpyro: pip install "ellipslice[fit]".') from None
+            raise ImportError(
+                "unknown hyperparameters require numpyro. Install it with: pip install 'ellipslice[fit]'."
+            ) from None
         return {name: LogNormal(np.log(median), PRIOR_LOG_SD) for name, median in self.medians.items()}
 
     def _model(self) -> LatentGP:
@@ -258,7 +260,7 @@ def _kernel(settings: FitSettings, known: Mapping[str, Any], large: bool) -> Any
         from tinygp.kernels.distance import L2Distance
         from tinygp.transforms import Linear
     except ImportError:
-        raise ImportError('kernels require tinygp: pip install "ellipslice[fit]".') from None
+        raise ImportError("kernels require tinygp. Install it with: pip install 'ellipslice[fit]'.") from None
     shape = {
         "matern12": kernels.Exp, "matern32": kernels.Matern32, "matern52": kernels.Matern52,
         "squared-exponential": kernels.ExpSquared,

@@ -92,7 +92,7 @@ def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plots require matplotlib: pip install 'ellipslice[fit]'.") from None
+        raise ImportError("plots require matplotlib. Install it with: pip install 'ellipslice[fit]'.") from None
     return Figure
 
 

@@ -34,7 +34,7 @@ class Data(NamedTuple):
     """Columns of a fit, as numbers."""
 
     inputs: np.ndarray
-    """Shape (n, inputs)."""
+    """Inputs of the data, shape (n, inputs)."""
     y: np.ndarray | None = None
     exposure: np.ndarray | None = None
     trials: np.ndarray | None = None

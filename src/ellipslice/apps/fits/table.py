@@ -171,9 +171,11 @@ def _read(path: Path, delimiter: str | None, decimal: str) -> tuple[Any, list[st
         try:
             frame = pd.read_parquet(path)
         except ImportError:
-            raise ImportError("Parquet files require pyarrow: pip install 'ellipslice[parquet]'.") from None
+            raise ImportError(
+                "Parquet files require pyarrow. Install it with: pip install 'ellipslice[parquet]'."
+            ) from None
         except Exception as error:  # noqa: BLE001  pyarrow raises exceptions of its own types
-            raise ValueError(f"{path} cannot be read as Parquet: {_first_line(error)}") from None
+            raise ValueError(f"{path} cannot be read as Parquet ({_first_line(error)}). Check the file.") from None
         frame.columns = [str(name).strip() for name in frame.columns]
         return frame.reset_index(drop=True), list(frame.columns)
     if decimal not in (".", ","):
@@ -193,7 +195,9 @@ def _read(path: Path, delimiter: str | None, decimal: str) -> tuple[Any, list[st
     except pd.errors.EmptyDataError:
         raise ValueError(f"{path} is empty. Give a table with a header and rows of data.") from None
     except (ValueError, OverflowError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as CSV: {_first_line(error)}") from None
+        raise ValueError(
+            f"{path} cannot be read as CSV ({_first_line(error)}). Check the file, and give its --delimiter."
+        ) from None
     frame.columns = [str(name).strip() for name in frame.columns]
     return frame, [str(name).strip() for name in first.iloc[0]]
 

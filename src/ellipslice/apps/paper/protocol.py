@@ -23,7 +23,7 @@ from ellipslice.diagnostics import effective_sample_size
 from ellipslice.machine import machine
 
 NO_RESULT = ("USPS", "control")
-"""Omitted, as in the paper, where it "ran exceedingly slowly" without "any meaningful results"."""
+"""Omitted problem and method. In the paper, it "ran exceedingly slowly" without "any meaningful results"."""
 
 TRACE_ITERATIONS = 10_000
 """Number of iterations whose log-likelihoods are stored, for the first run of a cell: those that Figure 5 shows."""

@@ -57,20 +57,20 @@ class Trace(NamedTuple):
     @staticmethod
     def row(found: Found, move: Move) -> Trace:
         """Return the row of one update."""
-        evaluations, nans, stuck, angle, more = found.info
+        evaluations, nans, failed, angle, more = found.info
         declared = list(zip(move.statistics.values(), more, strict=True))
         reals = found.state.log_likelihood, angle, *(value for kind, value in declared if kind is float)
-        integers = evaluations, nans, stuck, found.proposals, *(value for kind, value in declared if kind is not float)
+        integers = evaluations, nans, failed, found.proposals, *(value for kind, value in declared if kind is not float)
         return Trace(found.state.f, jnp.stack(reals), jnp.stack([jnp.asarray(part, jnp.int32) for part in integers]))
 
     def columns(self, move: Move) -> tuple[Any, Any, Info, Any]:
         """Return states, log-likelihoods, info and proposals: the arguments of `ChainRows.add`."""
         log_likelihood, angle, *reals = self.reals.T
-        evaluations, nans, stuck, proposals, *integers = self.integers.T
+        evaluations, nans, failed, proposals, *integers = self.integers.T
         more = tuple(
             reals.pop(0) if kind is float else integers.pop(0).astype(kind) for kind in move.statistics.values()
         )
-        return self.f, log_likelihood, Info(evaluations, nans, stuck > 0, angle, more), proposals
+        return self.f, log_likelihood, Info(evaluations, nans, failed > 0, angle, more), proposals
 
 
 def run_block(

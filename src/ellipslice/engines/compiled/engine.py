@@ -19,11 +19,11 @@ from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import block_length
-from ellipslice.programs.traced import Look, compilable, identity, look
+from ellipslice.programs.traced import ProgramProperties, compilable, identity, program_properties
 from ellipslice.programs.vector_sums import ITEM as VECTOR_SUMS
 from ellipslice.programs.vector_sums import vectorise_sum
 from ellipslice.undocumented.registry import first_line, note
-from ellipslice.undocumented.xla_loop import PLAIN, WIDE, possible
+from ellipslice.undocumented.xla_loop import PLAIN, WIDE, single_call_supported
 
 MAX_BLOCK_STATE = 2**17
 """Largest state (in elements) that is run in blocks of updates. Longer states are run one update per call: a block
@@ -50,10 +50,10 @@ class CompiledEngine(Engine):
             return vectorise_sum(likelihood, size) if on_one_device(likelihood) else likelihood
 
     @cached_property
-    def look(self) -> Look:
+    def properties(self) -> ProgramProperties:
         """Properties of the traced log-likelihood: its operations, and the number of threads that can run it."""
         with on_cpu():
-            return look(self._likelihood, self.posterior.prior.size)
+            return program_properties(self._likelihood, self.posterior.prior.size)
 
     @property
     def likelihood_key(self) -> Hashable:
@@ -92,7 +92,7 @@ class CompiledEngine(Engine):
                     for position, (start, own) in enumerate(zip(starts, noise, strict=True))
                 ],
                 # Programs that use several devices must be sent to all of them in the same order, so by one thread.
-                threads=self.look.threads if on_one_device(self._likelihood) else 1,
+                threads=self.properties.threads if on_one_device(self._likelihood) else 1,
             )
 
     def _runner(self, move: Move, scout: Scout, length: int) -> BlockRunner:
@@ -103,13 +103,13 @@ class CompiledEngine(Engine):
         fits = (
             computes_on_cpu()
             and on_one_device(self._likelihood)
-            and self.look.fits_one_function
+            and self.properties.fits_one_function
             and elementwise
             and not isinstance(scout, LookAhead)
         )
         max_updates = 1 if self.posterior.prior.size > MAX_BLOCK_STATE else length
         on_device = jax.tree.map(jnp.asarray, prepared)
-        compile_mode = WIDE if fits and possible() else PLAIN
+        compile_mode = WIDE if fits and single_call_supported() else PLAIN
         return BlockRunner(move, scout, self._vectorised_likelihood, on_device, max_updates, compile_mode)
 
     def _scout(self, move: Move, look_ahead: int, start: State) -> Scout:

@@ -23,7 +23,7 @@ from ellipslice.moves import Move, Path, State
 from ellipslice.moves.search import WIDTH
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
-from ellipslice.programs.site_sums import LARGEST, NotFactorised, elementwise, padded_size
+from ellipslice.programs.site_sums import MAX_KERNEL_ELEMENTS, NotFactorised, elementwise, padded_size
 from ellipslice.programs.traced import compilable
 from ellipslice.undocumented.runtime import compute_capability, memory_limit
 
@@ -144,8 +144,8 @@ def why_not_batched(posterior: Posterior, move: Move) -> str | None:
 def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
     """Return why the fused kernel cannot run chains with this path, or None if it can."""
     size = engine.posterior.prior.size
-    if size > LARGEST:
-        return f"a state of {size:,} elements does not fit into a GPU's registers (at most {LARGEST:,} do)"
+    if size > MAX_KERNEL_ELEMENTS:
+        return f"a state of {size:,} elements does not fit into a GPU's registers (at most {MAX_KERNEL_ELEMENTS:,} do)"
     device = jax.local_devices()[0]
     if device.platform != "gpu" or compute_capability(device) < 9.0:
         return "the fused kernel needs an NVIDIA GPU of the Hopper generation or newer"

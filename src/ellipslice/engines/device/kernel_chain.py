@@ -154,7 +154,7 @@ class KernelChain:
         accepted = found.accepted == 1
         f = self._reached(curve, found, before.f)
         log_likelihood = jnp.where(accepted, found.point.value, before.log_likelihood)
-        stuck = 1 - found.accepted
+        failed = 1 - found.accepted
         leaves_draw = t == before.next_draw
 
         @pl.when(leaves_draw)
@@ -162,14 +162,14 @@ class KernelChain:
             place = before.slot * self.settings.chains + self.chain
             angle = jnp.where(accepted, self._last_angle(found, late, row), self.dtype(0))
             self._store(self.outputs.draws.f, f, place)
-            numbers = log_likelihood, found.tried, found.nan_evaluations, stuck, angle
+            numbers = log_likelihood, found.tried, found.nan_evaluations, failed, angle
             for reference, number in zip(self.outputs.draws[1:], numbers, strict=True):
                 reference[place] = number
 
         totals = ChainTotals(
             before.totals.proposals + found.tried,
             before.totals.nan_evaluations + found.nan_evaluations,
-            before.totals.failed_searches + stuck,
+            before.totals.failed_searches + failed,
             jnp.maximum(before.totals.highest, log_likelihood),
         )
         slot = jnp.where(leaves_draw, before.slot + 1, before.slot)

@@ -71,13 +71,13 @@ class DrawBuffer(NamedTuple):
     def unpack(cls, rows: Any, size: int) -> DrawBuffer:
         """Return the fields of an array that `pack` has made, with their types."""
         numbers = [rows[..., column] for column in range(size, rows.shape[-1])]
-        log_likelihood, proposals, nans, stuck, angle = numbers
+        log_likelihood, proposals, nans, failed, angle = numbers
         return cls(
             f=rows[..., :size],
             log_likelihood=log_likelihood,
             proposals=proposals.astype(jnp.int32),
             nan_evaluations=nans.astype(jnp.int32),
-            search_failed=stuck > 0,
+            search_failed=failed > 0,
             angle=angle,
         )
 
@@ -135,9 +135,9 @@ class _PackedChains(NamedTuple):
     reals: Any
 
     def unpack(self) -> _Chains:
-        update, tried, nans, all_proposals, all_nans, all_stuck = self.integers
+        update, tried, nans, all_proposals, all_nans, all_failed = self.integers
         log_likelihood, highest, *late = self.reals
-        totals = ChainTotals(all_proposals, all_nans, all_stuck, highest)
+        totals = ChainTotals(all_proposals, all_nans, all_failed, highest)
         return _Chains(self.f, log_likelihood, update, tried, nans, _Angle(*late), totals)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from ellipslice.engines.base import Checkpoint, RunSpec
+from ellipslice.engines.base import Checkpoint, Counts, RunSpec
 from ellipslice.engines.device.loop import DrawBuffer, DrawSchedule, run_block_on_device
 from ellipslice.engines.device.noise import draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
@@ -98,8 +98,8 @@ def _run_on_one_device(
         angles, loop = first_angles, partial(run_block_on_device, plan.path, plan.look_ahead, plan.look_ahead)
     noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
     state, draws, counts = loop(likelihood, state, noise, DrawSchedule(stop, since, thin), plan.slots)
-    proposals, nans, stuck = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
-    sums = _Sums(stop * counts.nan_evaluations.size, proposals, nans, stuck, jnp.max(counts.highest))
+    proposals, nans, failed = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
+    sums = _Sums(stop * counts.nan_evaluations.size, proposals, nans, failed, jnp.max(counts.highest))
     return state, draws, _Sums(*(jnp.reshape(part, 1) for part in sums))
 
 
@@ -190,8 +190,8 @@ class BatchedRun:
         sums = _Sums(*(np.asarray(part) for part in block.sums))
         # `extend` repeats a block that was cut short, so the counts start again from the beginning of that block.
         before = self._before if block.first == self._before.updates else self._last
-        total, tried, nans, stuck = (part.sum().item() for part in sums[:-1])
-        counts = before.counts.plus((total, tried, tried, nans, stuck, 0))
+        total, tried, nans, failed = (part.sum().item() for part in sums[:-1])
+        counts = before.counts + Counts(total, tried, tried, nans, failed)
         state = self._last.state
         if count:
             state = State(np.asarray(f[count - 1, 0]), float(log_likelihood[0, -1]))

@@ -6,7 +6,7 @@ try:
     from sklearn.utils.validation import validate_data  # noqa: F401  (new in scikit-learn 1.6)
 except ImportError as error:
     raise ImportError(
-        'the estimators need scikit-learn 1.6 or later. Install it with: pip install "ellipslice[sklearn]".'
+        "the estimators require scikit-learn 1.6 or later. Install it with: pip install 'ellipslice[sklearn]'."
     ) from error
 
 from ellipslice.gp.sklearn.classifier import EllipticalGPClassifier

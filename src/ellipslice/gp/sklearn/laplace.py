@@ -21,7 +21,7 @@ MAX_STEPS, MAX_HALVINGS = 50, 20
 """Largest number of steps of Newton's method, and of halvings of one step."""
 
 MIN_GAIN = 1e-3
-"""The search ends if a step increases the log posterior by less than this."""
+"""The search ends if a step increases the log-posterior by less than this."""
 
 SWEEPS = 4
 """Number of EP sweeps. With the sites of the Laplace approximation alone, chains mixed slowly where f was large."""
@@ -34,11 +34,11 @@ class Mode(NamedTuple):
     """The mode f = K weights of the posterior, and the sites exp(linear f - precision f^2 / 2) there."""
 
     weights: np.ndarray
-    """Shape (n,)."""
+    """Weights of the covariances in the mode, shape (n,)."""
     linear: np.ndarray
-    """Shape (n,)."""
+    """Linear terms of the sites, shape (n,)."""
     precision: np.ndarray
-    """Shape (n,). At least 0."""
+    """Precisions of the sites, shape (n,). At least 0."""
     log_evidence: float
     """Laplace approximation of the log marginal likelihood."""
 
@@ -97,7 +97,7 @@ def lower_factor(matrix: np.ndarray) -> np.ndarray:
 def find_mode(matrix: np.ndarray, likelihood: Likelihood, weights: np.ndarray | None = None) -> Mode:
     """Return the mode of N(f; 0, matrix) L(f), by Newton's method from f = matrix @ weights. Default: from f = 0.
 
-    This is Algorithm 3.1 of Rasmussen & Williams (2006), with steps halved until the log posterior increases. Where the
+    This is Algorithm 3.1 of Rasmussen & Williams (2006), with steps halved until the log-posterior increases. Where the
     pointwise log-likelihood is convex, the site has precision 0.
     """
     weights = np.zeros(len(matrix)) if weights is None else weights

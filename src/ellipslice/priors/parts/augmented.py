@@ -30,7 +30,7 @@ class PredictorPrior(Prior):
     """Name of the class that the user gave, for error messages."""
 
     instead = (
-        "it updates A f for all values of f jointly. Use EllipticalSlice, or compute the product in the "
+        "it updates A f for all elements of f jointly. Use EllipticalSlice, or compute the product in the "
         "log-likelihood: lambda f: g(A @ f)."
     )
 

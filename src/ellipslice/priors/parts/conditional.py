@@ -74,8 +74,8 @@ def as_block(block: Any, size: int) -> np.ndarray:
     indices = np.atleast_1d(given)
     if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
         raise ValueError(
-            f"block must be a list of whole numbers, indices into the flat vector of {size} values, but it is an array "
-            f"of shape {given.shape} and dtype {given.dtype}. Pass a mask as np.flatnonzero(mask)."
+            f"block must be a list of whole numbers, indices into the flat vector of {size} elements, but it is an "
+            f"array of shape {given.shape} and dtype {given.dtype}. Pass a mask as np.flatnonzero(mask)."
         )
     if indices.min() < 0 or indices.max() >= size:
         wrong = indices[(indices < 0) | (indices >= size)][0]

@@ -110,8 +110,8 @@ def as_constraints(constraints: Any, directions: np.ndarray, size: int) -> np.nd
         if directions.shape[1]:
             raise ValueError(
                 f"precision is singular: its null space has {describe_directions(directions)}. Use "
-                'constraints="null space" (values then sum to zero on every component) or a matrix of constraints, or '
-                "add a small number to the diagonal."
+                'constraints="null space" (elements then sum to zero on every component) or a matrix of constraints, '
+                "or add a small number to the diagonal."
             )
         return np.zeros((0, size))
     else:
@@ -120,7 +120,7 @@ def as_constraints(constraints: Any, directions: np.ndarray, size: int) -> np.nd
     if matrix.ndim != 2 or matrix.shape[1] != size:
         raise ValueError(
             f"constraints has shape {np.shape(matrix)}; expected (M, {size}), one row per constraint and one column "
-            "per value."
+            "per element."
         )
     lengths = np.linalg.norm(matrix, axis=1)
     if not lengths.all() or len(matrix) >= size:
@@ -149,7 +149,7 @@ def choose_pinned(directions: np.ndarray) -> np.ndarray:
 def describe_directions(directions: np.ndarray) -> str:
     """Return a description of the directions for a message."""
     count = directions.shape[1]
-    return "one direction, such as a constant added to all values" if count == 1 else f"{count} directions"
+    return "one direction, such as a constant added to all elements" if count == 1 else f"{count} directions"
 
 
 def solve_constraints(

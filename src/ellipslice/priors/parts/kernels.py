@@ -149,7 +149,7 @@ def _lags_of_kernel(kernel: Any, axes: int) -> Callable[[np.ndarray], np.ndarray
         if not np.allclose(elsewhere, values[some], rtol=1e-6, atol=1e-6 * np.abs(values).max()):
             raise ValueError(
                 f"kernel is not stationary: at other inputs it is another function of the lag ({kernel}). Use Dense "
-                "below 5,000 values, or LowRank.inducing_points."
+                "below 5,000 elements, or LowRank.inducing_points."
             )
         values[(flat == 0).all(axis=1)] = variance(as_inputs(np.zeros((1, axes))))[0]
         return values.reshape(lags.shape[:-1])

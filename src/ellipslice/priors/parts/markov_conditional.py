@@ -23,8 +23,8 @@ def condition(whole: Markov, block: np.ndarray) -> BlockConditional:
     first, last = int(block[0]), int(block[-1]) + 1
     if last - first > MAX_DENSE_BLOCK:
         raise ValueError(
-            f"block spans the values {first} to {last - 1} of the series, and its conditional would be a dense matrix "
-            f"of that size. Use blocks that span at most {MAX_DENSE_BLOCK} values."
+            f"block spans the elements {first} to {last - 1} of the series, and its conditional would be a dense "
+            f"matrix of that size. Use blocks that span at most {MAX_DENSE_BLOCK} elements."
         )
     interval = _Interval(first, last, whole)
     return interval if len(block) == last - first else _PartOfInterval(block, interval)
@@ -35,7 +35,7 @@ class _Interval(BlockConditional):
     """The conditional of consecutive elements: a prediction from the past, corrected by the innovations of the future.
 
     Let z be the innovations of the interval, standard normal a priori. The elements are (prediction from the past) +
-    L z. The innovations of the future are y + T G z, where y are those for z = 0, G maps z to the state at the end of
+    L z. The innovations of the future are y + T G z. Here y are those for z = 0, G maps z to the state at the end of
     the interval, and T maps that state to the innovations. So z has the precision 1 + G' (T' T) G, which is never close
     to singular.
     """

@@ -119,7 +119,7 @@ def as_precision(precision: Any) -> Any:
     if not (diagonal > 0).all():
         i = int(np.argmin(diagonal))
         raise ValueError(
-            f"precision[{i}, {i}] is {diagonal[i]:.6g}, but must be positive. A value without neighbours needs its "
+            f"precision[{i}, {i}] is {diagonal[i]:.6g}, but must be positive. An element without neighbours needs its "
             "own precision, or leave it out."
         )
     matrix = ((matrix + matrix.T) / 2).tocsr()

@@ -101,8 +101,8 @@ def _cholmod(matrix: Any) -> tuple[np.ndarray, Any]:
         from cvxopt import cholmod  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:
         raise ImportError(
-            'cholesky="cholmod" needs cvxopt, which contains CHOLMOD: pip install "ellipslice[cholmod]". Or use '
-            'cholesky="scipy", which needs no other package.'
+            'cholesky="cholmod" requires cvxopt, which contains CHOLMOD. Install it with: pip install '
+            "'ellipslice[cholmod]'. Or use cholesky=\"scipy\", which requires no other package."
         ) from None
     from scipy.sparse import csc_array, tril
 
