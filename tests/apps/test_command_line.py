@@ -148,7 +148,7 @@ def test_the_report_is_one_page_with_everything(run, tmp_path):
         "R-hat",
         "effective sample size",
         "jax",
-        "median: amplitude 1",
+        "medians: amplitude 1",
     ):
         assert word in text
 

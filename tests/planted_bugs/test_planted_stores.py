@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+from ellipslice.engines.base import Counts
 from ellipslice.sampling import sinks
 from ellipslice.store import arrays, store, verify
 from ellipslice.store.read import open_tree
@@ -60,7 +61,9 @@ def leaves_what_was_not_committed(monkeypatch):
 def counts_an_update_twice(monkeypatch):
     replace_starts(
         monkeypatch,
-        lambda starts: [one._replace(counts=one.counts.plus([0, 0, 0, 0, 0, int(one.updates > 0)])) for one in starts],
+        lambda starts: [
+            one._replace(counts=one.counts + Counts(0, 0, 0, 0, 0, int(one.updates > 0))) for one in starts
+        ],
     )
 
 
