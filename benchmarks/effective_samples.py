@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice.apps.paper import Problem, problem
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 
 CHAINS = 4
 WARMUP = 1000
@@ -62,21 +61,29 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--problems", default="R01,R10,Mine,USPS")
     options.add_argument("--methods", default=",".join(METHODS))
-    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seeds", type=int, default=3, help="Number of seeds.")
+    options.add_argument("--first-seed", type=int, default=1, help="Seeds are consecutive, for runs in parallel.")
+    options.add_argument("--join", type=Path, nargs="*", default=[], help="Join results of parallel runs; run nothing.")
     options.add_argument("--out", type=Path)
-    asked = options.parse_args()
+    given = options.parse_args()
+    if given.join:
+        parts = [json.loads(path.read_text(encoding="utf8")) for path in given.join]
+        about = {**parts[0], "arguments": [part["arguments"] for part in parts]}
+        rows = [row for part in parts for row in part["effective_samples"]]
+        given.out.write_text(json.dumps(about | {"effective_samples": rows}, indent=1), encoding="utf8")
+        return
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     rows = []
-    for name in asked.problems.split(","):
-        for method in asked.methods.split(","):
-            found = [row(name, method, seed) for seed in range(1, asked.seeds + 1)]
+    for name in given.problems.split(","):
+        for method in given.methods.split(","):
+            found = [row(name, method, given.first_seed + i) for i in range(given.seeds)]
             rows += found
             print(line(name, method, found), flush=True)
-    if asked.out:
-        arguments = [argument for argument in sys.argv[1:] if argument not in ("--out", str(asked.out))]
+    if given.out:
+        arguments = [argument for argument in sys.argv[1:] if argument not in ("--out", str(given.out))]
         about = {"machine": machine("blackjax", "numpyro"), "commit": commit(), "arguments": arguments}
-        asked.out.write_text(json.dumps(about | {"effective_samples": rows}, indent=1), encoding="utf8")
+        given.out.write_text(json.dumps(about | {"effective_samples": rows}, indent=1), encoding="utf8")
 
 
 def row(name: str, method: str, seed: int) -> dict[str, Any]:
@@ -235,15 +242,6 @@ METHODS: dict[str, Callable[[Problem, int, int], Measured]] = {
     "NUTS": nuts,
     "mgrad": mgrad,
 }
-
-
-def commit() -> str:
-    """Return the commit that is measured, with a plus sign if files have changed since."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
-
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 
 if __name__ == "__main__":
