@@ -68,8 +68,9 @@ def main() -> None:
     given = options.parse_args()
     if given.join:
         parts = [json.loads(path.read_text(encoding="utf8")) for path in given.join]
-        about = {**parts[0], "arguments": [part["arguments"] for part in parts]}
-        rows = [row for part in parts for row in part["effective_samples"]]
+        arguments = [argument for part in parts for argument in part["arguments"]]
+        about = {**parts[0], "commit": commit(), "arguments": arguments}  # joined in the checkout that was measured
+        rows = [one for part in parts for one in part["effective_samples"]]
         given.out.write_text(json.dumps(about | {"effective_samples": rows}, indent=1), encoding="utf8")
         return
     if hasattr(os, "sched_setaffinity"):
@@ -81,8 +82,8 @@ def main() -> None:
             rows += found
             print(line(name, method, found), flush=True)
     if given.out:
-        arguments = [argument for argument in sys.argv[1:] if argument not in ("--out", str(given.out))]
-        about = {"machine": machine("blackjax", "numpyro"), "commit": commit(), "arguments": arguments}
+        arguments = " ".join(argument for argument in sys.argv[1:] if argument not in ("--out", str(given.out)))
+        about = {"machine": machine("blackjax", "numpyro"), "commit": commit(), "arguments": [arguments]}
         given.out.write_text(json.dumps(about | {"effective_samples": rows}, indent=1), encoding="utf8")
 
 
