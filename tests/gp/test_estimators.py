@@ -155,4 +155,4 @@ except ImportError as error:
     print(error)
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert 'pip install "ellipslice[sklearn]"' in found.stdout
+    assert "pip install 'ellipslice[sklearn]'" in found.stdout

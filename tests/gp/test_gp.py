@@ -565,7 +565,7 @@ def test_large_data_are_predicted_and_drawn_where_they_are():
     (line,) = (line for line in fit.plot().lines if "median" in line.get_label())
     assert set(line.get_xdata()) <= set(times)
     assert len(line.get_xdata()) > 180
-    with pytest.raises(ValueError, match="5200 inputs; predictions at inputs that are not in the data"):
+    with pytest.raises(ValueError, match="5200 inputs, but predictions at inputs that are not in the data"):
         fit.predict([1.0])
 
 
