@@ -69,8 +69,8 @@ def _effective_samples(result: dict[str, Any]) -> str:
         f"`python benchmarks/effective_samples.py --seeds {seeds}`, one core ({machine['processor']}),",
         f"JAX {machine['jax']}, double precision, commit {result['commit'][:7]}. Effective samples per CPU second",
         "of the worst element of f: four chains from long runs, medians over seeds. Compilation and preparation (fit,",
-        "tuning, warm-up) are excluded. Preparation is in brackets, in seconds. This table is the one to use for a choice of",
-        "method, because updates of different methods differ in cost and in correlation.",
+        "tuning, warm-up) are excluded. Preparation is in brackets, in seconds. Use this table for a choice of method,",
+        "because updates of different methods differ in cost and in correlation.",
         "",
         "| | " + " | ".join(problems) + " |",
         "|---" * (1 + len(problems)) + "|",
@@ -127,12 +127,12 @@ def _timings(result: dict[str, Any]) -> str:
     for contestant in dict.fromkeys(row["contestant"] for row in rows):
         cells = [_cell(rows, contestant, problem, count, gpu) for problem in problems for count in chains]
         lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", *_memory(rows, problems, chains)])
 
 
 def _load(machine: dict[str, Any]) -> str:
     before = f"load {machine['load'][0]:.1f}"
     return f"{before} before, {machine['load_after'][0]:.1f} after" if "load_after" in machine else before
-    return "\n".join([*lines, "", *_memory(rows, problems, chains)])
 
 
 def _memory(rows: list[dict[str, Any]], problems: list[str], chains: list[int]) -> list[str]:
