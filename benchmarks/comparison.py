@@ -69,7 +69,7 @@ def _effective_samples(result: dict[str, Any]) -> str:
         f"`python benchmarks/effective_samples.py --seeds {seeds}`, one core ({machine['processor']}),",
         f"JAX {machine['jax']}, double precision, commit {result['commit'][:7]}. Effective samples per CPU second",
         "of the worst element of f: four chains from long runs, medians over seeds. Compilation and preparation (fit,",
-        "tuning, warm-up) are excluded. Preparation is in brackets, in seconds. Use this table for a choice of method,",
+        "tuning, warm-up) are excluded. Use this table for a choice of method,",
         "because updates of different methods differ in cost and in correlation.",
         "",
         "| | " + " | ".join(problems) + " |",
@@ -80,9 +80,7 @@ def _effective_samples(result: dict[str, Any]) -> str:
         for problem in problems:
             own = [row for row in rows if (row["method"], row["problem"]) == (method, problem)]
             rate = statistics.median(row["effective_sample_size"] / row["sampling_seconds"] for row in own)
-            before = max(0.0, statistics.median(row["preparation_seconds"] for row in own))
-            converged = all(row["converged"] for row in own)
-            cells.append(f"{rate:,.0f} ({before:.1f})" if converged else "not converged")
+            cells.append(f"{rate:,.0f}" if all(row["converged"] for row in own) else "not converged")
         lines.append(f"| {description} | " + " | ".join(cells) + " |")
     return "\n".join(
         [

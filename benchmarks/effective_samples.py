@@ -222,15 +222,16 @@ def mgrad(given: Problem, updates: int, seed: int) -> Measured:
         def keys(number: int, draws: int) -> Any:
             return jax.random.split(jax.random.fold_in(jax.random.key(seed), number), (draws, thin, CHAINS))
 
-        began = time.process_time()
         starts = es.Dense(given.covariance).draw_zero_mean(np.random.default_rng(seed), CHAINS)
         state, step_size = jax.vmap(kernel(1.0).init)(jnp.asarray(starts)), 1.0
         pilot = max(1, 200 // thin)
+        for draws in (pilot, updates // thin):
+            jax.block_until_ready(advance(state, keys(101, draws), step_size))  # compiles
+        began = time.process_time()
         for number in range(12):  # one step of a stochastic approximation of the acceptance rate
             state, (_, rates) = jax.block_until_ready(advance(state, keys(number, pilot), step_size))
             step_size *= float(np.exp(4 * (float(rates.mean()) - 0.55) / (1 + number / 4)))
         state, _ = jax.block_until_ready(advance(state, keys(100, pilot), step_size))
-        jax.block_until_ready(advance(state, keys(101, updates // thin), step_size))  # compiles for this length
         warm = time.process_time()
         state, (f, _) = jax.block_until_ready(advance(state, keys(102, updates // thin), step_size))
         done = time.process_time()

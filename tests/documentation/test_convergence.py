@@ -16,11 +16,10 @@ from typing import NamedTuple
 import pytest
 
 from ellipslice.diagnostics import check_convergence
+from pages import CELL, DOCS
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
 TAG = "not-converged"
-CELL = re.compile(r"```{code-cell} ipython3\n((?::[^\n]*\n)*)(.*?)```", re.DOTALL)
 STATEMENT = re.compile(r"ha(s|ve)\s+not\s+converged")
 
 OWN_TESTS = {
