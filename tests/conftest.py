@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from pathlib import Path
 
 import jax
 import pytest
@@ -14,6 +15,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
+
+
+MAPS = Path("/proc/self/maps")
+MAX_MAPS = 30_000
+"""Linux allows a process 65,530 memory maps by default. With more, XLA's compiler ends with a segmentation fault."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_memory_maps():
+    """Discard the programs that JAX keeps before they occupy all the memory maps that a process may have."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MAX_MAPS:
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -282,7 +282,7 @@ def test_plain_updates_are_counted_in_whole_numbers(plain):
 def test_a_pilot_has_noise_of_its_own(monkeypatch):
     """Otherwise the reference would depend on the random numbers that the chains are about to use."""
     used, run = [], pilot_module._run
-    monkeypatch.setattr(pilot_module, "_run", lambda *given: used.append(given[2]) or run(*given))
+    monkeypatch.setattr(pilot_module, "_run", lambda *given: used.append(given[1].seed) or run(*given))
     es.sample(Poisson(COUNTS), PRIOR, reference="pilot", draws=10, seed=1, progress=False)
     assert len(set(used)) == 1
     assert used[0] != 1

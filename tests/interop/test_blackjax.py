@@ -19,7 +19,6 @@ from catalogue import CORRELATED, SINGULAR
 from ellipslice.interop import update as update_module
 from ellipslice.interop.blackjax import build_kernel, elliptical_slice, init
 from ellipslice.interop.shared import OLDEST, require
-from pages import cells
 from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
@@ -355,18 +354,3 @@ def test_the_extras_ask_for_the_releases_that_are_checked():
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf8")
     for name, oldest in OLDEST.items():
         assert re.search(rf'^{name} = \["{name}>={re.escape(oldest)}"', text, re.MULTILINE), name
-
-
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_page_runs():
-    blocks = cells("integrations/blackjax")
-    assert len(blocks) == 3
-    names = {}
-    for block in blocks:
-        exec(compile(block, "blackjax.md", "exec"), names)
-    assert names["states"].position.shape == (100_000, 100)
-    assert names["chains"].position.shape == (8, 500, 100)
-    assert float(names["particles"].tempering_param) == 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import jax
@@ -18,7 +17,6 @@ from scipy import stats
 from catalogue import CORRELATED
 from ellipslice.interop.numpyro import EllipticalSlice, gaussian_sites
 from ellipslice.interop.numpyro_sites import GAUSSIAN
-from pages import cells
 from statistical.monte_carlo import LIMIT, SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
@@ -369,18 +367,3 @@ def impossible():
 def test_what_cannot_be_sampled_is_refused(begin, error, says):
     with pytest.raises(error, match=says):
         begin()
-
-
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_page_runs():
-    blocks = cells("integrations/numpyro")
-    assert len(blocks) == 2
-    names = {}
-    for block in blocks:
-        fewer = re.sub(r"num_samples=\d+", "num_samples=100", block)
-        exec(compile(fewer, "numpyro.md", "exec"), names)
-    assert names["log_rate"].shape == (4, 100, 28)
-    assert names["both"].get_samples()["log_rate"].shape == (100, 28)

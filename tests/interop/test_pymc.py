@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
@@ -15,7 +14,6 @@ from catalogue import CORRELATED, SINGULAR
 from ellipslice.interop import pymc as module
 from ellipslice.interop.pymc import EllipticalSlice
 from ellipslice.moves.search import search
-from pages import cells
 from statistical.monte_carlo import SEED, compare, compare_gaussian
 from statistical.test_closed_form import posterior
 
@@ -371,17 +369,3 @@ def test_a_model_without_any_is_refused():
         pm.HalfNormal("scale")
         with pytest.raises(ValueError, match="no free variable with a normal prior"):
             EllipticalSlice()
-
-
-# --- the page -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_page_runs():
-    blocks = cells("integrations/pymc")
-    assert len(blocks) == 2
-    names = {}
-    for block in blocks:
-        exec(compile(re.sub(r"\d+, tune=500", "20, tune=20, quiet=True", block), "pymc.md", "exec"), names)
-    assert names["trace"].posterior["log_rate"].shape == (4, 20, 28)
-    assert names["both"].posterior["log_rate"].shape == (4, 20, 28)
