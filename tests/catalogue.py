@@ -33,6 +33,7 @@ from ellipslice.moves import (
     NealMetropolis,
     RandomWalk,
     ReferenceSlice,
+    SplitHamiltonian,
 )
 from ellipslice.priors import (
     Dense,
@@ -389,6 +390,16 @@ MOVES: dict[str, Callable[[], Move]] = {
     "Cycle with ReferenceSlice": lambda: Cycle(
         ReferenceSlice(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), plain_every=3), EllipticalSlice()
     ),
+    "SplitHamiltonian": lambda: SplitHamiltonian(Sites(np.array([3.0, 2.0]), np.array([4.0, 1.0])), 2, plain_every=3),
+    "SplitHamiltonian, a Gaussian": lambda: SplitHamiltonian(
+        WhiteGaussian(np.array([0.4, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])), 1, plain_every=4
+    ),
+    "SplitHamiltonian, too narrow": lambda: SplitHamiltonian(
+        Sites(np.array([6.0, -1.0]), np.array([20.0, 9.0])), 3, plain_every=5
+    ),
+    "SplitHamiltonian, the prior": lambda: SplitHamiltonian(None, 5, plain_every=6),
+    "Cycle with SplitHamiltonian": lambda: Cycle(SplitHamiltonian(None, 3, plain_every=7), EllipticalSlice()),
+    "Local, SplitHamiltonian inside": lambda: Local([[0], [1]], SplitHamiltonian(None, 3, plain_every=8)),
     "Local": lambda: Local([[1], [0]]),
     "Local, ReferenceSlice inside": lambda: Local(
         [[0], [1]], ReferenceSlice(Sites(np.array([2.5]), np.array([3.0])), plain_every=3)

@@ -78,6 +78,9 @@ class NoiseSpec(NamedTuple):
     """Approximate number of random numbers per update. `block_length` depends on it, so a move must never change it."""
     of_prior: bool = False
     """True if `draw` returns only draws from the prior, shape (updates, searches, size). Default: False."""
+    shared: tuple[str, ...] = ()
+    """Names of fields of the drawn tuple that depend only on the number of the update in its block, and are therefore
+    equal for all chains. Default: none."""
 
     @classmethod
     def from_prior(cls, prior: ZeroMeanDraws, size: int, searches: int = 1, *, of_prior: bool = True) -> NoiseSpec:

@@ -47,7 +47,8 @@ def test_names_in_stores():
         ),
         *("Cycle", "Dense", "Diagonal", "EllipticalSlice", "FromDraws", "Given", "Hamiltonian", "Kronecker"),
         *("LineSlice", "Local", "LowRank", "Markov", "Names", "NealMetropolis", "ParabolaAlongAxis", "Random"),
-        *("RandomWalk", "ReferenceSlice", "Sites", "SliceAlongAxis", "SparsePrecision", "Stack", "Stationary", "Sum"),
+        *("RandomWalk", "ReferenceSlice", "Sites", "SliceAlongAxis", "SparsePrecision"),
+        *("SplitHamiltonian", "Stack", "Stationary", "Sum"),
         *("TruncatedGaussian", "WhiteGaussian", "_AtValues"),
     ]
     parts = (*priors.STORED_PARTS, *moves.STORED_PARTS, *approximations.REGISTERED)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from scipy.linalg import cholesky, solve_triangular
 
 from ellipslice.approximations.sites import check_size, covariance_factor, triangular
@@ -85,6 +87,12 @@ class RelativeGaussian:
             white_nu @ white_x - nu @ x,
             white_nu @ white_nu - nu @ nu,
         )
+
+    def log_ratio(self, x: Any) -> Any:
+        """Return log(Q / prior) at centre + x, up to a constant."""
+        z = jnp.matmul(x[self.pivots], self.to_z, precision=lax.Precision.HIGHEST)
+        white = jnp.matmul(z, self.whiten, precision=lax.Precision.HIGHEST)
+        return (self.mean * z).sum() - 0.5 * ((white * white).sum() - (z * z).sum())
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from Q, without its mean. Return an array of shape (count, size)."""

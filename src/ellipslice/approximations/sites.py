@@ -96,6 +96,10 @@ class RelativeSites:
         pairs = ((gradient, x), (gradient, nu), (x, scaled_x), (nu, scaled_x), (nu, scaled_nu))
         return LogRatio(*(dot(one, two) for one, two in pairs))
 
+    def log_ratio(self, x: Any) -> Any:
+        """Return log(Q / prior) at centre + x, up to a constant."""
+        return ((self.linear - self.precision * self.centre) * x - 0.5 * self.precision * x * x).sum()
+
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from Q, without its mean. Return an array of shape (count, size)."""
         return draw_by_rows(self.rows, len(self.rows) == self.rows.shape[1], rng, count)

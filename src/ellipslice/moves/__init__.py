@@ -13,6 +13,7 @@ checks that it is valid.
 - `constrained`: elliptical slice sampling under linear inequalities
 - `constrained_arcs`: the arcs of an ellipse that satisfy linear inequalities
 - `reference_slice`: elliptical slice sampling around a reference Gaussian
+- `split_hamiltonian`: rotations around a reference Gaussian, with kicks by the gradient
 - `cycle`: several moves in turn
 - `local`: block updates, each block given the rest
 - `local_blocks`: partitions of the elements into blocks
@@ -42,6 +43,7 @@ from ellipslice.moves.metropolis import NealMetropolis, RandomWalk
 from ellipslice.moves.one_at_a_time import CoordinateGibbs, CoordinateSlice
 from ellipslice.moves.reference_slice import ReferenceSlice
 from ellipslice.moves.search import Path, Search
+from ellipslice.moves.split_hamiltonian import SplitHamiltonian
 from ellipslice.moves.step import step
 
 __all__ = [
@@ -62,13 +64,14 @@ __all__ = [
     "RandomWalk",
     "ReferenceSlice",
     "Search",
+    "SplitHamiltonian",
     "State",
     "step",
 ]
 
 REGISTERED = (
-    *(EllipticalSlice, ReferenceSlice, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle, NealMetropolis, RandomWalk),
-    *(LineSlice, ControlVariables, CoordinateSlice, CoordinateGibbs, Hamiltonian),
+    *(EllipticalSlice, ReferenceSlice, SplitHamiltonian, ConstrainedSlice, AuxiliaryEllipse, Local, Cycle),
+    *(NealMetropolis, RandomWalk, LineSlice, ControlVariables, CoordinateSlice, CoordinateGibbs, Hamiltonian),
 )
 """Every move class. Stores, the reference pages and the catalogue of the tests read it."""
 

@@ -134,6 +134,11 @@ class Move(abc.ABC):
     gradients: bool = False
     """True if the move needs gradients of the log-likelihood. It then runs in compiled code only."""
 
+    lock_step: bool = False
+    """True if updates are mainly matrix products, so that compiled chains run in groups, one product for each group.
+
+    It requires `gradients`, because no other engine than the compiled one forms groups."""
+
     elementwise: bool = False
     """True if a step acts on each element separately, except for sums, and has no matrix products.
 

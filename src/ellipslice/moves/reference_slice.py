@@ -38,8 +38,17 @@ class RelativeReference(Protocol):
         """Return log(Q / P) on the ellipse centre + x cos(theta) + nu sin(theta)."""
         ...
 
+    def log_ratio(self, x: Any) -> Any:
+        """Return log(Q / P) at centre + x, up to a constant."""
+        ...
+
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from Q, without its mean. Return an array of shape (count, size)."""
+        ...
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Factor of the covariance of Q, rows.T @ rows, shape (rank, size). Available only on the host."""
         ...
 
 
@@ -147,18 +156,9 @@ class ReferenceSlice(Move):
         self, prior: Prior, reference: RelativeReference, rng: np.random.Generator, updates: int
     ) -> ReferenceSliceDraws:
         """Return the random numbers of `updates` updates."""
+        nu = draw_around_reference(reference, prior, rng, updates, self.plain_every)
         number = np.arange(updates) % self.plain_every
         is_plain = number == self.plain_every - 1
-        # Draws of the reference come first. They go to updates 0, plain_every, 2 plain_every, ..., then to updates 1,
-        # plain_every + 1, ..., because slices are copied faster than a mask. The draws for a seed depend on this order.
-        around, done = np.asarray(reference.draw(rng, int((~is_plain).sum()))), 0
-        nu = aligned_empty((updates, around.shape[1]))
-        for first in range(min(self.plain_every - 1, updates)):
-            rows = nu[first :: self.plain_every]
-            rows[:] = around[done : done + len(rows)]
-            done += len(rows)
-        if is_plain.any():
-            nu[self.plain_every - 1 :: self.plain_every] = np.asarray(prior.draw_zero_mean(rng, int(is_plain.sum())))
         # With independence, one update in plain_every still uses an ellipse of the reference, which moves the chain
         # where no draw of the reference is accepted.
         independent = self.independence & (number != (self.plain_every - 1) // 2)
@@ -176,6 +176,27 @@ class ReferenceSlice(Move):
         shifted = target.with_likelihood(lambda x: target.log_likelihood(centre + x), None)
         new, info = shifted.search(ellipse, noise.search(draws.nu), State(x, state.log_likelihood))
         return State(where(info.search_failed, state.f, centre + new.f), new.log_likelihood), info
+
+
+def draw_around_reference(
+    reference: Any, prior: Prior, rng: np.random.Generator, updates: int, plain_every: int
+) -> np.ndarray:
+    """Return nu of `updates` updates, shape (updates, size): a draw of the prior for every `plain_every`-th of them.
+
+    The others are draws of the reference, without its mean.
+    """
+    is_plain = np.arange(updates) % plain_every == plain_every - 1
+    # Draws of the reference come first. They go to updates 0, plain_every, 2 plain_every, ..., then to updates 1,
+    # plain_every + 1, ..., because slices are copied faster than a mask. The draws for a seed depend on this order.
+    around, done = np.asarray(reference.draw(rng, int((~is_plain).sum()))), 0
+    nu = aligned_empty((updates, around.shape[1]))
+    for first in range(min(plain_every - 1, updates)):
+        rows = nu[first::plain_every]
+        rows[:] = around[done : done + len(rows)]
+        done += len(rows)
+    if is_plain.any():
+        nu[plain_every - 1 :: plain_every] = np.asarray(prior.draw_zero_mean(rng, int(is_plain.sum())))
+    return nu
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,17 @@ class Prior(abc.ABC):
         The map is linear. JAX can trace it if `traceable` is True.
         """
 
+    def covariance_product(self, g: Any) -> Any:
+        """Return Sigma @ g for one flat vector g of `size` elements. JAX can trace it.
+
+        The default uses `unwhiten` and its transpose, and raises TypeError if JAX cannot trace `unwhiten`. Products
+        have full precision on every device.
+        """
+        with jax.default_matmul_precision("highest"):
+            z = jax.ShapeDtypeStruct((self.noise_size,), g.dtype)
+            (back,) = jax.linear_transpose(self.unwhiten, z)(g)
+            return self.unwhiten(back)
+
     @property
     def linear(self) -> bool:
         """True if draws are a linear map of standard normals. If False, `noise_size` and `unwhiten` raise."""

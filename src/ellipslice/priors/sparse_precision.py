@@ -248,6 +248,13 @@ class SparsePrecision(Prior):
         whole[..., self.free] = drawn
         return self.constraints.project(whole)
 
+    def covariance_product(self, g: Any) -> Any:
+        """Return Sigma @ g for one flat vector g. JAX can trace it: the host solves one system with the precision."""
+        if self.constraints is None:
+            return self.factor.solve_traced(g)
+        solved = self.factor.solve_traced(self.constraints.project_transposed(g)[self.free])
+        return self.constraints.project(jnp.zeros_like(g).at[self.free].set(solved))
+
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         return self.unwhiten(rng.standard_normal((count, self.noise_size)))

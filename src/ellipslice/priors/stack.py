@@ -110,6 +110,12 @@ class Stack(Prior):
             [p.unwhiten(part) for p, part in zip(self.priors, jnp.split(z, ends, -1), strict=True)], -1
         )
 
+    def covariance_product(self, g: Any) -> Any:
+        """Return Sigma @ g for one flat vector g, by the products of the latents."""
+        ends = np.cumsum([prior.size for prior in self.priors])[:-1]
+        parts = zip(self.priors, jnp.split(g, ends), strict=True)
+        return jnp.concatenate([prior.covariance_product(part) for prior, part in parts])
+
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         return np.concatenate([np.asarray(prior.draw_zero_mean(rng, count)) for prior in self.priors], axis=1)

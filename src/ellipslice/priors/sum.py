@@ -104,6 +104,10 @@ class Sum(Prior):
         parts = jnp.split(z, ends, -1)
         return sum(prior.unwhiten(part) for prior, part in zip(self.priors, parts, strict=True))
 
+    def covariance_product(self, g: Any) -> Any:
+        """Return Sigma @ g for one flat vector g: the sum of the products of the terms."""
+        return sum(prior.covariance_product(g) for prior in self.priors)
+
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""
         total = np.zeros((count, self.size))

@@ -184,7 +184,7 @@ def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | 
 
     def at_all_points(points: Any) -> Any:
         point = jax.ShapeDtypeStruct(points.shape[axes:], points.dtype)
-        in_turn = computes_on_cpu() and not _in_batches(function, point) if one_by_one is None else one_by_one
+        in_turn = computes_on_cpu() and not safe_in_batches(function, point) if one_by_one is None else one_by_one
         batched: Callable[..., Any] = matrices.one_matrix_at_a_time(function) if in_turn else function
         for _ in range(axes):
             batched = partial(lax.map, batched) if in_turn else jax.vmap(batched)
@@ -193,7 +193,7 @@ def over_axes(function: Callable[[Any], Any], axes: int = 1, one_by_one: bool | 
     return at_all_points
 
 
-def _in_batches(function: Callable[[Any], Any], point: Any) -> bool:
+def safe_in_batches(function: Callable[[Any], Any], point: Any) -> bool:
     """Return whether all operations of a function are known to be safe in a batch."""
     program = jaxprs.read(function, point)
     return program is not None and jaxprs.operations(program) <= COMPILED

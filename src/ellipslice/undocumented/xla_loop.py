@@ -8,7 +8,7 @@ them, the loop is compiled by a plain `jax.jit`. The chain is then equal up to r
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -31,8 +31,17 @@ WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """Metadata of a call that XLA compiles into one function."""
 
-PLAIN, MARKED, WIDE = range(3)
-"""Modes in which a loop is compiled: by plain `jax.jit`, into one function, or into one function with wide vectors."""
+THREADS = "one thread per product"
+
+ONE_THREAD_PRODUCTS = {"xla_cpu_multi_thread_eigen": False}
+"""Compiler option for products by one thread. By default XLA divides large products between all cores."""
+
+PLAIN, MARKED, WIDE, ONE_THREAD = range(4)
+"""Modes in which a loop is compiled: by plain `jax.jit`, into one function, into one function with wide vectors, or
+with one thread for each product."""
+
+FALLBACK = {WIDE: (MARKED, VECTORS), MARKED: (PLAIN, ITEM), ONE_THREAD: (PLAIN, THREADS)}
+"""For each mode, the mode that is used if XLA fails, and what is then recorded as missing."""
 
 
 @cache
@@ -84,15 +93,15 @@ def as_single_call(loop: Callable[..., Any], static: tuple[Any, ...], *arguments
     return result, used
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _plain(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> tuple[Any, None]:
+def _call(loop: Callable[..., Any], static: tuple[Any, ...], *arguments: Any) -> tuple[Any, None]:
     return loop(*static, *arguments), None
 
 
 _COMPILED: dict[int, Callable[..., Any]] = {
-    PLAIN: _plain,
+    PLAIN: jax.jit(_call, static_argnums=(0, 1)),
     MARKED: jax.jit(as_single_call, static_argnums=(0, 1)),
     WIDE: jax.jit(as_single_call, static_argnums=(0, 1), compiler_options=WIDE_VECTORS),
+    ONE_THREAD: jax.jit(_call, static_argnums=(0, 1), compiler_options=ONE_THREAD_PRODUCTS),
 }
 
 
@@ -109,8 +118,8 @@ def run_loop(mode: int, loop: Callable[..., Any], static: tuple[Any, ...], *argu
         except jax.errors.JaxRuntimeError as error:
             if mode == PLAIN:
                 raise
-            failures.append((VECTORS if mode == WIDE else ITEM, f"XLA failed ({first_line(error)})"))
-            mode -= 1
+            mode, missing = FALLBACK[mode]
+            failures.append((missing, f"XLA failed ({first_line(error)})"))
             continue
         for item, why in failures:
             note(item, why)

@@ -65,8 +65,8 @@ class Trace(NamedTuple):
 
     def columns(self, move: Move) -> tuple[Any, Any, Info, Any]:
         """Return states, log-likelihoods, info and proposals: the arguments of `ChainRows.add`."""
-        log_likelihood, angle, *reals = self.reals.T
-        evaluations, nans, failed, proposals, *integers = self.integers.T
+        log_likelihood, angle, *reals = np.moveaxis(self.reals, -1, 0)
+        evaluations, nans, failed, proposals, *integers = np.moveaxis(self.integers, -1, 0)
         more = tuple(
             reals.pop(0) if kind is float else integers.pop(0).astype(kind) for kind in move.statistics.values()
         )
@@ -144,7 +144,8 @@ class BlockRunner:
     """
 
     def __init__(self, move: Move, scout: Scout, likelihood: Any, prepared: Any, max_updates: int, compile_mode: int):
-        self._static, self._move, self._scout = (max_updates, move, scout), move, scout
+        self._loop, self._static = run_block, (max_updates, move, scout)
+        self._move, self._scout = move, scout
         self._likelihood, self._prepared = likelihood, prepared
         self._max_updates, self._compile_mode = max_updates, compile_mode
         self.updates_per_call = 1
@@ -157,13 +158,13 @@ class BlockRunner:
         state = State(f, jnp.asarray(state.log_likelihood, f.dtype))
         return ChainState(state, self._scout.first_state(self._likelihood, state))
 
-    def run(self, chain: ChainState, noise: UpdateNoise, first: int, stop: int) -> tuple[Trace, ChainState]:
+    def run(self, chain: ChainState, noise: Any, first: int, stop: int) -> tuple[Trace, ChainState]:
         """Make the updates `first` to `stop - 1` of a block. Return their trace and the chain after them.
 
         The call is asynchronous: reading the arrays waits until they are computed.
         """
         arguments = self._likelihood, self._prepared, chain, noise, np.array([first, stop], np.int32)
-        result, mode = run_loop(self._compile_mode, run_block, self._static, *arguments)
+        result, mode = run_loop(self._compile_mode, self._loop, self._static, *arguments)
         # Chains share this object, and in the meantime another may have fallen back to a lower mode.
         self._compile_mode = min(self._compile_mode, mode)
         return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -118,6 +119,36 @@ class BlocksAhead:
         self._current = None
 
 
+class GroupNoise:
+    """The random numbers of a group of chains. It has the methods of `BlocksAhead`.
+
+    Parameters
+    ----------
+    own : sequence of BlocksAhead
+        Random numbers of the chains of the group.
+    members : sequence of int
+        For each member of the group, the entry of `own` that it uses.
+    """
+
+    def __init__(self, own: Sequence[BlocksAhead], members: Sequence[int]):
+        self._own, self._members, self.length = own, members, own[0].length
+
+    def block(self, block: int) -> tuple[UpdateNoise, ...]:
+        """Return the random numbers of a block, one entry for each member."""
+        drawn = [own.block(block) for own in self._own]
+        return tuple(drawn[number] for number in self._members)
+
+    def draw_ahead(self, block: int, updates: int, drawers: Executor) -> None:
+        """Start to draw the blocks after `block` on other threads."""
+        for own in self._own:
+            own.draw_ahead(block, updates, drawers)
+
+    def release(self) -> None:
+        """Release the memory of the current block."""
+        for own in self._own:
+            own.release()
+
+
 class _Call(NamedTuple):
     """One call of the compiled loop, whose results may not be computed yet."""
 
@@ -131,42 +162,51 @@ class _Call(NamedTuple):
 
 
 class CompiledChain:
-    """One chain: its state on the device, its random numbers, and the updates that `take` has not returned yet.
+    """One chain, or one group of chains in lock step: its state on the device, its random numbers, and its results.
 
     JAX's calls are asynchronous. The next call is sent before the results of the last one are read, so that the device
     never waits.
 
     Parameters
     ----------
-    position : int
-        Position of the chain in the run.
-    spec : RunSpec
-    start : Checkpoint
+    chain : ChainState
+        The chain at its start.
+    done : int
+        Number of updates before the start.
     updates : int
         Total number of updates to make, including those before the start.
-    noise : BlocksAhead
+    noise : BlocksAhead or GroupNoise
     runner : BlockRunner
         Shared by all chains of the run.
+    to_rows : callable
+        Function of the results of a call, as `runner.read` returns them, to the rows of each chain.
     """
 
     def __init__(
         self,
-        position: int,
-        spec: RunSpec,
-        start: Checkpoint,
+        chain: ChainState,
+        done: int,
         updates: int,
-        noise: BlocksAhead,
+        noise: BlocksAhead | GroupNoise,
         runner: BlockRunner,
+        to_rows: Callable[..., Iterable[Rows]],
     ):
-        self.position, self._noise, self._runner = position, noise, runner
-        self._chain = runner.begin(start.state)
-        # The state of a scout is not part of a checkpoint, so a resumed chain repeats its last update.
-        self._rows = ChainRows(position, spec, start, again=self._chain.scout_state is not None)
-        self._sent = self.done = start.updates
+        self._chain, self._noise, self._runner, self._to_rows = chain, noise, runner, to_rows
+        self._sent = self.done = done
         self.updates = updates
         self._calls: deque[_Call] = deque()
         self._received: deque[tuple[Any, ...]] = deque()
-        """Results that `take` has not returned yet: arguments of `ChainRows.add`."""
+        """Results that `take` has not returned yet: arguments of `to_rows`."""
+
+    @classmethod
+    def single(
+        cls, position: int, spec: RunSpec, start: Checkpoint, updates: int, noise: BlocksAhead, runner: BlockRunner
+    ) -> CompiledChain:
+        """Return one chain, which is at `position` in its run."""
+        chain = runner.begin(start.state)
+        # The state of a scout is not part of a checkpoint, so a resumed chain repeats its last update.
+        rows = ChainRows(position, spec, start, again=chain.scout_state is not None)
+        return cls(chain, start.updates, updates, noise, runner, lambda *results: [rows.add(*results)])
 
     @property
     def finished(self) -> bool:
@@ -198,7 +238,7 @@ class CompiledChain:
 
     def take(self) -> list[Rows]:
         """Return the rows of all results received so far. Another thread may add more at the same time."""
-        return [self._rows.add(*self._received.popleft()) for _ in range(len(self._received))]
+        return [rows for _ in range(len(self._received)) for rows in self._to_rows(*self._received.popleft())]
 
     def _send(self, drawers: Executor | None) -> None:
         """Call the compiled loop for the rest of a block, or for fewer updates. Meanwhile `drawers` draw ahead."""

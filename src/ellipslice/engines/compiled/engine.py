@@ -13,13 +13,14 @@ import numpy as np
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.compiled.block import BlockRunner
 from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, CompiledRun
+from ellipslice.engines.compiled.lock_step import GROUP, GroupRunner, form_groups
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
 from ellipslice.engines.compiled.search import evaluate, evaluate_together
 from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
-from ellipslice.noise import block_length
-from ellipslice.programs.traced import ProgramProperties, compilable, identity, program_properties
+from ellipslice.noise import NoiseSpec, block_length
+from ellipslice.programs.traced import ProgramProperties, compilable, identity, program_properties, safe_in_batches
 from ellipslice.programs.vector_sums import ITEM as VECTOR_SUMS
 from ellipslice.programs.vector_sums import vectorise_sum
 from ellipslice.undocumented.registry import first_line, note
@@ -84,16 +85,34 @@ class CompiledEngine(Engine):
         with on_cpu():
             noise_spec = move.noise_spec(self.posterior.prior, self.prepared(move))
             length = block_length(noise_spec.numbers)
-            runner = self._runner(move, self._scout(move, spec.look_ahead or 1, starts[0].state), length)
             noise = [BlocksAhead(noise_spec, spec.seed, number, length) for number in spec.chains]
-            return CompiledRun(
-                [
-                    CompiledChain(position, spec, start, updates, own, runner)
+            if move.lock_step and self._safe_in_groups:
+                runner = self._group_runner(move, noise_spec, length)
+                groups = form_groups(spec.chains, starts)
+                chains = [runner.group(group, spec, starts, updates, noise) for group in groups]
+            else:
+                runner = self._runner(move, self._scout(move, spec.look_ahead or 1, starts[0].state), length)
+                chains = [
+                    CompiledChain.single(position, spec, start, updates, own, runner)
                     for position, (start, own) in enumerate(zip(starts, noise, strict=True))
-                ],
-                # Programs that use several devices must be sent to all of them in the same order, so by one thread.
-                threads=self.properties.threads if on_one_device(self._likelihood) else 1,
-            )
+                ]
+            # Programs that use several devices must be sent to all of them in the same order, so by one thread.
+            return CompiledRun(chains, threads=self.properties.threads if on_one_device(self._likelihood) else 1)
+
+    @cached_property
+    def _safe_in_groups(self) -> bool:
+        """True if gradients of the log-likelihood at several points can be computed in one batch."""
+        likelihood, size = self._likelihood, self.posterior.prior.size
+        return on_one_device(likelihood) and safe_in_batches(
+            jax.grad(likelihood), jax.ShapeDtypeStruct((size,), np.float64)
+        )
+
+    def _group_runner(self, move: Move, noise_spec: NoiseSpec, length: int) -> GroupRunner:
+        """Return the runner of blocks of `length` updates, shared by all groups of chains in lock step."""
+        max_updates = 1 if GROUP * self.posterior.prior.size > MAX_BLOCK_STATE else length
+        on_device = jax.tree.map(jnp.asarray, self.prepared(move))
+        # Without the vectorised sum, which is made for a single vector.
+        return GroupRunner(move, noise_spec, self._likelihood, on_device, max_updates)
 
     def _runner(self, move: Move, scout: Scout, length: int) -> BlockRunner:
         """Return the runner of blocks of `length` updates, shared by all chains of a run."""

@@ -41,6 +41,10 @@ class Constraints:
         """Return the field given the constraints, from a field without them."""
         return f - (f @ self.matrix.T) @ self.gain.T
 
+    def project_transposed(self, g: Any) -> Any:
+        """Return the product of g and the transpose of `project`."""
+        return g - (g @ self.gain) @ self.matrix
+
     def unpin(self, f: Any) -> Any:
         """Return the field, moved along the null space of the precision so that its pinned elements are 0."""
         return f - f[..., self.pinned] @ self.directions.T
