@@ -10,11 +10,11 @@
 """
 
 from ellipslice.approximations.approximate_evidence import approximate_evidence
-from ellipslice.approximations.fit import METHODS, Fitted, acceptance_rate, fit_reference
+from ellipslice.approximations.fit import METHODS, Fitted, fit_reference
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.approximations.sites import SitesReference
 
-__all__ = ["METHODS", "Fitted", "acceptance_rate", "approximate_evidence", "fit_reference"]
+__all__ = ["METHODS", "Fitted", "approximate_evidence", "fit_reference"]
 
 REGISTERED = (SitesReference, WhiteGaussian)
 """Every class of reference Gaussians that a store can contain."""

@@ -17,16 +17,13 @@ from ellipslice.approximations.sites import Sites, SitesReference, covariance_fa
 from ellipslice.engines.base import Engine
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import State
-from ellipslice.moves.reference_slice import Reference, RelativeReference
+from ellipslice.moves.reference_slice import Reference
 from ellipslice.posterior import Posterior, PredictorLikelihood
 from ellipslice.priors import Dense, Prior
 from ellipslice.priors.parts.augmented import PredictorPrior
 from ellipslice.programs.site_program import CPU, Elementwise
 from ellipslice.programs.site_sums import NotFactorised, elementwise
 from ellipslice.programs.traced import compilable
-
-ACCEPTANCE_DRAWS = 100
-"""Number of draws from a reference Gaussian by which its acceptance rate is estimated."""
 
 METHODS = ("auto", "laplace", "ep", "pilot")
 """Names that `reference=` accepts."""
@@ -38,26 +35,6 @@ class Fitted(NamedTuple):
     reference: Reference
     method: str
     """One of "laplace", "ep", "pilot" and "given"."""
-
-
-@np.errstate(over="ignore", under="ignore")  # a weight that underflows is 0, and a ratio above 1 counts as 1
-def acceptance_rate(relative: RelativeReference, engine: Engine, seed: int) -> float:
-    """Estimate the acceptance rate of independence Metropolis with a reference Gaussian as the proposal.
-
-    A proposal is accepted with probability min(1, w' / w), where w is posterior divided by reference. The states of a
-    chain in equilibrium are represented by draws from the reference with weights w.
-    """
-    x = relative.draw(np.random.default_rng(seed), ACCEPTANCE_DRAWS)
-    values = np.array(engine.evaluate_all(list(x + relative.centre)))
-    log_w = np.array(
-        [value - relative.log_ratio_on_ellipse(one, 0 * one)(1.0, 0.0) for value, one in zip(values, x, strict=True)]
-    )
-    log_w = np.where(np.isnan(log_w), -np.inf, log_w)
-    if not np.isfinite(log_w).any():
-        return 0.0
-    w = np.exp(log_w - log_w.max())
-    ratio = np.minimum(1.0, w / np.where(w > 0, w, 1.0)[:, None])
-    return float(w @ ratio.mean(axis=1) / w.sum())
 
 
 def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:

@@ -104,6 +104,10 @@ class Engine(abc.ABC):
         """
         return np.array(self.evaluate_all(list(points)))
 
+    def why_no_gradient(self) -> str | None:
+        """Return why this engine has no gradients of the log-likelihood; None if it has."""
+        return "the log-likelihood is not compiled"
+
     @property
     def likelihood_key(self) -> Hashable:
         """Key that is equal for equal log-likelihoods, including their data. None if there is no such key."""

@@ -120,8 +120,7 @@ class SplitHamiltonian(Move):
     def prepare(self, prior: Prior) -> SplitPrepared:
         if self.reference is None:
             return SplitPrepared(PriorAsReference(prior), PriorCovariance(prior), self.kicks)
-        relative = self.reference.relative_to(prior)
-        return SplitPrepared(relative, DenseCovariance(relative.rows), self.kicks)
+        return SplitPrepared.around(self.reference.relative_to(prior), self.kicks)
 
     def noise_spec(self, prior: Prior, prepared: SplitPrepared) -> NoiseSpec:
         return NoiseSpec(partial(self._draw, prior, prepared.reference), numbers=prior.size, shared=("plain",))
@@ -152,9 +151,8 @@ class Residual(NamedTuple):
     """The residual U(centre + x) of a posterior and its gradient, with the covariance of the reference."""
 
     value: Callable[[Any, Any], Any]
-    """Function (x, log-likelihood at centre + x) -> U."""
+    """Function of x and the log-likelihood at centre + x."""
     gradient: Callable[[Any], Any]
-    """Function x -> gradient of U."""
     covariance: DenseCovariance | PriorCovariance
 
 
@@ -229,6 +227,15 @@ class SplitPrepared:
     def __init__(self, reference: Any, covariance: Any, kicks: int):
         set_fields(self, reference=reference, covariance=covariance, kicks=np.int32(kicks))
 
+    @classmethod
+    def around(cls, relative: RelativeReference, kicks: int) -> SplitPrepared:
+        """Return the data of updates around a reference."""
+        return cls(relative, DenseCovariance(relative.rows), kicks)
+
+    def with_kicks(self, kicks: int) -> SplitPrepared:
+        """Return the data with another number of kicks."""
+        return SplitPrepared(self.reference, self.covariance, kicks)
+
 
 @pytree
 class DenseCovariance:
@@ -290,6 +297,6 @@ class PriorAsReference:
         """Return 0, the log ratio of the prior and itself."""
         return jnp.zeros((), x.dtype)
 
-    def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(self, rng: np.random.Generator, count: int) -> Any:
         """Draw from the prior, without its mean. Return an array of shape (count, size)."""
-        return np.asarray(self.prior.draw_zero_mean(rng, count))
+        return self.prior.draw_zero_mean(rng, count)

@@ -5,6 +5,7 @@
 - `join`: combine the results of runs that divided the chains among them
 - `arguments`: checks of the arguments of `sample` and `resume`
 - `reference_move`: fit a reference Gaussian, and the move that uses it
+- `choose_reference_move`: choose the kind of this move, by a pilot run
 - `initial_states`: initial states of the chains
 - `likelihood_checks`: mistakes that raise no error and give wrong answers
 - `drive`: advance the chains until the run ends

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray
 
 EQUAL_ATTRIBUTES = ("seed", "prior", "likelihood", "move", "warmup", "thin", "precision", "ellipslice_version")
-"""Attributes that must be equal in all parts."""
+"""Attributes that must be equal in all parts. Moves with a fitted reference may differ, because of rounding error."""
 
 SUMMED_ATTRIBUTES = ("updates", "evaluations", "proposals", "nan_evaluations", "failed_searches", "chains")
 """Attributes of the result that are sums over the parts."""
@@ -83,6 +83,7 @@ def join(parts: Sequence[xarray.DataTree | str | os.PathLike[str]]) -> xarray.Da
     if not trees:
         raise ValueError("join was given an empty list. Give at least one result or path.")
     _check(trees)
+    trees = _with_common_statistics(trees)
     _check_variables(trees)
     draws = min(tree["posterior"].sizes["draw"] for tree in trees)
     groups = {
@@ -117,7 +118,10 @@ def _check(trees: list[xarray.DataTree]) -> None:
                 f"part {number} (counted from 0) is not a result of `sample`: it has no attribute {missing[0]}. Give "
                 "results of `sample`, or paths of their stores."
             )
+        fitted = "reference" in tree.attrs and "reference" in trees[0].attrs
         for name in EQUAL_ATTRIBUTES:
+            if name == "move" and fitted:
+                continue
             if _without_address(tree.attrs[name]) != _without_address(trees[0].attrs[name]):
                 raise ValueError(
                     f"part {number} (counted from 0) was made with {name} = {tree.attrs[name]!r}, but the first with "
@@ -138,6 +142,18 @@ def _check(trees: list[xarray.DataTree]) -> None:
             f"chain {twice[0]} is in more than one part. Give each run its own chains, such as chains=[0, 1] and "
             "chains=[2, 3]."
         )
+
+
+def _with_common_statistics(trees: list[xarray.DataTree]) -> list[xarray.DataTree]:
+    """Return results with fitted moves without the statistics that not all of their moves have."""
+    names = [set(tree["sample_stats"].data_vars) for tree in trees]
+    if not all("reference" in tree.attrs for tree in trees) or all(own == names[0] for own in names):
+        return trees
+    common = [name for name in trees[0]["sample_stats"].data_vars if name in set.intersection(*names)]
+    copies = [tree.copy(deep=False) for tree in trees]
+    for tree in copies:
+        tree["sample_stats"].dataset = tree["sample_stats"].to_dataset()[common]
+    return copies
 
 
 def _check_variables(trees: list[xarray.DataTree]) -> None:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.approximations import acceptance_rate, fit_reference
+from ellipslice.approximations import fit_reference
 from ellipslice.engines.base import RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers
 from ellipslice.moves import Cycle, EllipticalSlice, Move
-from ellipslice.moves.reference_slice import ReferenceSlice, RelativeReference
+from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
+from ellipslice.sampling.choose_reference_move import choose_reference_move
 from ellipslice.sampling.initial_states import first_draw, prior_starts
 from ellipslice.sampling.likelihood_checks import check_concave
 from ellipslice.truncated_posterior import TruncatedPosterior
 
-MIN_INDEPENDENCE_ACCEPTANCE = 0.75
-"""Acceptance rate of independent draws from the reference above which most updates propose them instead of ellipses."""
+
+class ReferenceMove(NamedTuple):
+    """The move of a run with `reference=`."""
+
+    move: Move
+    prepared: Any
+    """Result of the move's `prepare`."""
+    around: RelativeReference
+    """The reference relative to the prior."""
+    method: str
+    """Method of the fit: "laplace", "ep", "pilot" or "given"."""
+    reason: str
+    """The kind of move and why it was chosen, in one sentence."""
 
 
 def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, move: Move | None) -> None:
@@ -45,8 +57,8 @@ def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, mov
 
 def fit_reference_move(
     reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
-) -> tuple[ReferenceSlice, str, RelativeReference]:
-    """Return the move with a fitted reference, the method of the fit, and the reference relative to the prior."""
+) -> ReferenceMove:
+    """Fit a reference, and choose the move around it."""
     # A separate seed, because the random numbers of the chains must not be used for fitting.
     own_seed = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
     trial = first_draw(posterior, start_generator(own_seed, 0))
@@ -57,5 +69,10 @@ def fit_reference_move(
     runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed)
     relative = fitted.reference.relative_to(posterior.prior)
-    independence = acceptance_rate(relative, runner, own_seed) > MIN_INDEPENDENCE_ACCEPTANCE
-    return ReferenceSlice(fitted.reference, independence=independence), fitted.method, relative
+    why_no_kicks = None
+    if workers is not None:
+        why_no_kicks = "workers evaluate the log-likelihood"
+    elif not isinstance(reference, str) or reference != "auto":
+        why_no_kicks = 'reference is not "auto"'
+    best = choose_reference_move(fitted.reference, relative, runner, own_seed, why_no_kicks)
+    return ReferenceMove(best.move, best.prepared, relative, fitted.method, best.reason)

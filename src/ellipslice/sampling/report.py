@@ -12,6 +12,7 @@ import numpy as np
 from ellipslice.checks import warn
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
+from ellipslice.moves import ReferenceSlice
 from ellipslice.result_parts import not_judged
 from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic
 from ellipslice.store.fingerprint import fingerprint
@@ -21,10 +22,11 @@ from ellipslice.undocumented.registry import taken
 
 if TYPE_CHECKING:
     from ellipslice.sampling.drive import Plan
+    from ellipslice.sampling.reference_move import ReferenceMove
     from ellipslice.sampling.sinks import Collector
 
 
-def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference: str | None) -> dict[str, Any]:
+def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, fitted: ReferenceMove | None) -> dict[str, Any]:
     """Return the attributes that are known before the run. `why` is the reason for the choice of the engine."""
     spec = stored.spec
     return {
@@ -35,8 +37,8 @@ def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference
         "prior": repr(stored.prior),
         "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
         "move": repr(spec.move),
-        "fingerprint": _fingerprint(stored, log_likelihood, reference),
-        **({} if reference is None else {"reference": reference}),
+        "fingerprint": _fingerprint(stored, log_likelihood, fitted is not None),
+        **({} if fitted is None else {"reference": fitted.method, "reference_move": fitted.reason}),
         "engine": stored.engine,
         "engine_reason": why,
         "precision": spec.precision,
@@ -47,7 +49,7 @@ def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, reference
     }
 
 
-def _fingerprint(stored: StoredRun, log_likelihood: Any, reference: str | None) -> str:
+def _fingerprint(stored: StoredRun, log_likelihood: Any, fitted: bool) -> str:
     """Return the fingerprint by which `join` recognises different objects of the same name.
 
     A move with a fitted reference is left out, because pilot runs on different machines give different fits.
@@ -55,7 +57,7 @@ def _fingerprint(stored: StoredRun, log_likelihood: Any, reference: str | None) 
     items = {"prior": stored.prior, "keep": stored.keep}
     if isinstance(log_likelihood, Likelihood):
         items["likelihood"] = log_likelihood
-    if reference is None and write(stored.spec.move).complete:
+    if not fitted and write(stored.spec.move).complete:
         items["move"] = stored.spec.move
     return fingerprint(**items)
 
@@ -77,7 +79,7 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
     before = plan.earlier.get("degraded", "").split("; ")
     if fallbacks := {*filter(None, before), *taken(plan.began)}:
         attributes["degraded"] = "; ".join(sorted(fallbacks))
-    if "reference" in plan.attributes:
+    if "reference" in plan.attributes and isinstance(plan.spec.move, ReferenceSlice):
         attributes["first_proposal_acceptance_rate"] = counts.first_accepted / max(1, counts.updates)
     if plan.rule is not None:
         attributes["stopping_rule"] = repr(plan.rule.until)

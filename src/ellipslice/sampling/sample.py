@@ -20,7 +20,6 @@ from ellipslice.engines.rows import statistics_of
 from ellipslice.engines.workers.pool import Workers, open_workers
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move
-from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import (
@@ -35,7 +34,7 @@ from ellipslice.sampling.drive import Plan, drive, snapshot
 from ellipslice.sampling.initial_states import first_states, given_points, trial_point
 from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
-from ellipslice.sampling.reference_move import check_reference, fit_reference_move
+from ellipslice.sampling.reference_move import ReferenceMove, check_reference, fit_reference_move
 from ellipslice.sampling.report import first_attributes
 from ellipslice.sampling.result import check_names, empty_tree
 from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
@@ -152,9 +151,10 @@ def sample(
         Sample around a Gaussian approximation of the posterior, with `moves.ReferenceSlice`. Use it if the likelihood
         is much more informative than the prior. "laplace" (Laplace approximation) and "ep" (expectation propagation,
         better for skewed posteriors) require a log-likelihood that factorises over the elements of f and is written
-        with `jax.numpy`. "pilot" fits any likelihood by a pilot run. "auto" uses the best of these that is possible. A
-        `Prior` such as `Dense(covariance, mean)` is used as it is. The draws are from the exact posterior in all cases.
-        The attributes `reference` and `first_proposal_acceptance_rate` describe the fit. Default: None, no reference.
+        with `jax.numpy`. "pilot" fits any likelihood by a pilot run. "auto" uses the best of these that is possible,
+        and `moves.SplitHamiltonian` if a pilot run shows that gradients help. A `Prior` such as `Dense(covariance,
+        mean)` is used as it is. The draws are from the exact posterior in all cases. The attributes `reference` and
+        `reference_move` state what was chosen. Default: None, no reference.
     store : path, optional
         Folder to create, such as "run.zarr", to which draws and checkpoints are written during the run. Memory use is
         then bounded, and `resume` continues the run after a crash. Values of the result are read from the disk when
@@ -224,20 +224,19 @@ def sample(
     if reference is not None:
         check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
-        method, around = None, None
+        fitted = None
         if reference is not None:
-            reference_move, method, around = fit_reference_move(
-                reference, posterior, spec.seed, engine, workers, bool(log_concave)
-            )
-            spec = replace(spec, move=reference_move)
+            fitted = fit_reference_move(reference, posterior, spec.seed, engine, workers, bool(log_concave))
+            spec = replace(spec, move=fitted.move)
+        around = None if fitted is None else fitted.around
         points = None if initial is None else given_points(posterior, initial, spec.chains)
         trial = trial_point(posterior, spec, points, around)
-        runner, why = _choose_engine(posterior, spec, engine, trial, workers, around, bool(log_concave))
+        runner, why = _choose_engine(posterior, spec, engine, trial, workers, fitted, bool(log_concave))
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
         stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
-        attributes = first_attributes(stored, log_likelihood, why, method)
+        attributes = first_attributes(stored, log_likelihood, why, fitted)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
         plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
         collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
@@ -251,13 +250,13 @@ def _choose_engine(
     name: str | None,
     f: np.ndarray,
     workers: Workers | None,
-    around: RelativeReference | None,
+    fitted: ReferenceMove | None,
     log_concave: bool,
 ) -> tuple[Engine, str]:
     """Return the engine of a run and the reason for it. Raise if it cannot make the run, before workers are used."""
     engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
-    if around is not None:
-        engine.cache_prepared(spec.move, around)
+    if fitted is not None:
+        engine.cache_prepared(spec.move, fitted.prepared)
     engine.check(spec, by_workers=workers is not None)
     if log_concave:
         check_concave(engine)

@@ -56,6 +56,15 @@ class CompiledEngine(Engine):
         with on_cpu():
             return program_properties(self._likelihood, self.posterior.prior.size)
 
+    def why_no_gradient(self) -> str | None:
+        likelihood, point = self._likelihood, jax.ShapeDtypeStruct((self.posterior.prior.size,), np.float64)
+        try:
+            with on_cpu():
+                jax.eval_shape(jax.grad(likelihood), point)
+        except Exception as error:  # noqa: BLE001  JAX raises many types
+            return f"the log-likelihood cannot be differentiated ({first_line(error)})"
+        return None
+
     @property
     def likelihood_key(self) -> Hashable:
         return identity(self._likelihood)
