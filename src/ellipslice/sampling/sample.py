@@ -28,8 +28,11 @@ from ellipslice.sampling.arguments import (
     check_draw_limit,
     check_precision,
     check_timeout,
+    has_automatic_length,
     make_posterior,
 )
+from ellipslice.sampling.automatic_length import AutomaticLength
+from ellipslice.sampling.automatic_move import choose_automatic_move, why_plain_ellipses
 from ellipslice.sampling.drive import Plan, drive, snapshot
 from ellipslice.sampling.initial_states import first_states, given_points, trial_point
 from ellipslice.sampling.keep import StateSelector
@@ -41,6 +44,7 @@ from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
 from ellipslice.sampling.until import StoppingRule, Until, check_goals
 from ellipslice.store.store import check_free, create
 from ellipslice.store.stored_run import StoredRun
+from ellipslice.truncated_posterior import TruncatedPosterior
 
 if TYPE_CHECKING:
     import xarray
@@ -205,7 +209,8 @@ def sample(
     ((4, 200, 5), 'compiled')
     """
     began = time.perf_counter()
-    draws, path = check_draw_limit(draws, until), None if store is None else as_path(store)
+    draws_given, path = draws, None if store is None else as_path(store)
+    draws = check_draw_limit(draws, until)
     if path is not None:
         check_free(path)
     spec = RunSpec(
@@ -221,13 +226,18 @@ def sample(
     check_goals(until, len(spec.chains), log_likelihood, keep)
     check_timeout(timeout, executor)
     posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, log_concave=log_concave)
+    nothing_to_check = log_likelihood is None and keep is False
+    length = AutomaticLength(spec.thin) if has_automatic_length(draws_given, until, chains, nothing_to_check) else None
     if reference is not None:
         check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
         fitted = None
         if reference is not None:
             fitted = fit_reference_move(reference, posterior, spec.seed, engine, workers, bool(log_concave))
-            spec = replace(spec, move=fitted.move)
+        elif move is None and not isinstance(posterior, TruncatedPosterior):
+            why_plain = why_plain_ellipses(posterior, spec, engine, workers is not None)
+            fitted = choose_automatic_move(posterior, spec, engine, bool(log_concave), why_plain)
+        spec = spec if fitted is None else replace(spec, move=fitted.move)
         around = None if fitted is None else fitted.around
         points = None if initial is None else given_points(posterior, initial, spec.chains)
         trial = trial_point(posterior, spec, points, around)
@@ -238,7 +248,7 @@ def sample(
         stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
         attributes = first_attributes(stored, log_likelihood, why, fitted)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
-        plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
+        plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began, length)
         collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
         run, sink = _start_run(plan, collector, path, stored, dims, coords)
         return drive(plan, collector, sink, run, progress)
@@ -255,7 +265,7 @@ def _choose_engine(
 ) -> tuple[Engine, str]:
     """Return the engine of a run and the reason for it. Raise if it cannot make the run, before workers are used."""
     engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
-    if fitted is not None:
+    if fitted is not None and fitted.prepared is not None:
         engine.cache_prepared(spec.move, fitted.prepared)
     engine.check(spec, by_workers=workers is not None)
     if log_concave:
