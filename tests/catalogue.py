@@ -354,6 +354,7 @@ MOVES: dict[str, Callable[[], Move]] = {
     "EllipticalSlice, halve": lambda: EllipticalSlice(shrinking="halve"),
     "EllipticalSlice, narrow, halve": lambda: EllipticalSlice(bracket_width=0.7, shrinking="halve"),
     "AuxiliaryEllipse": AuxiliaryEllipse,
+    "AuxiliaryEllipse, concentrated": lambda: AuxiliaryEllipse(concentration=0.6),
     "Cycle of two": lambda: Cycle(EllipticalSlice(), AuxiliaryEllipse()),
     "Cycle of three": lambda: Cycle(
         EllipticalSlice(bracket_width=0.7),

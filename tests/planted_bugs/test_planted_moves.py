@@ -116,6 +116,13 @@ class ForgetsWhereItIs(AuxiliaryEllipse):
         return super().shrink(theta, theta_min, theta_max, pi)
 
 
+class DensityLeftOut(AuxiliaryEllipse):
+    """Figure 1 with a density p(theta) in step 1, uniform on half of the range, whose factor step 2 leaves out."""
+
+    def here(self, place):
+        return 2 * pi * (0.25 + 0.5 * place)
+
+
 BRACKETS = [
     FixedBracket(),
     FixedBracketStartingAtItsEnd(),
@@ -131,6 +138,7 @@ BRACKETS = [
     NotUniform(1.0),
     PrefersSmallAngles(),
     ForgetsWhereItIs(),
+    DensityLeftOut(),
 ]
 
 
@@ -173,6 +181,27 @@ class Turned(AuxiliaryEllipse):
         return f * sin + nu * cos, f * cos + nu * sin
 
 
+class DensityOnlyOfProposals(AuxiliaryEllipse):
+    """The current angle is uniform, and proposals are drawn from a concentrated density."""
+
+    def curve(self, f, nu, here):
+        return AuxiliaryEllipse().curve(f, nu, here)
+
+
+class DensityOfTheCosineOnly(AuxiliaryEllipse):
+    """The cosine belongs to the quantile of theta, and the sine to the position."""
+
+    def weights(self, theta):
+        return AuxiliaryEllipse().weights(theta)[0], super().weights(theta)[1]
+
+
+class PositionAsAngle(AuxiliaryEllipse):
+    """The statistic `angle` is the difference of positions, although these are not angles."""
+
+    def angle(self, here, theta):
+        return theta - here
+
+
 class Straight(EllipticalSlice):
     """The line of a random walk, f + theta nu."""
 
@@ -188,8 +217,14 @@ class Neal(EllipticalSlice):
         return abs(cos), sin
 
 
+CURVES = [
+    *(Shortened(), Turned(), DensityOnlyOfProposals(0.5), DensityOfTheCosineOnly(0.5), PositionAsAngle(0.5)),
+    *(Straight(), Neal()),
+]
+
+
 @EVERY_SEED
-@pytest.mark.parametrize("move", [Shortened(), Turned(), Straight(), Neal()], ids=lambda move: type(move).__name__)
+@pytest.mark.parametrize("move", CURVES, ids=lambda move: type(move).__name__)
 def test_a_wrong_curve_is_caught(move, seed):
     with pytest.raises(AssertionError, match="the curve"):
         check_curve(move, seed)

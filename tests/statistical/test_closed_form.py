@@ -147,6 +147,7 @@ MOVES = {
     "halve": EllipticalSlice(shrinking="halve"),
     "narrow, halve": EllipticalSlice(bracket_width=2.5, shrinking="halve"),
     "Figure 1": AuxiliaryEllipse(),
+    "Figure 1, concentrated": AuxiliaryEllipse(concentration=0.7),
     "cycle": Cycle(EllipticalSlice(bracket_width=0.8), AuxiliaryEllipse(), EllipticalSlice(shrinking="halve")),
     "Neal": NealMetropolis(0.5),
     "walk": RandomWalk(0.4),
@@ -181,7 +182,9 @@ def test_host(name):
     compare_gaussian(draws, problem.mean, problem.covariance, name)
 
 
-@pytest.mark.short_cases("narrow-host", "Neal-compiled", "Figure 1-compiled", "line-compiled")
+@pytest.mark.short_cases(
+    "narrow-host", "Neal-compiled", "Figure 1-compiled", "Figure 1, concentrated-host", "line-compiled"
+)
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize("name", list(MOVES)[1:])
 def test_moves(name, engine):

@@ -1,0 +1,98 @@
+"""Compare densities of the angle in Figure 1 of the paper by effective samples per evaluation.
+
+    python benchmarks/angle_density.py --out benchmarks/results/angle_density.json
+
+The problems are those of the paper's Figure 6. The methods are Figure 2 (`EllipticalSlice`), also with a narrow bracket
+or with halving, and Figure 1 (`AuxiliaryEllipse`) with several concentrations of the angle. The number of effective
+samples is the smaller of ArviZ's bulk estimates for the log-likelihood and for the worst element of f. An evaluation is
+a proposal: those that tangent planes reject without an evaluation are counted, too. Numbers are medians over the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from arviz_stats.base import array_stats
+
+import ellipslice as es
+from ellipslice.apps.paper import problem
+from ellipslice.machine import commit, machine
+from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice
+
+METHODS = {
+    "Figure 2": EllipticalSlice(),
+    "Figure 2, bracket 1.0": EllipticalSlice(bracket_width=1.0),
+    "Figure 2, bracket 0.3": EllipticalSlice(bracket_width=0.3),
+    "Figure 2, halve": EllipticalSlice(shrinking="halve"),
+    **{f"Figure 1, concentration {c}": AuxiliaryEllipse(c) for c in (0.0, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98)},
+}
+UPDATES = {"R01": 100_000, "R10": 100_000, "Mine": 200_000}
+"""Updates per chain, of which 2,500 are kept as draws."""
+
+DRAWS, CHAINS = 2500, 4
+
+
+def main() -> None:
+    """Print a row for each problem and method, and write all measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="Number of seeds.")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name in UPDATES:
+        for method in METHODS:
+            runs = [measure(name, method, seed) for seed in range(1, given.seeds + 1)]
+            plain = next((row for row in rows if (row["problem"], row["method"]) == (name, "Figure 2")), None)
+            rows.append({"problem": name, "method": method, **medians(runs), "runs": runs})
+            rows[-1]["ratio_to_figure_2"] = (
+                rows[-1]["per_1000_evaluations"] / (plain or rows[-1])["per_1000_evaluations"]
+            )
+            print(line(rows[-1]), flush=True)
+    if given.out:
+        about = {"command": " ".join(["python", *sys.argv]), "commit": commit(), "machine": machine()}
+        given.out.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n", encoding="utf8")
+
+
+def measure(name: str, method: str, seed: int) -> dict[str, float]:
+    """Return effective sample sizes, R-hat and evaluations of one run."""
+    given, updates = problem(name), UPDATES[name]
+    tree = es.sample(
+        given.likelihood, es.Dense(given.covariance), move=METHODS[method], draws=DRAWS, thin=updates // DRAWS,
+        warmup=updates // 10, chains=CHAINS, seed=seed, progress=False,
+    )  # fmt: skip
+    f, log_likelihood = tree.posterior.f.to_numpy(), tree.sample_stats.total_log_likelihood.to_numpy()
+    quantities = np.concatenate([log_likelihood[..., None], f], axis=-1)
+    sizes = np.asarray(array_stats.ess(quantities, chain_axis=0, draw_axis=1))
+    rhats = np.asarray(array_stats.rhat(quantities, chain_axis=0, draw_axis=1))
+    proposals = tree.attrs["proposals"] / tree.attrs["updates"]
+    return {
+        "log_likelihood": float(sizes[0]),
+        "worst_element": float(sizes[1:].min()),
+        "rhat": float(rhats.max()),
+        "evaluations_per_update": proposals,
+        "per_1000_evaluations": 1000 * float(sizes.min()) / (CHAINS * updates * proposals),
+    }
+
+
+def medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Return the median of each number over runs."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def line(row: dict[str, Any]) -> str:
+    """Return a line of the printed table."""
+    return (
+        f"{row['problem']:5} {row['method']:28} {row['evaluations_per_update']:5.2f} evaluations per update   "
+        f"ESS {row['log_likelihood']:6,.0f} {row['worst_element']:6,.0f}   R-hat {row['rhat']:.3f}   "
+        f"{row['per_1000_evaluations']:.3f} per 1,000 evaluations, ratio {row['ratio_to_figure_2']:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
