@@ -271,7 +271,7 @@ def compare(plain: dict[str, Any], other: dict[str, Any], chains: int) -> dict[s
 def main() -> None:
     """Print the ratios of every method, and write all measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=4000, help="Updates per chain after 500 of warm-up.")
+    parser.add_argument("--updates", type=int, default=3000, help="Updates per chain after 500 of warm-up.")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []

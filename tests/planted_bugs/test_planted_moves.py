@@ -15,6 +15,7 @@ from scipy import stats
 from catalogue import MOVES, SEEDS
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, Info, Move, State
+from ellipslice.moves.elliptical import EllipticalPath
 from ellipslice.moves.search import search
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
@@ -95,6 +96,27 @@ class ShrinksTooLittle(EllipticalSlice):
         return super().shrink(here + (theta - here) * 1.1, theta_min, theta_max, here)
 
 
+class OtherHalfCut(EllipticalSlice):
+    """Proposes in the half without the current state, but ends the bracket at the rejected angle as Figure 2 does."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return super(EllipticalPath, self).shrink(theta, theta_min, theta_max, here)
+
+
+class OtherHalfOfAFixedBracket(EllipticalSlice):
+    """The current state is always at the same place in the first bracket."""
+
+    def begin(self, here, place, u):
+        return super().begin(here, 0.25 + 0 * place, u)
+
+
+class AlwaysTheUpperHalf(EllipticalSlice):
+    """Proposes in the upper half of the bracket, also if it contains the current state, and then keeps the other one."""
+
+    def propose(self, theta_min, theta_max, u):
+        return theta_min + (1 + u) * ((theta_max - theta_min) / 2)
+
+
 class NotUniform(EllipticalSlice):
     """Prefers one end of the bracket."""
 
@@ -134,6 +156,9 @@ BRACKETS = [
     HalvesBothEnds(1.0),
     HalvesToTheLeft(),
     ShrinksTooLittle(),
+    OtherHalfCut(shrinking="other_half"),
+    OtherHalfOfAFixedBracket(shrinking="other_half"),
+    AlwaysTheUpperHalf(shrinking="other_half"),
     NotUniform(),
     NotUniform(1.0),
     PrefersSmallAngles(),

@@ -25,8 +25,8 @@ class AuxiliaryEllipse(Search):
     Parameters
     ----------
     concentration : float
-        Concentration of the density p(theta): the mean of -cos(theta). In [0, 0.999]. Default: 0, the uniform density of
-        Figure 1. Above 0, p is the wrapped Cauchy density around pi, as suggested in Section 2.4 of the paper. The
+        Concentration of the density p(theta): the mean of -cos(theta). In [0, 0.999]. Default: 0, the uniform density
+        of Figure 1. Above 0, p is the wrapped Cauchy density around pi, as suggested in Section 2.4 of the paper. The
         first proposal then makes an angle with the current state whose mean cosine is `concentration`^2.
 
     Raises
