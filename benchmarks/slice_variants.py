@@ -6,8 +6,8 @@ The problems are those of the paper's Figure 6. The methods are Figure 2 (`Ellip
 Figure 1 (`AuxiliaryEllipse`) with several concentrations of the angle.
 
 The number of effective samples is the smaller of ArviZ's bulk estimates for the log-likelihood and for the worst
-element of f. An evaluation is a proposal: those that tangent planes reject without an evaluation are counted, too. Numbers are
-medians over the seeds.
+element of f. An evaluation is a proposal: those that tangent planes reject without an evaluation are counted, too.
+Numbers are medians over the seeds.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class OtherHalfOfAFixedBracket(EllipticalSlice):
 
 
 class AlwaysTheUpperHalf(EllipticalSlice):
-    """Proposes in the upper half of the bracket, also if it contains the current state, and then keeps the other one."""
+    """Proposes in the upper half of the bracket even if the current state is in it. That half is then kept."""
 
     def propose(self, theta_min, theta_max, u):
         return theta_min + (1 + u) * ((theta_max - theta_min) / 2)
