@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
+from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
 from scipy import stats
 from scipy.optimize import linear_sum_assignment
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arviz_stats.base import array_stats
+from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
 
 import ellipslice as es
 from ellipslice.apps.paper import problem
