@@ -107,3 +107,15 @@ def test_a_concentration_outside_its_range_is_rejected(concentration):
 def test_a_concentration_that_is_not_a_number_is_rejected(concentration):
     with pytest.raises(TypeError, match="concentration must be a number"):
         AuxiliaryEllipse(concentration)
+
+
+@pytest.mark.parametrize("move", [AuxiliaryEllipse(0.6), es.moves.EllipticalSlice(shrinking="other_half")], ids=repr)
+def test_a_stored_run_is_resumed(move, tmp_path):
+    likelihood, prior = es.likelihoods.Poisson([2, 0]), es.Diagonal([1.0, 2.0])
+    options = {"move": move, "engine": "host", "warmup": 5, "chains": 2, "seed": 4, "progress": False}
+    expected = es.sample(likelihood, prior, draws=60, **options)
+    es.sample(likelihood, prior, draws=20, store=tmp_path / "run", **options)
+    tree = es.resume(tmp_path / "run", likelihood, draws=60, progress=False)
+    assert tree.attrs["move"] == expected.attrs["move"]
+    for group, name in (("posterior", "f"), ("sample_stats", "angle"), ("sample_stats", "evaluations")):
+        np.testing.assert_array_equal(tree[group][name], expected[group][name])
