@@ -3,6 +3,7 @@
 - `engine`: the two engines
 - `run`: a run in progress, block by block
 - `loop`: the search loop of all chains in XLA
+- `draws`: the draws of a block, and the totals of its updates
 - `kernel`: one GPU kernel that runs whole chains
 - `kernel_chain`: one chain inside that kernel
 - `kernel_angles`: a GPU kernel that computes the angles of the searches

@@ -15,7 +15,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ellipslice.engines.base import Checkpoint, Counts, RunSpec
-from ellipslice.engines.device.loop import DrawBuffer, DrawSchedule, run_block_on_device
+from ellipslice.engines.device.draws import DrawBuffer, DrawSchedule
+from ellipslice.engines.device.loop import run_block_on_device
 from ellipslice.engines.device.noise import draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
 from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS
