@@ -10,7 +10,7 @@ from ellipslice.approximations import fit_reference
 from ellipslice.engines.base import RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers
-from ellipslice.moves import Cycle, EllipticalSlice, Move
+from ellipslice.moves import Cycle, EllipticalSlice, Move, SplitHamiltonian
 from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
@@ -48,20 +48,24 @@ def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, mov
             "reference= was given with a TruncatedGaussian, but it requires a prior without constraints. Leave "
             "reference out."
         )
-    if engine in ("batched", "fused") or spec.precision != "double":
+    if engine == "fused":
         raise ValueError(
-            f'reference= was given with engine={engine!r} and precision="{spec.precision}", but it runs only on the '
-            'engines "compiled" and "host", in double precision. Leave these arguments out.'
+            'engine="fused" was given with reference=, but the fused kernel runs only moves that are a single search '
+            'on a draw from the prior. Use engine="batched", or leave engine out.'
         )
 
 
 def fit_reference_move(
-    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
+    reference: Any, posterior: Posterior, spec: RunSpec, engine: str | None, workers: Workers | None, log_concave: bool
 ) -> ReferenceMove:
-    """Fit a reference, and choose the move around it."""
+    """Fit a reference on the CPU, and choose the move around it."""
     # A separate seed, because the random numbers of the chains must not be used for fitting.
-    own_seed = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
+    own_seed = int(np.random.SeedSequence(spec.seed).spawn(1)[0].generate_state(1)[0])
     trial = first_draw(posterior, start_generator(own_seed, 0))
+    if engine == "batched" or spec.precision != "double":
+        # Raise before the fit if the device cannot run the chains.
+        choose_engine(posterior, engine, trial, SplitHamiltonian(None), spec.precision == "double", workers)
+        engine = "compiled"
     not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
     chosen, _ = choose_engine(posterior, engine, trial, not_on_gpu, workers=workers)
     if log_concave:

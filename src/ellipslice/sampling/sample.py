@@ -226,7 +226,7 @@ def sample(
     with jax_settings(), open_workers(executor, timeout) as workers:
         fitted = None
         if reference is not None:
-            fitted = fit_reference_move(reference, posterior, spec.seed, engine, workers, bool(log_concave))
+            fitted = fit_reference_move(reference, posterior, spec, engine, workers, bool(log_concave))
             spec = replace(spec, move=fitted.move)
         around = None if fitted is None else fitted.around
         points = None if initial is None else given_points(posterior, initial, spec.chains)
