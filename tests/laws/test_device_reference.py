@@ -20,6 +20,7 @@ from ellipslice.engines.device.draws import DrawSchedule
 from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.engines.device.lock_step import run_lock_step
 from ellipslice.engines.device.noise import chain_keys
+from ellipslice.engines.device.reference_draws import check_single_precision
 from ellipslice.engines.device.reference_updates import UPDATES
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import ReferenceSlice, SplitHamiltonian, State
@@ -308,11 +309,12 @@ def test_what_cannot_be_is_refused_before_a_reference_is_fitted(prior, log_likel
 
 def test_a_ratio_that_single_precision_cannot_represent_is_refused():
     """The rounding error of log(Q / prior) would bias the draws."""
-    prior = es.Dense(np.exp(-0.5 * (X[:, None] - X) ** 2 / 9.0) + 1e-9 * np.eye(5))
-    move = ReferenceSlice(WhiteGaussian(np.zeros(5), 0.01 * np.eye(5)))
-    es.sample(poisson, prior, move=move, draws=5, warmup=0, chains=2, **OPTIONS)
+    prior = es.Dense(np.exp(-0.5 * (X[:, None] - X) ** 2 / 9.0) + 1e-13 * np.eye(5))
+    move = ReferenceSlice(WhiteGaussian(np.zeros(5), 1e-4 * np.eye(5)))
     with pytest.raises(ValueError, match='Use precision="double"'):
         es.sample(poisson, prior, move=move, precision="single", draws=5, warmup=0, chains=2, progress=False)
+    for accurate in (SITES.relative_to(prior), SplitHamiltonian(SITES).prepare(prior), WHITE.relative_to(PRIOR)):
+        check_single_precision(accurate)
 
 
 def test_a_run_that_starts_in_the_middle_of_a_block_has_the_same_plain_updates():
