@@ -15,7 +15,7 @@ from ellipslice.approximations.sites import SitesReference
 from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.compiled.search import CompiledTarget
 from ellipslice.engines.device import engine as batched
-from ellipslice.engines.device import reference_updates
+from ellipslice.engines.device import reference_draws, reference_updates
 from ellipslice.engines.device.draws import DrawSchedule
 from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.engines.device.lock_step import run_lock_step
@@ -307,14 +307,14 @@ def test_what_cannot_be_is_refused_before_a_reference_is_fitted(prior, log_likel
         es.sample(log_likelihood, prior, reference="auto", progress=False, **options)
 
 
-def test_a_ratio_that_single_precision_cannot_represent_is_refused():
+def test_a_ratio_that_single_precision_cannot_represent_is_refused(monkeypatch):
     """The rounding error of log(Q / prior) would bias the draws."""
-    prior = es.Dense(np.exp(-0.5 * (X[:, None] - X) ** 2 / 9.0) + 1e-13 * np.eye(5))
-    move = ReferenceSlice(WhiteGaussian(np.zeros(5), 1e-4 * np.eye(5)))
-    with pytest.raises(ValueError, match='Use precision="double"'):
-        es.sample(poisson, prior, move=move, precision="single", draws=5, warmup=0, chains=2, progress=False)
-    for accurate in (SITES.relative_to(prior), SplitHamiltonian(SITES).prepare(prior), WHITE.relative_to(PRIOR)):
+    for accurate in (SITES.relative_to(PRIOR), SplitHamiltonian(SITES).prepare(PRIOR), WHITE.relative_to(PRIOR)):
         check_single_precision(accurate)
+    monkeypatch.setattr(reference_draws, "MAX_ERROR", 1e-12)
+    check_single_precision(SplitHamiltonian(None).prepare(PRIOR))  # there is no ratio
+    with pytest.raises(ValueError, match='Use precision="double"'):
+        es.sample(poisson, PRIOR, move=MOVES["ellipses"], precision="single", chains=2, progress=False)
 
 
 def test_a_run_that_starts_in_the_middle_of_a_block_has_the_same_plain_updates():
