@@ -6,8 +6,8 @@ The problem is a log-Gaussian Cox process for the Finnish pines: 30 x 30 cells, 
 scale of 30/33 cells and a variance of 1.91 (Møller, Syversveen & Waagepetersen 1998). All chains run by `es.sample`,
 which stores 20 elements of f after every update. The first run compiles, and is not timed. Each round then times a
 short and a long run with the same seed. The rate is the difference of their updates divided by the difference of their
-times, so the fit of the reference, the warm-up and compilation are not included. (The fit takes some seconds in each
-run, so the long run must be longer.) The effective sample size is ArviZ's bulk estimate for the worst of the 20
+times, so the fit of the reference, the warm-up and compilation are not included. (With `reference="auto"` the fit takes
+some seconds in each run, so the long run must be longer. With `--kicks` there is one fit, before all runs.) The effective sample size is ArviZ's bulk estimate for the worst of the 20
 elements, from the first draws of the long run.
 """
 
@@ -25,7 +25,12 @@ import arviz_stats
 import numpy as np
 
 import ellipslice as es
+from ellipslice.approximations import fit_reference
+from ellipslice.engines.compiled import CompiledEngine
+from ellipslice.jax_settings import jax_settings
 from ellipslice.machine import commit, machine
+from ellipslice.posterior import Posterior
+from ellipslice.sampling.initial_states import prior_starts
 
 KEPT = slice(0, None, 45)
 """The elements of f that are stored: 20 of 900."""
@@ -42,7 +47,7 @@ def main() -> None:
     options.add_argument("--ess-draws", type=int, default=4000, help="Draws of each chain for effective sample sizes.")
     options.add_argument("--precision", choices=["double", "single"], default="double")
     options.add_argument("--reference", default="auto", help='"auto", "laplace", "ep", "pilot", or "prior".')
-    options.add_argument("--kicks", type=int, default=6, help='Kicks of a trajectory, with --reference "prior".')
+    options.add_argument("--kicks", type=int, help="Use trajectories with this number of kicks. Default: chosen.")
     options.add_argument("--engine", default="batched")
     options.add_argument("--warmup", type=int, default=200)
     options.add_argument("--rounds", type=int, default=3)
@@ -61,11 +66,12 @@ def main() -> None:
 def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Return rates, effective sample sizes and acceptance rates of a run."""
     few = max(1, given.draws // SHORT)
-    _, first = run(given, few)
+    around = move_or_reference(given.reference, given.kicks)
+    _, first = run(given, around, few)
     rates = []
     for _ in range(given.rounds):
-        _, short = run(given, few)
-        tree, long = run(given, given.draws)
+        _, short = run(given, around, few)
+        tree, long = run(given, around, given.draws)
         rates.append(given.chains * (given.draws - few) / (long - short))
     values = tree.posterior["kept"].to_numpy()[:, : given.ess_draws].astype(np.float64)
     sizes = np.asarray(arviz_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk"))
@@ -91,12 +97,22 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def run(given: argparse.Namespace, draws: int) -> tuple[Any, float]:
+def move_or_reference(reference: str, kicks: int | None) -> dict[str, Any]:
+    """Return the argument `reference` or `move` of `sample`. With `kicks` the reference is fitted here."""
+    if reference == "prior":
+        return {"move": es.moves.SplitHamiltonian(None, kicks or 6)}
+    if kicks is None:
+        return {"reference": reference}
+    likelihood, prior = pines()
+    with jax_settings():
+        engine = CompiledEngine(Posterior(prior, likelihood))
+        fitted = fit_reference(reference, engine, lambda count: prior_starts(engine, 0, range(count)), 0)
+    return {"move": es.moves.SplitHamiltonian(fitted.reference, kicks)}
+
+
+def run(given: argparse.Namespace, around: dict[str, Any], draws: int) -> tuple[Any, float]:
     """Return the result of a run and its seconds."""
     likelihood, prior = pines()
-    around: dict[str, Any] = {"reference": given.reference}
-    if given.reference == "prior":
-        around = {"move": es.moves.SplitHamiltonian(None, given.kicks)}
     began = time.perf_counter()
     tree = es.sample(
         likelihood,

@@ -157,7 +157,7 @@ def why_not_batched(posterior: Posterior, move: Move) -> str | None:
 def why_not_fused(engine: BatchedEngine, move: Move) -> str | None:
     """Return why the fused kernel cannot run chains with this move, or None if it can."""
     if move.path is None:
-        return f"an update of {move!r} is not a single search, which the fused kernel requires"
+        return f"an update of {type(move).__name__} is not a single search, which the fused kernel requires"
     size = engine.posterior.prior.size
     if size > MAX_KERNEL_ELEMENTS:
         return f"a state of {size:,} elements does not fit into a GPU's registers (at most {MAX_KERNEL_ELEMENTS:,} do)"
