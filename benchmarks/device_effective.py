@@ -7,8 +7,8 @@ scale of 30/33 cells and a variance of 1.91 (Møller, Syversveen & Waagepetersen
 which stores 20 elements of f after every update. The first run compiles, and is not timed. Each round then times a
 short and a long run with the same seed. The rate is the difference of their updates divided by the difference of their
 times, so the fit of the reference, the warm-up and compilation are not included. (With `reference="auto"` the fit takes
-some seconds in each run, so the long run must be longer. With `--kicks` there is one fit, before all runs.) The effective sample size is ArviZ's bulk estimate for the worst of the 20
-elements, from the first draws of the long run.
+some seconds in each run, so the long run must be longer. With `--kicks` there is one fit, before all runs.) The
+effective sample size is ArviZ's bulk estimate for the worst of the 20 elements, from the first draws of the long run.
 """
 
 from __future__ import annotations
