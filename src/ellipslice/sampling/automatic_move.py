@@ -62,30 +62,34 @@ def choose_automatic_move(
         return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
     if posterior.prior.size > MAX_REFERENCE_SIZE:
         return _around_prior(plain, runner, seed)
-    with on_cpu():
-        factorises = not isinstance(factorise_likelihood(posterior), str)
-    if not factorises:
-        size = _preliminary_sample_size(plain, runner, seed)
-        if size >= ENOUGH_EFFECTIVE_SAMPLES:
-            reason = (
-                f"plain ellipses: about {size:,.0f} effective samples in {CHAINS * PRELIMINARY_UPDATES // 2} updates"
-            )
-            return plain._replace(reason=reason)
     try:
-        return fit_reference_move("auto", posterior, spec.seed, engine, None, log_concave)
+        # In this process also if there are workers, so that they do not change the draws.
+        return _plain_if_enough(plain, runner, seed) or fit_reference_move(
+            "auto", posterior, spec, engine, None, log_concave
+        )
     except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
         first_line = str(error).partition("\n")[0]
         return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")
 
 
-def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None, workers: bool) -> str | None:
+def _plain_if_enough(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceMove | None:
+    """Return plain ellipses if the log-likelihood does not factorise and they mix well in a short run, else None."""
+    with on_cpu():
+        if not isinstance(factorise_likelihood(engine.posterior), str):
+            return None
+    size = _preliminary_sample_size(plain, engine, seed)
+    if not size >= ENOUGH_EFFECTIVE_SAMPLES:
+        return None
+    updates = CHAINS * PRELIMINARY_UPDATES // 2
+    return plain._replace(reason=f"plain ellipses: about {size:,.0f} effective samples in {updates:,} updates")
+
+
+def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None) -> str | None:
     """Return the reason in the arguments of `sample` for plain ellipses; None if there is none."""
     if not posterior.prior.linear:
         return "the prior can only draw"
     if spec.look_ahead is not None:
         return "look_ahead was given"
-    if workers:
-        return "workers run the chains"
     if engine in ("host", "batched", "fused"):
         return f'engine="{engine}" was given'
     if spec.precision != "double":

@@ -36,10 +36,10 @@ def fitted_move(
 ) -> ReferenceMove | None:
     """Return the move of a run with `reference=`, or without `move=`. None if the move is given."""
     if reference is not None:
-        return fit_reference_move(reference, posterior, spec.seed, engine, workers, log_concave)
+        return fit_reference_move(reference, posterior, spec, engine, workers, log_concave)
     if given is not None or isinstance(posterior, TruncatedPosterior):
         return None
-    why_plain = why_plain_ellipses(posterior, spec, engine, workers is not None)
+    why_plain = why_plain_ellipses(posterior, spec, engine)
     return choose_automatic_move(posterior, spec, engine, log_concave, why_plain)
 
 
