@@ -5,7 +5,8 @@
 Each case is a default call in a new process. The first process of a case has an empty folder for compiled code, the
 others load what it stored. The wall-clock time is split with the events of `jax.monitoring`: import, tracing (with
 lowering), compiling (with loading from the folder), and the rest. The table has the median over the repeats. A process
-includes the start and the end of Python.
+includes the start and the end of Python. The file contains the load average before and after: if other programs use all
+cores, the processor time is the better measure.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def main() -> None:
         return
     columns = ("wall", "cpu", *PARTS)
     print(f"{'case':9} {'cache':6}" + "".join(f"{name:>10}" for name in columns) + "  programs  loaded  megabytes")
-    rows = []
+    rows, before = [], os.getloadavg()
     for name in options.cases:
         for row in measure_case(name, options.repeats):
             seconds = "".join(f"{row[column]:10.2f}" for column in columns)
@@ -161,7 +162,8 @@ def main() -> None:
         from ellipslice.machine import commit, machine
 
         arguments = {"cases": options.cases, "repeats": options.repeats}
-        found = {"machine": machine(), "commit": commit(), "arguments": arguments, "rows": rows}
+        load = [before[0], os.getloadavg()[0]]
+        found = {"machine": machine(), "commit": commit(), "arguments": arguments, "load_average": load, "rows": rows}
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
 
 

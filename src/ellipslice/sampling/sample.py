@@ -36,7 +36,7 @@ from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.reference_move import ReferenceMove, check_reference, fit_reference_move
 from ellipslice.sampling.report import first_attributes
-from ellipslice.sampling.result import check_names, empty_tree
+from ellipslice.sampling.result import check_names, empty_tree, import_in_background
 from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
 from ellipslice.sampling.until import StoppingRule, Until, check_goals
 from ellipslice.store.store import check_free, create
@@ -232,6 +232,8 @@ def sample(
         points = None if initial is None else given_points(posterior, initial, spec.chains)
         trial = trial_point(posterior, spec, points, around)
         runner, why = _choose_engine(posterior, spec, engine, trial, workers, fitted, bool(log_concave))
+        if runner.name != "host" and workers is None:  # others may fork, which is unsafe during an import
+            import_in_background()
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
