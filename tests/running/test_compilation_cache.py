@@ -17,7 +17,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice import program_folder
-from ellipslice.jax_settings import jax_settings
+from ellipslice.jax_settings import jax_settings, to_device
 from ellipslice.program_folder import ProgramFolder, delete_oldest
 from ellipslice.undocumented import registry, xla_loop
 from ellipslice.undocumented.compilation_cache import ITEM
@@ -135,6 +135,30 @@ def test_only_programs_of_this_library_are_stored(home):
     assert files(home) == stored
     assert (home / "ellipslice").stat().st_mode & 0o777 == 0o700
     assert registry.taken() == []
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("values", [np.ones(17), np.arange(3), np.float64(2.5), 1.5, np.zeros((0, 2))], ids=str)
+def test_an_array_is_copied_to_the_device_without_a_program(home, values, double):
+    jax.clear_caches()
+    with jax_settings(double):
+        found = to_device(values)
+        expected = jnp.asarray(values)
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        assert (found.dtype.itemsize == 8) == double
+    before = np.array(found)
+    if np.ndim(values):
+        values += 1
+    np.testing.assert_array_equal(found, before)
+
+
+def test_a_copy_to_the_device_compiles_nothing(home):
+    jax.clear_caches()
+    with jax_settings():
+        to_device(np.ones(19))
+        to_device(2.0, np.float64)
+    assert not home.exists()
 
 
 def test_settings_are_restored_after_an_error(home):
