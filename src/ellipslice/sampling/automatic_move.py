@@ -23,6 +23,7 @@ from ellipslice.sampling.initial_states import first_draw, prior_starts
 from ellipslice.sampling.kick_pilot import CHAINS, KickPilot, collect
 from ellipslice.sampling.measures import measure
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
+from ellipslice.sampling.result import import_in_background
 
 PRELIMINARY_UPDATES = 1000
 """Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise."""
@@ -35,7 +36,7 @@ about 4,000 updates to converge."""
 
 
 def choose_automatic_move(
-    posterior: Posterior, spec: RunSpec, engine: str | None, log_concave: bool, why_plain: str | None
+    posterior: Posterior, spec: RunSpec, engine: str | None, by_workers: bool, log_concave: bool, why_plain: str | None
 ) -> ReferenceMove:
     """Return the move of a run without `move` and `reference`.
 
@@ -46,6 +47,8 @@ def choose_automatic_move(
         Its move is that of a run with plain ellipses.
     engine : str or None
         Argument of `sample`.
+    by_workers : bool
+        True if workers run the chains. They do not make the pilot runs.
     log_concave : bool
         Argument of `sample`.
     why_plain : str or None
@@ -60,6 +63,8 @@ def choose_automatic_move(
     runner, _ = choose_engine(posterior, engine, trial, not_on_gpu)
     if not runner.traced:
         return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
+    if not by_workers:  # they may fork, which is unsafe during an import
+        import_in_background()
     if posterior.prior.size > MAX_REFERENCE_SIZE:
         return _around_prior(plain, runner, seed)
     try:
