@@ -284,10 +284,10 @@ def test_options_that_need_plain_ellipses(options, expected):
     assert reason(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3)), **options) == expected
 
 
-def test_workers_run_plain_ellipses():
-    with ThreadPoolExecutor(1) as executor:
-        found = reason(informative, PRIOR, executor=executor)
-    assert found == "plain ellipses, because workers run the chains"
+def test_workers_do_not_change_the_draws():
+    with ThreadPoolExecutor(2) as executor:
+        tree = es.sample(coupled, PRIOR, executor=executor, **OPTIONS)
+    np.testing.assert_array_equal(tree.posterior.f, es.sample(coupled, PRIOR, **OPTIONS).posterior.f)
 
 
 def test_a_prior_that_can_only_draw_gets_plain_ellipses():

@@ -52,9 +52,17 @@ def test_those_behind_go_first_and_the_others_wait(monkeypatch):
     turns, advance = [], chain.CompiledChain.advance
 
     def noted(one, *given):
-        turns.append(one.position)
+        turns.append(positions[id(one)])
         advance(one, *given)
 
+    positions, single = {}, chain.CompiledChain.single
+
+    def made(position, *given):
+        one = single(position, *given)
+        positions[id(one)] = position
+        return one
+
+    monkeypatch.setattr(chain.CompiledChain, "single", made)
     monkeypatch.setattr(chain.CompiledChain, "advance", noted)
     run = begin(engine, EllipticalSlice(), 1, range(chains), [start] * chains, 50)
     finish(run)

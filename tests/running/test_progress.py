@@ -221,7 +221,7 @@ def test_health_takes_a_twentieth_of_the_time_at_most(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
     traces = SlowTraces(clock)
-    words = progress._ProgressText(False, progress.RunSize(2, 100_000, 0, 1), traces)
+    words = progress._ProgressText(False, lambda: progress.RunSize(2, 100_000, 0, 1), traces)
     for step in range(1, 401):  # a turn takes a tenth of a second
         clock.now += 0.1
         assert "draws/s" in words.text(progress.RunProgress(2 * step, step, 2 * step, 6 * step, 0))
@@ -232,7 +232,7 @@ def test_health_takes_a_twentieth_of_the_time_at_most(monkeypatch):
 
 def test_no_health_before_there_are_draws():
     traces = SlowTraces(Clock())
-    words = progress._ProgressText(True, progress.RunSize(2, 100, 50, 1), traces)
+    words = progress._ProgressText(True, lambda: progress.RunSize(2, 100, 50, 1), traces)
     assert words.stage(None) == "compiling"
     assert "\n" not in words.text(progress.RunProgress(0, 0, 20, 60, 0))
     assert traces.looks == []

@@ -37,7 +37,8 @@ def host(f: Any) -> float:
 
 
 def sampled(log_likelihood: Any = host, prior: Any = PRIOR, **options: Any) -> xr.DataTree:
-    return es.sample(log_likelihood, prior, **{**SMALL, **options})
+    """Return a run of the paper's algorithm, unless the options contain a move."""
+    return es.sample(log_likelihood, prior, **{**SMALL, "move": EllipticalSlice(), **options})
 
 
 # --- groups, variables, attributes ----------------------------------------------------------------------------------

@@ -105,8 +105,18 @@ def join(parts: Sequence[xarray.DataTree | str | os.PathLike[str]]) -> xarray.Da
         | {name: sum(tree.attrs[name] for tree in trees) for name in SUMMED_ATTRIBUTES}
         | {name: max(tree.attrs[name] for tree in trees) for name in ("sampling_time", "interrupted")}
         | {"draws": draws, "stopped_by": " and ".join(ends)}
+        | _mean_acceptance(trees)
     )
     return joined
+
+
+def _mean_acceptance(trees: list[xarray.DataTree]) -> dict[str, float]:
+    """Return the fraction of first proposals that were accepted, if all parts have it."""
+    name = "first_proposal_acceptance_rate"
+    if not all(name in tree.attrs for tree in trees):
+        return {}
+    rates, updates = ([tree.attrs[key] for tree in trees] for key in (name, "updates"))
+    return {name: float(np.average(rates, weights=updates))}
 
 
 def _check(trees: list[xarray.DataTree]) -> None:
