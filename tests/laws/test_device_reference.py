@@ -108,7 +108,7 @@ def block(name: str, first: int):
     return engine, state, run(sources, state)
 
 
-@pytest.mark.long_cases("ellipses, white-0", "trajectories, white-7", "around the prior-0")
+@pytest.mark.short_cases("independence-0", "trajectories-7")
 @pytest.mark.parametrize("first", [0, 7])
 @pytest.mark.parametrize("name", MOVES)
 def test_every_update_is_that_of_step(name, first):
@@ -173,6 +173,7 @@ class Tabled:
         return lambda number: self._table[index, number]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kicks", [3, 5])
 def test_a_gpu_has_loops_of_constant_length_for_usual_numbers_of_kicks(kicks, monkeypatch):
     move = SplitHamiltonian(SITES, kicks, plain_every=4)
@@ -248,7 +249,7 @@ def test_the_posterior_is_the_closed_form(name, precision):
         assert np.abs((by_chain.mean(axis=0) - expected) / error).max() < 5
 
 
-@pytest.mark.long_cases("pilot", "given")
+@pytest.mark.short_cases("auto")
 @pytest.mark.parametrize("reference", ["auto", "laplace", "pilot", "given"])
 def test_a_reference_is_fitted_on_the_cpu_for_chains_on_the_device(reference):
     given = es.Dense(0.5 * COVARIANCE, MEAN) if reference == "given" else reference
@@ -273,6 +274,7 @@ def test_a_run_continues_from_its_store_with_the_same_bits(name, tmp_path, monke
     assert es.sample(poisson, PRIOR, until=until, **options).attrs["stopped_by"] == "goals"
 
 
+@pytest.mark.long
 def test_kicks_and_references_are_data_of_compiled_code(caplog):
     def sample(kicks, sites):
         es.sample(poisson, PRIOR, move=SplitHamiltonian(sites, kicks), draws=20, warmup=3, chains=2, **OPTIONS)
@@ -317,6 +319,7 @@ def test_a_ratio_that_single_precision_cannot_represent_is_refused(monkeypatch):
         es.sample(poisson, PRIOR, move=MOVES["ellipses"], precision="single", chains=2, progress=False)
 
 
+@pytest.mark.long
 def test_a_run_that_starts_in_the_middle_of_a_block_has_the_same_plain_updates():
     """Plain updates are counted from the start of the chain, not of the block."""
     move = SplitHamiltonian(SITES, 30, plain_every=3)
