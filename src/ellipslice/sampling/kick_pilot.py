@@ -26,8 +26,8 @@ UPDATES = 100
 KICKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Numbers of kicks from which the pilot run chooses."""
 
-ELLIPSE_STATES = 100
-"""Number of states from which one update along an ellipse is made, to measure how far it moves."""
+ELLIPSE_STATES, ELLIPSE_UPDATES = 100, 4
+"""Number of states from which updates along ellipses are made, to measure how far they move; and updates of each."""
 
 MAX_SHRINKS = 100
 """Largest number of proposals of such an update."""
@@ -167,12 +167,27 @@ def trajectory_mixing(found: Trajectories) -> float:
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def ellipse_mixing(found: Trajectories, relative: Any, engine: Engine, seed: int) -> float:
-    """Return independent states per update of the slowest element, by updates along an ellipse of the reference.
+    """Return independent states per update of the slowest element, by updates along ellipses of the reference.
 
-    It makes one update from some of the states that trajectories reached.
+    They begin at some of the states that trajectories reached.
     """
     states = found.f.reshape(-1, found.f.shape[-1])
-    x = states[:: max(1, len(states) // ELLIPSE_STATES)] - np.asarray(relative.centre)
+    variance = states.var(0)
+    varies = variance > 0
+    if not varies.any():
+        return 0.0
+    starts = states[:: max(1, len(states) // ELLIPSE_STATES)] - np.asarray(relative.centre)
+    x = np.repeat(starts, ELLIPSE_UPDATES, axis=0)
+    squares = (ellipse_updates(x, relative, engine, seed) - x) ** 2
+    # The harmonic mean over states accounts for those from which ellipses hardly move, which the mean does not.
+    moved = (squares[:, varies] / (2.0 * variance[varies])).mean(1).reshape(len(starts), ELLIPSE_UPDATES).mean(1)
+    typical = min(1.0, float(1.0 / np.mean(1.0 / np.maximum(moved, np.finfo(float).tiny))))
+    return min(typical / (2.0 - typical), independent_states(squares.mean(0), variance))
+
+
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
+def ellipse_updates(x: np.ndarray, relative: Any, engine: Engine, seed: int) -> np.ndarray:
+    """Return the states after one update along an ellipse of the reference from each state centre + x."""
     rng = generator(seed, 0)
     nu = np.asarray(relative.draw(rng, len(x)))
     level = log_weights(relative, engine, x) + np.log(rng.uniform(size=len(x)))
@@ -190,13 +205,7 @@ def ellipse_mixing(found: Trajectories, relative: Any, engine: Engine, seed: int
         below = angle[open_] < 0.0
         lower[open_[below]], upper[open_[~below]] = angle[open_[below]], angle[open_[~below]]
         angle[open_] = rng.uniform(lower[open_], upper[open_])
-    squares, variance = (new - x) ** 2, states.var(0)
-    varies = variance > 0
-    if not varies.any():
-        return 0.0
-    # The median over states accounts for states from which ellipses hardly move, which the mean does not.
-    typical = min(1.0, float(np.median((squares[:, varies] / (2.0 * variance[varies])).mean(1))))
-    return min(typical / (2.0 - typical), independent_states(squares.mean(0), variance))
+    return new
 
 
 @np.errstate(invalid="ignore")
