@@ -26,8 +26,9 @@ MIN_STORED = 1000
 THINNING = 0.2
 """Thinning, as a share of the autocorrelation time. At this share, the effective sample size falls by about 1 %."""
 
-PILOT_DRAWS, PILOT_SHARE, PILOT_ROUNDS = 200, 0.05, 5
-"""Draws of the first pilot run, and the share of the main run's time that the last one takes."""
+PILOT_DRAWS, PILOT_SHARE, PILOT_ROUNDS = 200, 0.05, 4
+"""Draws per chain of the first pilot run, the share of the main run's time that the last one takes, and the number of
+pilot runs after the first."""
 
 WORST, SPREAD = 40, 20
 """Number of elements of f for which ArviZ's estimates are computed: those with the smallest quick estimate of the
@@ -81,19 +82,14 @@ class Worst(NamedTuple):
 
 def measure(sampler: Sampler, seconds: float) -> dict[str, Any]:
     """Return the results of a run of about `seconds` CPU seconds."""
-    length, (draws, thin) = PILOT_DRAWS, (0, 1)
-    for _ in range(PILOT_ROUNDS):
-        pilot = sampler.draw(length, 1)
-        wanted = PILOT_SHARE * seconds
-        most = most_draws(pilot.f)
-        if pilot.seconds > wanted or length == most:
+    drawn = run_pilot(sampler, PILOT_SHARE * seconds)
+    draws, thin = drawn.f.shape[1], 1
+    for _ in range(MAX_PLANS):  # again if the earlier run was too short to measure the speed
+        if drawn.seconds > REPEAT_SHARE * seconds:
             break
-        length = min(most, int(length * np.clip(1.5 * wanted / max(pilot.seconds, 1e-9), 2, 10)))
-    drawn = pilot
-    for _ in range(MAX_PLANS):  # again if the pilot run was too short to measure the speed
         draws, thin = plan(drawn, thin, seconds)
         drawn = sampler.draw(draws, thin)
-        if drawn.seconds > REPEAT_SHARE * seconds or draws >= most_draws(drawn.f):
+        if draws >= most_draws(drawn.f):
             break
     timings = [drawn.seconds]
     while len(timings) < MAX_TIMINGS and sum(timings) < REPEAT_SHARE * seconds:
@@ -111,6 +107,18 @@ def measure(sampler: Sampler, seconds: float) -> dict[str, Any]:
         "timings": timings,
         **sampler.details,
     }
+
+
+def run_pilot(sampler: Sampler, seconds: float) -> Drawn:
+    """Return a run without thinning that takes at least `seconds` CPU seconds, or as long as its draws fit."""
+    length, pilot = PILOT_DRAWS, sampler.draw(PILOT_DRAWS, 1)
+    for _ in range(PILOT_ROUNDS):
+        most = most_draws(pilot.f)
+        if pilot.seconds > seconds or length >= most:
+            break
+        length = min(most, int(length * np.clip(1.5 * seconds / max(pilot.seconds, 1e-9), 2, 10)))
+        pilot = sampler.draw(length, 1)
+    return pilot
 
 
 def plan(pilot: Drawn, thin: int, seconds: float) -> tuple[int, int]:

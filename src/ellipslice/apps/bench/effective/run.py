@@ -70,6 +70,7 @@ def run(
     list of dict
         One row per measurement.
     """
+    jax.config.update("jax_platforms", "cpu")  # also on a machine with a GPU
     check_methods(methods)
     for name in problems:
         latent_problem(name)
@@ -90,7 +91,6 @@ def _run(
     cores: Sequence[int],
     out: Path | None,
 ) -> list[dict[str, Any]]:
-    jax.config.update("jax_platforms", "cpu")
     console, rows = Console(width=TABLE_WIDTH), []
     arguments = {"problems": list(problems), "methods": list(methods), "seeds": list(seeds), "seconds": seconds}
     about = {
