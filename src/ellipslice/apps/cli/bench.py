@@ -40,8 +40,9 @@ def bench(
         str | None,
         typer.Option(
             help="Problems, separated by commas: R01 to R10, Mine, USPS; with --effective or --choice also pines, "
-            "T400, NB1600, volatility, heteroscedastic, binomial, probit, counts. Default: R01,R10,Mine,USPS; with "
-            "--effective pines,USPS,Mine,R10,R01; with --choice these and the others that are named here."
+            "T400, NB1600, volatility, heteroscedastic, binomial, probit, counts, sparse, tails. Default: "
+            "R01,R10,Mine,USPS; with --effective pines,USPS,Mine,R10,R01; with --choice these and "
+            "the others that are named here."
         ),
     ] = None,
     chains: Annotated[str, typer.Option(help="Numbers of chains, separated by commas.")] = "1,4",
