@@ -325,6 +325,7 @@ def test_choice_measures_each_move(tmp_path):
     assert "The largest ratio of the best move to the chosen one is" in result.output
     rows = json.loads(out.read_text())["effective_samples"]
     assert {row["method"] for row in rows} == set(methods.CHOICE_METHODS)
+    assert [row["method"] for row in rows if row["preparation_seconds"] is not None] == ["auto"]
     (found,) = tables.choices(rows)
     assert found.chosen == "independent"
     assert found.loss < 20  # the timing of a tenth of a second is noisy

@@ -54,6 +54,15 @@ class Ours:
         return tree.posterior.f.values, seconds
 
 
+class Alone(Ours):
+    """One move with a reference that was fitted before. The time of that fit, with its compilation, is not measured."""
+
+    def draw(self, draws: int, thin: int) -> Drawn:
+        drawn = super().draw(draws, thin)
+        self.preparation = None
+        return drawn
+
+
 def plain(given: LatentProblem, seed: int) -> Ours:
     """Return the algorithm of the paper."""
     return Ours(given, seed, move=EllipticalSlice())
@@ -88,10 +97,7 @@ def only_kicks(given: LatentProblem, seed: int) -> Ours:
 
 
 def _only(kind: str, given: LatentProblem, seed: int) -> Ours:
-    """Return one kind of move around the reference that `reference="auto"` fits. Chains start at draws from it.
-
-    The preparation is not measured: the fit is made once, together with its compilation.
-    """
+    """Return one kind of move around the reference that `reference="auto"` fits. Chains start at draws from it."""
     prior = Dense(given.covariance)
     with jax_settings():
         engine, around = fit_ellipses(given.log_likelihood, prior, seed)
@@ -103,6 +109,6 @@ def _only(kind: str, given: LatentProblem, seed: int) -> Ours:
         if kind == "kicks":
             move = SplitHamiltonian(fitted, Pilot(fitted, relative, engine, seed).tune().kicks)
     starts = np.asarray(relative.centre) + relative.draw(np.random.default_rng(seed), CHAINS)
-    only = Ours(given, seed, prior=prior, move=move, initial=starts)
+    only = Alone(given, seed, prior=prior, move=move, initial=starts)
     only.details = {"kicks": move.kicks} if isinstance(move, SplitHamiltonian) else {}
     return only
