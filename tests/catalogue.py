@@ -353,7 +353,10 @@ MOVES: dict[str, Callable[[], Move]] = {
     "EllipticalSlice, narrow": lambda: EllipticalSlice(bracket_width=0.7),
     "EllipticalSlice, halve": lambda: EllipticalSlice(shrinking="halve"),
     "EllipticalSlice, narrow, halve": lambda: EllipticalSlice(bracket_width=0.7, shrinking="halve"),
+    "EllipticalSlice, other half": lambda: EllipticalSlice(shrinking="other_half"),
+    "EllipticalSlice, narrow, other half": lambda: EllipticalSlice(bracket_width=0.7, shrinking="other_half"),
     "AuxiliaryEllipse": AuxiliaryEllipse,
+    "AuxiliaryEllipse, concentrated": lambda: AuxiliaryEllipse(concentration=0.6),
     "Cycle of two": lambda: Cycle(EllipticalSlice(), AuxiliaryEllipse()),
     "Cycle of three": lambda: Cycle(
         EllipticalSlice(bracket_width=0.7),

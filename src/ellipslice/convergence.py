@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
-from ellipslice.moves import ReferenceSlice
-from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable, varying
+from ellipslice.result_parts import as_numbers, not_judged, parts_of, unusable
+from ellipslice.sampling.advice import advice_for_slow_mixing
+from ellipslice.sampling.measures import (
+    MIN_DRAWS,
+    MIN_ESS_PER_CHAIN,
+    Diagnostics,
+    Limits,
+    limits,
+    measure,
+    number_of_quantities,
+)
 
 if TYPE_CHECKING:
     import xarray
 
-MAX_RHAT = 1.01
-"""R-hat must be below this (Vehtari et al. 2021)."""
-MIN_ESS_PER_CHAIN = 100
-"""Smallest effective sample size required, times the number of chains (Vehtari et al. 2021)."""
 MIN_ESS_PER_UPDATE = 1 / 300
 """Effective samples per update below which the report states that the chains mix slowly."""
-MIN_DRAWS = 4
-"""Smallest number of draws per chain for ArviZ's estimators."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,6 @@ class ConvergenceReport:
         yield from map(str, self.warnings)
 
 
-class _Measured(NamedTuple):
-    """The smallest effective sample size and the largest R-hat, with the names of their quantities."""
-
-    effective_sample_size: float = math.nan
-    effective_sample_size_of: str = "none"
-    rhat: float = math.nan
-    rhat_of: str = "none"
-
-
 def check_convergence(tree: xarray.DataTree) -> ConvergenceReport:
     """Check whether the chains of a run have converged.
 
@@ -136,10 +128,14 @@ def check_convergence(tree: xarray.DataTree) -> ConvergenceReport:
 
     Notes
     -----
-    The check uses the log-likelihood and every kept value. A run has converged if R-hat (rank-normalised) is below 1.01
-    and the effective sample size (the smaller of bulk and tail) is at least 100 per chain. Both estimators are ArviZ's,
-    and the thresholds are those of Vehtari et al. (2021). With one chain there is no R-hat, and the effective sample
-    size decides. Variables with missing or infinite values are not judged, and neither are constants.
+    The check uses the log-likelihood and every kept value. A run has converged if the smallest effective sample size
+    (of bulk and of the 5 % and 95 % tails) is at least 100 per chain, as Vehtari et al. (2021) recommend, and the
+    largest R-hat (rank-normalised) is below a limit. Both estimators are ArviZ's. The limit is the value that the
+    largest R-hat of converged chains exceeds with a probability of at most 5 %, if each quantity has 100 effective
+    samples per chain. It depends on the number of quantities: with four chains it is 1.02 for one, 1.04 for 100 and
+    1.05 for 10,000. (The usual limit of 1.01 requires many more effective samples if there are many quantities.) With
+    one chain there is no R-hat, and the effective sample size decides. Variables with missing or infinite values are
+    not judged, and neither are constants.
 
     The codes of problems are "too_few_draws", "nothing_judged", "rhat", "effective_sample_size" and "slow_mixing". The
     codes of warnings are "interrupted", "one_chain", "not_judged", "nan_evaluations" and "failed_searches".
@@ -166,15 +162,17 @@ def check_convergence(tree: xarray.DataTree) -> ConvergenceReport:
             "example with keep=lambda f: f[:10]. diagnostics.efficiency needs the log-likelihood only."
         )
     missing, constant = unusable(latents, statistics)
-    measured = _Measured()
+    measured = Diagnostics()
     if draws < MIN_DRAWS:
         message = f"{draws} draws per chain are too few to judge; at least {MIN_DRAWS} are needed."
         problems = [ConvergenceProblem("too_few_draws", message, "Run longer.")]
     else:
-        measured = _measure(latents, statistics)
+        values = {**_arrays(latents), **_arrays(statistics)}
+        measured = measure(values)
         elements = sum(values[0, 0].size for values in latents.data_vars.values())
-        advice = _advice_for_slow_mixing(attrs, elements)
-        problems = list(_problems(measured, chains, chains * draws * attrs["thin"], advice))
+        advice = advice_for_slow_mixing(attrs, elements)
+        required = limits(chains, number_of_quantities(values))
+        problems = list(_problems(measured, required, chains, chains * draws * attrs["thin"], advice))
     return ConvergenceReport(
         converged=not problems,
         problems=tuple(problems),
@@ -188,7 +186,14 @@ def check_convergence(tree: xarray.DataTree) -> ConvergenceReport:
     )
 
 
-def _problems(found: _Measured, chains: int, updates: int, advice_if_slow: str) -> Iterator[ConvergenceProblem]:
+def _arrays(group: xarray.Dataset) -> dict[str, np.ndarray]:
+    """Return the variables of a group, shape (chains, draws, ...) each."""
+    return {str(name): values.transpose("chain", "draw", ...).values for name, values in group.data_vars.items()}
+
+
+def _problems(
+    found: Diagnostics, required: Limits, chains: int, updates: int, advice_if_slow: str
+) -> Iterator[ConvergenceProblem]:
     """Yield the reasons why a run has not converged."""
     if math.isnan(found.effective_sample_size):
         yield ConvergenceProblem(
@@ -197,48 +202,21 @@ def _problems(found: _Measured, chains: int, updates: int, advice_if_slow: str) 
             "If the chains did not move, check the log-likelihood; otherwise keep quantities that vary.",
         )
         return
-    if found.rhat >= MAX_RHAT:
-        message = f"R-hat must be below {MAX_RHAT}, but that of {found.rhat_of} is {_rhat_text(found.rhat)}."
+    if found.rhat >= required.rhat:
+        message = f"R-hat must be below {required.rhat:.3f}, but that of {found.rhat_of} is {_rhat_text(found.rhat)}."
         advice = "Run longer, with more warm-up, and compare the trace plots of the chains."
         yield ConvergenceProblem("rhat", message, advice)
-    enough = MIN_ESS_PER_CHAIN * chains
-    converged = found.effective_sample_size >= enough and not found.rhat >= MAX_RHAT
-    slow = not converged and found.effective_sample_size < MIN_ESS_PER_UPDATE * updates
+    enough = required.effective_sample_size
+    slow = not found.converged(required) and found.effective_sample_size < MIN_ESS_PER_UPDATE * updates
     if found.effective_sample_size < enough:
         message = (
-            f"The effective sample size must be at least {enough} ({MIN_ESS_PER_CHAIN} per chain), but that of "
+            f"The effective sample size must be at least {enough:g} ({MIN_ESS_PER_CHAIN} per chain), but that of "
             f"{found.effective_sample_size_of} is {found.effective_sample_size:,.0f}."
         )
         yield ConvergenceProblem("effective_sample_size", message, "" if slow else "Run longer.")
     if slow:
         message = f"The chains mix slowly: less than one effective sample in {1 / MIN_ESS_PER_UPDATE:.0f} updates."
         yield ConvergenceProblem("slow_mixing", message, advice_if_slow)
-
-
-def _advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
-    """Return advice for a run that mixes slowly. It contains only changes that `sample` accepts for this run."""
-    move, prior = str(attrs.get("move", "")), str(attrs.get("prior", ""))
-    longer = "Run many more updates, and store only every k-th of them with thin=k."
-    if "reference" in attrs or f"{ReferenceSlice.__name__}(" in move:
-        return f"The reference Gaussian approximates the posterior poorly. {longer}"
-    rejected = "parameter_moves" in attrs or "TruncatedGaussian(" in prior or "FromDraws(" in prior
-    if rejected or elements > MAX_REFERENCE_SIZE:  # `sample` rejects reference= for these
-        return longer
-    cause = "Usually the likelihood is much more informative than the prior"
-    if attrs["engine"] in ("batched", "fused"):
-        return (
-            f"{cause}. {longer} (A reference Gaussian would help, but it requires the engine 'compiled' or 'host', in "
-            "double precision.)"
-        )
-    around = "sample around a Gaussian approximation of the posterior, with reference='auto'"
-    if move and not move.startswith("EllipticalSlice("):
-        around += " and without move="
-    if "Local(" in move or any(str(name).endswith("structure") for name in attrs):  # a `LatentGP` has such attributes
-        return f"{cause}: {around}."
-    return (
-        f"{cause}: {around}. If instead the prior contains a constant with a large variance, make the constant its own "
-        "latent in a Stack, and use the move Local('names')."
-    )
 
 
 def _warnings(
@@ -266,34 +244,3 @@ def _warnings(
 def _rhat_text(rhat: float) -> str:
     """Return R-hat as text. It is infinite if each chain is constant, and not all are equal."""
     return f"{rhat:.3f}" if rhat < 100 else "above 100"
-
-
-# --- measures -------------------------------------------------------------------------------------------------------
-
-
-def _measure(latents: xarray.Dataset, statistics: xarray.Dataset) -> _Measured:
-    """Return the smallest effective sample size and the largest R-hat of all quantities that vary."""
-    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
-
-    groups = [(values, varying(values)) for values in (latents, statistics)]
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # ArviZ divides by the variance, which is 0 for a constant
-        sizes = [ess(values, method=method).where(varies) for values, varies in groups for method in ("bulk", "tail")]
-        rhats = [rhat(values).where(varies) for values, varies in groups]
-    (size_of, size), (rhat_of, worst) = _extreme(sizes, np.nanmin), _extreme(rhats, np.nanmax)
-    return _Measured(size, size_of, worst, rhat_of)
-
-
-def _extreme(measures: list[xarray.Dataset], pick: Callable[..., Any]) -> tuple[str, float]:
-    """Return the name and index of the quantity with the smallest or largest measure, and the measure; ignore NaN."""
-    found: list[tuple[float, str]] = []
-    for measure in measures:
-        for name, values in measure.data_vars.items():
-            if not np.isnan(values.values).all():
-                extreme = pick(values.values)
-                index = np.argwhere(values.values == extreme)[0].tolist()
-                found.append((float(extreme), f"{name}{index}" if index else str(name)))
-    if not found:
-        return "none", math.nan
-    best = pick([value for value, _ in found])
-    return next(name for value, name in found if value == best), float(best)

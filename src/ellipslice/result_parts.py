@@ -50,6 +50,14 @@ def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:
     return draws, statistics[["total_log_likelihood"]]
 
 
+def with_log_likelihood(kept: dict[str, np.ndarray], log_likelihood: np.ndarray) -> dict[str, np.ndarray]:
+    """Return kept variables with the log-likelihood. Its name is that of no variable, because names may be equal."""
+    name = "total_log_likelihood"
+    while name in kept:
+        name += "_"
+    return {**kept, name: log_likelihood}
+
+
 def as_numbers(group: xarray.Dataset) -> xarray.Dataset:
     """Return a group as floats: booleans become 0 and 1, and values that are not finite become NaN."""
 

@@ -164,7 +164,7 @@ def test_the_level_is_below_the_current_log_likelihood():
         assert exp(log_y - log_likelihood) == pytest.approx(exp(-level), rel=1e-6)
 
 
-@pytest.mark.parametrize("shrinking", ["cut", "halve"])
+@pytest.mark.parametrize("shrinking", ["cut", "halve", "other_half"])
 @pytest.mark.parametrize("width", [TURN, 1.0])
 def test_nan_and_minus_infinity_are_rejected_and_nan_is_counted(width, shrinking):
     move = EllipticalSlice(width, shrinking)
@@ -329,6 +329,27 @@ def test_halving_from_a_full_turn_begins_as_figure_2_does():
     assert middle < 0
     assert move.brackets == [(low, theta), (middle, theta)]
     np.testing.assert_array_equal(points, on_circle(theta, middle + 0.5 * (theta - middle)))
+
+
+# --- Proposals in the other half of the bracket ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("halves", "proposals"),
+    [
+        ([(-0.5, 0.5), (-0.5, 0.0), (-0.25, 0.0)], [0.125, -0.4375, -0.21875]),
+        ([(-0.75, 0.25), (-0.25, 0.25), (-0.25, 0.0)], [-0.625, 0.0625, -0.21875]),
+        ([(-0.25, 1.75), (-0.25, 0.75), (-0.25, 0.25)], [1.0, 0.375, 0.0625]),
+    ],
+)
+def test_proposals_are_in_the_half_without_the_current_state(halves, proposals):
+    # Each proposal is at a quarter of that half. A current state in the middle counts as left.
+    width = halves[0][1] - halves[0][0]
+    move = Watched(width, "other_half")
+    _, info, points, _ = run(move, [-halves[0][0] / width, 0.25, 0.25, 0.25], [MISS, nan, HIT])
+    np.testing.assert_array_equal(points, on_circle(*proposals))
+    assert move.brackets == halves
+    assert info == Info(3, 1, False, proposals[-1])
 
 
 # --- Figure 1: the auxiliary-variable algorithm ---------------------------------------------------------------------

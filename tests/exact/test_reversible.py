@@ -19,8 +19,8 @@ def test_every_search_is_reversible(name, seed):
     check_reversible(MOVES[name](), seed=seed)
 
 
-@pytest.mark.short_cases("0.001-cut", "1.0-halve", "6.28-cut", "6.283185307179586-halve")
-@pytest.mark.parametrize("shrinking", ["cut", "halve"])
+@pytest.mark.short_cases("0.001-cut", "1.0-halve", "6.28-cut", "6.283185307179586-halve", "1.0-other_half")
+@pytest.mark.parametrize("shrinking", ["cut", "halve", "other_half"])
 @pytest.mark.parametrize("width", [1e-3, 0.1, 1.0, pi, 5.0, 6.28, 2 * pi])
 def test_every_width_is_reversible(width, shrinking):
     check_reversible(EllipticalSlice(width, shrinking), seed=17)

@@ -398,7 +398,12 @@ CONSTRUCTORS = [
     ("negative width", lambda: moves.EllipticalSlice(bracket_width=-1.0), ValueError, "bracket_width & (0, 2 pi] & -1"),
     ("wide", lambda: moves.EllipticalSlice(bracket_width=7.0), ValueError, "bracket_width & (0, 2 pi] & 7"),
     ("NaN width", lambda: moves.EllipticalSlice(bracket_width=np.nan), ValueError, "bracket_width & (0, 2 pi] & nan"),
-    ("shrinking", lambda: moves.EllipticalSlice(shrinking="Cut"), ValueError, "shrinking & cut & halve & 'Cut'"),
+    (
+        "shrinking",
+        lambda: moves.EllipticalSlice(shrinking="Cut"),
+        ValueError,
+        "shrinking & cut & halve & other_half & 'Cut'",
+    ),
     ("empty cycle", lambda: moves.Cycle(), ValueError, "Cycle & at least one"),
     ("cycle of a list", lambda: moves.Cycle([moves.EllipticalSlice()]), TypeError, "Cycle & moves & list"),
     ("cycle of a class", lambda: moves.Cycle(moves.EllipticalSlice), TypeError, "Cycle & moves & EllipticalSlice"),

@@ -38,7 +38,10 @@ PRIOR = es.Dense(4 * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(-1) / 0.3**2))
 Y = np.sign(np.random.default_rng(1).normal(size=SIZE))
 COUNTS = np.random.default_rng(2).poisson(2.0, size=SIZE)
 
-MOVES = [EllipticalSlice(), EllipticalSlice(1.5, "halve"), AuxiliaryEllipse()]
+MOVES = [
+    *(EllipticalSlice(), EllipticalSlice(1.5, "halve"), AuxiliaryEllipse(), AuxiliaryEllipse(0.6)),
+    EllipticalSlice(shrinking="other_half"),
+]
 LIKELIHOODS = {
     "logistic": lambda f: -jnp.sum(jnp.logaddexp(0.0, -Y * f)),
     "ready-made": es.likelihoods.Poisson(COUNTS),
@@ -137,6 +140,8 @@ def test_these_searches_reach_every_branch():
             pytest.param(*case, marks=pytest.mark.long)
             for case in (
                 ("logistic", MOVES[2], 1, "float32"),
+                ("logistic", MOVES[3], 2, "float32"),
+                ("logistic", MOVES[4], 2, "float32"),
                 ("ready-made", MOVES[0], 1, "float64"),
                 ("beyond the table", MOVES[0], 4, "float64"),
                 ("never", MOVES[0], 4, "float32"),

@@ -167,7 +167,7 @@ def test_tabled_angles_are_those_of_the_loop_however_many(name):
         here = move.here(u(0))
         theta, theta_min, theta_max = move.begin(here, u(0), u(1))
         for number in range(150):
-            assert table.angle(update, number) == theta - here
+            assert table.angle(update, number) == move.angle(here, theta)
             sheet, column = divmod(number, WIDTH)
             assert table.sheet(update, sheet)[column] == theta
             theta_min, theta_max = move.shrink(theta, theta_min, theta_max, here)

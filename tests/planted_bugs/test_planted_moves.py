@@ -15,6 +15,7 @@ from scipy import stats
 from catalogue import MOVES, SEEDS
 from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, Info, Move, State
+from ellipslice.moves.elliptical import EllipticalPath
 from ellipslice.moves.search import search
 from ellipslice.posterior import Posterior
 from ellipslice.priors import Diagonal
@@ -95,6 +96,27 @@ class ShrinksTooLittle(EllipticalSlice):
         return super().shrink(here + (theta - here) * 1.1, theta_min, theta_max, here)
 
 
+class OtherHalfCut(EllipticalSlice):
+    """Proposes in the half without the current state, but ends the bracket at the rejected angle as Figure 2 does."""
+
+    def shrink(self, theta, theta_min, theta_max, here):
+        return super(EllipticalPath, self).shrink(theta, theta_min, theta_max, here)
+
+
+class OtherHalfOfAFixedBracket(EllipticalSlice):
+    """The current state is always at the same place in the first bracket."""
+
+    def begin(self, here, place, u):
+        return super().begin(here, 0.25 + 0 * place, u)
+
+
+class AlwaysTheUpperHalf(EllipticalSlice):
+    """Proposes in the upper half of the bracket even if the current state is in it. That half is then kept."""
+
+    def propose(self, theta_min, theta_max, u):
+        return theta_min + (1 + u) * ((theta_max - theta_min) / 2)
+
+
 class NotUniform(EllipticalSlice):
     """Prefers one end of the bracket."""
 
@@ -116,6 +138,13 @@ class ForgetsWhereItIs(AuxiliaryEllipse):
         return super().shrink(theta, theta_min, theta_max, pi)
 
 
+class DensityLeftOut(AuxiliaryEllipse):
+    """Figure 1 with a density p(theta) in step 1, uniform on half of the range, whose factor step 2 leaves out."""
+
+    def here(self, place):
+        return 2 * pi * (0.25 + 0.5 * place)
+
+
 BRACKETS = [
     FixedBracket(),
     FixedBracketStartingAtItsEnd(),
@@ -127,10 +156,14 @@ BRACKETS = [
     HalvesBothEnds(1.0),
     HalvesToTheLeft(),
     ShrinksTooLittle(),
+    OtherHalfCut(shrinking="other_half"),
+    OtherHalfOfAFixedBracket(shrinking="other_half"),
+    AlwaysTheUpperHalf(shrinking="other_half"),
     NotUniform(),
     NotUniform(1.0),
     PrefersSmallAngles(),
     ForgetsWhereItIs(),
+    DensityLeftOut(),
 ]
 
 
@@ -173,6 +206,27 @@ class Turned(AuxiliaryEllipse):
         return f * sin + nu * cos, f * cos + nu * sin
 
 
+class DensityOnlyOfProposals(AuxiliaryEllipse):
+    """The current angle is uniform, and proposals are drawn from a concentrated density."""
+
+    def curve(self, f, nu, here):
+        return AuxiliaryEllipse().curve(f, nu, here)
+
+
+class DensityOfTheCosineOnly(AuxiliaryEllipse):
+    """The cosine belongs to the quantile of theta, and the sine to the position."""
+
+    def weights(self, theta):
+        return AuxiliaryEllipse().weights(theta)[0], super().weights(theta)[1]
+
+
+class PositionAsAngle(AuxiliaryEllipse):
+    """The statistic `angle` is the difference of positions, although these are not angles."""
+
+    def angle(self, here, theta):
+        return theta - here
+
+
 class Straight(EllipticalSlice):
     """The line of a random walk, f + theta nu."""
 
@@ -188,8 +242,14 @@ class Neal(EllipticalSlice):
         return abs(cos), sin
 
 
+CURVES = [
+    *(Shortened(), Turned(), DensityOnlyOfProposals(0.5), DensityOfTheCosineOnly(0.5), PositionAsAngle(0.5)),
+    *(Straight(), Neal()),
+]
+
+
 @EVERY_SEED
-@pytest.mark.parametrize("move", [Shortened(), Turned(), Straight(), Neal()], ids=lambda move: type(move).__name__)
+@pytest.mark.parametrize("move", CURVES, ids=lambda move: type(move).__name__)
 def test_a_wrong_curve_is_caught(move, seed):
     with pytest.raises(AssertionError, match="the curve"):
         check_curve(move, seed)

@@ -145,8 +145,11 @@ MOVES = {
     "Figure 2": EllipticalSlice(),
     "narrow": EllipticalSlice(bracket_width=1.0),
     "halve": EllipticalSlice(shrinking="halve"),
+    "other half": EllipticalSlice(shrinking="other_half"),
+    "narrow, other half": EllipticalSlice(bracket_width=2.5, shrinking="other_half"),
     "narrow, halve": EllipticalSlice(bracket_width=2.5, shrinking="halve"),
     "Figure 1": AuxiliaryEllipse(),
+    "Figure 1, concentrated": AuxiliaryEllipse(concentration=0.7),
     "cycle": Cycle(EllipticalSlice(bracket_width=0.8), AuxiliaryEllipse(), EllipticalSlice(shrinking="halve")),
     "Neal": NealMetropolis(0.5),
     "walk": RandomWalk(0.4),
@@ -181,7 +184,14 @@ def test_host(name):
     compare_gaussian(draws, problem.mean, problem.covariance, name)
 
 
-@pytest.mark.short_cases("narrow-host", "Neal-compiled", "Figure 1-compiled", "line-compiled")
+@pytest.mark.short_cases(
+    "narrow-host",
+    "Neal-compiled",
+    "Figure 1-compiled",
+    "Figure 1, concentrated-host",
+    "other half-compiled",
+    "line-compiled",
+)
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 @pytest.mark.parametrize("name", list(MOVES)[1:])
 def test_moves(name, engine):

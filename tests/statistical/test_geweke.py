@@ -86,7 +86,12 @@ def test_step(name):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "move", [AuxiliaryEllipse(), EllipticalSlice(bracket_width=1.2), EllipticalSlice(shrinking="halve")], ids=repr
+    "move",
+    [
+        *(AuxiliaryEllipse(), AuxiliaryEllipse(concentration=0.6), EllipticalSlice(bracket_width=1.2)),
+        *(EllipticalSlice(shrinking="halve"), EllipticalSlice(shrinking="other_half")),
+    ],
+    ids=repr,
 )
 def test_moves(move):
     def update(f: np.ndarray, likelihood: Any, rng: np.random.Generator) -> np.ndarray:

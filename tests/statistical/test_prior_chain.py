@@ -42,6 +42,7 @@ def prior_chain(engine: str, **options: Any):
         (EllipticalSlice(), 1),
         (EllipticalSlice(bracket_width=0.7), 1),
         (AuxiliaryEllipse(), 1),
+        (AuxiliaryEllipse(concentration=0.8), 1),
         (Cycle(EllipticalSlice(), AuxiliaryEllipse()), 2),
     ],
     ids=repr,

@@ -75,6 +75,7 @@ def sample_coal(coal: CoalMining, *, draws: int, warmup: int, thin: int, chains:
     return es.sample(
         es.likelihoods.Poisson(coal.counts, offset=offset(coal)),
         es.Dense(covariance),
+        move=es.moves.EllipticalSlice(),
         draws=draws,
         warmup=warmup,
         thin=thin,

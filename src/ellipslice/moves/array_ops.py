@@ -35,6 +35,14 @@ def cos_sin(theta: Any) -> tuple[Any, Any]:
     return xp.cos(theta), xp.sin(theta)
 
 
+def angle_of(cos: Any, sin: Any) -> Any:
+    """Return the angle in [-pi, pi] whose cosine and sine are proportional to the arguments."""
+    if isinstance(cos, float):
+        return math.atan2(sin, cos)
+    xp = np if isinstance(cos, np.ndarray) else jnp
+    return xp.arctan2(sin, cos)
+
+
 def rounded(product: Any) -> Any:
     """Return a product that is rounded before anything is added to it.
 

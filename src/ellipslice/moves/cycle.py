@@ -39,7 +39,7 @@ class Cycle(Move):
     --------
     >>> from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice
     >>> Cycle(EllipticalSlice(bracket_width=1.0), AuxiliaryEllipse())
-    Cycle(EllipticalSlice(bracket_width=1.0, shrinking='cut'), AuxiliaryEllipse())
+    Cycle(EllipticalSlice(bracket_width=1.0, shrinking='cut'), AuxiliaryEllipse(concentration=0.0))
     """
 
     stored_as = "Cycle"

@@ -61,6 +61,10 @@ class Path(abc.ABC):
         """
         return 0.0
 
+    def angle(self, here: Any, theta: Any) -> Any:
+        """Return the statistic `angle` of a move from `here` to theta. Default: theta - here."""
+        return theta - here
+
     def shrink(self, theta: Any, theta_min: Any, theta_max: Any, here: Any) -> tuple[Any, Any]:
         """Return the bracket after theta was rejected. Default: it ends at theta, and contains the current state."""
         below = theta < here
@@ -134,7 +138,7 @@ def search(
         f = a * w_a + b * w_b  # step 4
         value = log_likelihood(f)
         if value > log_y - path.log_factor(theta):  # step 5; in this form NaN is never accepted
-            return State(f, value), Info(evaluations, nans, False, theta - here)  # step 6
+            return State(f, value), Info(evaluations, nans, False, path.angle(here, theta))  # step 6
         nans += value != value
         theta_min, theta_max = path.shrink(theta, theta_min, theta_max, here)  # step 8
         theta = path.propose(theta_min, theta_max, uniform(evaluations + 1))  # step 9

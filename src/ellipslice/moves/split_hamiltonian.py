@@ -39,6 +39,9 @@ ANGLE = pi / 2
 ANGLE_SPREAD = 0.2
 """The angle of a trajectory is uniform within this share of ANGLE, so that no direction returns to its start."""
 
+DIVERGED = 1e100
+"""Elements of f from which on a trajectory has diverged."""
+
 
 class SplitDraws(NamedTuple):
     """The random numbers of one update of `SplitHamiltonian`."""
@@ -203,7 +206,8 @@ def accept(noise: Noise, state: State, target: Target) -> tuple[State, Info]:
     accepted = log_ratio > -noise.level
     info = Info(
         (target.prepared.kicks + 1).astype(jnp.int32),
-        jnp.isnan(end.log_likelihood).astype(jnp.int32),
+        # A trajectory with too few kicks may diverge to infinity, where a log-likelihood may be NaN without a mistake.
+        (jnp.isnan(end.log_likelihood) & (jnp.abs(end.f).max() < DIVERGED)).astype(jnp.int32),
         search_failed=jnp.zeros((), bool),
         angle=jnp.where(accepted, angle, 0.0),
         more=(jnp.exp(jnp.minimum(log_ratio, 0.0)),),

@@ -4,6 +4,7 @@
 - `resume`: continue a run from its store
 - `join`: combine the results of runs that divided the chains among them
 - `arguments`: checks of the arguments of `sample` and `resume`
+- `start`: the start of a run: its move, its engine, its sink
 - `reference_move`: fit a reference Gaussian, and the move that uses it
 - `choose_reference_move`: choose the kind of this move, by a pilot run
 - `initial_states`: initial states of the chains

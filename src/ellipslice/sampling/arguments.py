@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from ellipslice.checks import is_number, whole_number
@@ -14,11 +15,9 @@ from ellipslice.moves import ConstrainedSlice, EllipticalSlice, Move
 from ellipslice.moves.search import Path
 from ellipslice.posterior import Posterior
 from ellipslice.priors import TruncatedGaussian
+from ellipslice.sampling.automatic_length import DRAWS
 from ellipslice.sampling.until import Until, draw_limit
 from ellipslice.truncated_posterior import TruncatedPosterior
-
-DEFAULT_DRAWS = 1000
-"""Default number of draws of each chain."""
 
 
 def chain_indices(chains: int | Sequence[int]) -> tuple[int, ...]:
@@ -34,7 +33,7 @@ def chain_indices(chains: int | Sequence[int]) -> tuple[int, ...]:
 def check_draw_limit(draws: Any, until: Any) -> int:
     """Return the largest number of draws of each chain. Raise if `draws` or `until` is invalid, or both are given."""
     if until is None:
-        return DEFAULT_DRAWS if draws is None else whole_number("draws", draws, 1)
+        return DRAWS if draws is None else whole_number("draws", draws, 1)
     if not isinstance(until, Until):
         raise TypeError(f"until must be an Until, such as Until(effective_sample_size=400), but it is {until!r}.")
     if draws is not None:
@@ -43,6 +42,16 @@ def check_draw_limit(draws: Any, until: Any) -> int:
             "max_draws=...)."
         )
     return draw_limit(until)
+
+
+def has_automatic_length(draws: Any, until: Any, chains: Any, nothing_to_check: bool) -> bool:
+    """Return whether a run ends when it passes the convergence check.
+
+    It does without `draws` and `until`, if it is not a part of a larger run (with given chains, or one of several
+    processes), whose parts must have equal lengths, and if there is something to check.
+    """
+    part = np.ndim(chains) > 0 or jax.process_count() > 1
+    return draws is None and until is None and not part and not nothing_to_check
 
 
 def check_timeout(timeout: Any, executor: Any) -> None:

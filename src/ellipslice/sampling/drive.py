@@ -12,6 +12,8 @@ import numpy as np
 
 from ellipslice.engines.base import Engine, Run, RunSpec
 from ellipslice.engines.workers.pool import WorkersLostError
+from ellipslice.sampling.automatic_length import REMAINING, AutomaticLength
+from ellipslice.sampling.forecast import Forecast
 from ellipslice.sampling.interrupt import defer_interrupt, recheck_interrupt
 from ellipslice.sampling.progress import RunProgress, RunSize, Show, progress_bar
 from ellipslice.sampling.report import progress_attributes, warn_of_trouble
@@ -39,10 +41,12 @@ class Plan:
     """Attributes of the result that are known before the run."""
     began: float
     """Time at which the user's call began, by `time.perf_counter`."""
+    automatic: AutomaticLength | None = None
+    """The length of a run without `draws` and `until`; None if one of them is given."""
     earlier: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of the run at the end of an earlier process; empty for a new run."""
     stopped_by: str = field(default="running", init=False)
-    """Reason why the run ended: "draws", "goals", "seconds", "memory" or "interrupt"."""
+    """Reason why the run ended: "draws", "goals", "seconds", "memory", "converged", "budget" or "interrupt"."""
 
     @property
     def updates(self) -> int:
@@ -53,7 +57,14 @@ class Plan:
     def resume_state(self) -> dict[str, Any]:
         """Part of the plan that a store contains."""
         until = None if self.rule is None else asdict(self.rule.until)
-        return {"draws": self.draws, "until": until, "look": self.next_check}  # "look" is the key of format 2
+        thin = None if self.automatic is None else self.automatic.thin
+        # "look" is the key of format 2.
+        return {"draws": self.draws, "until": until, "look": self.next_check, "automatic": thin}
+
+    def lengthen(self, spec: RunSpec) -> None:
+        """Replace the specification by one with more warm-up and thinning."""
+        self.spec = spec
+        self.attributes |= {"warmup": spec.warmup, "thin": spec.thin}
 
 
 def snapshot(plan: Plan, collector: Collector) -> Snapshot:
@@ -85,18 +96,19 @@ class _RunDriver:
 
     def __init__(self, plan: Plan, collector: Collector, sink: RunSink, run: Run):
         self._plan, self._collector, self._sink, self._run = plan, collector, sink, run
+        self._shown: Traces | None = None
         collector.sinks = [sink] if plan.rule is None else [sink, plan.rule]
 
     def run(self, progress: bool) -> xarray.DataTree:
         """Advance the run to its end. Return the result."""
-        plan, spec = self._plan, self._plan.spec
+        plan = self._plan
+        forecast = Forecast(plan.automatic) if progress and plan.automatic is not None else None
         with self._checkpoint_on_error():
-            size = RunSize(len(spec.chains), plan.draws, spec.warmup, spec.thin)
             with (
-                progress_bar(progress, plan.engine.traced, size, self._traces) as show,
+                progress_bar(progress, plan.engine.traced, self._size, self._traces) as show,
                 recheck_interrupt() as check,
             ):
-                self._advance(show, check)
+                self._advance(show if forecast is None else forecast.after(show, self._plan), check)
             if plan.stopped_by == "interrupt" and not self._collector.draws:
                 updates, hint = self._collector.counts.updates, self._sink.how_to_resume
                 raise KeyboardInterrupt(
@@ -108,6 +120,10 @@ class _RunDriver:
         # At the end, because filters may turn a warning into an error.
         warn_of_trouble(plan, self._collector, self._sink.how_to_resume)
         return self._sink.tree(self._snapshot())
+
+    def _size(self) -> RunSize:
+        plan, spec = self._plan, self._plan.spec
+        return RunSize(len(spec.chains), plan.draws, spec.warmup, spec.thin)
 
     def _snapshot(self) -> Snapshot:
         return snapshot(self._plan, self._collector)
@@ -122,25 +138,26 @@ class _RunDriver:
             return rule.traces
         traces = Traces(collector.keep.example, len(collector.draws_done), start=max(collector.draws_done))
         collector.sinks = [*collector.sinks, traces]
+        self._shown = traces
         return traces
 
     def _advance(self, show: Show, check: Callable[[], None]) -> None:
         """Advance the run until something ends it. `check` raises KeyboardInterrupt if a Ctrl-C was lost."""
-        plan, run = self._plan, self._run
+        plan = self._plan
         limit = np.inf if plan.rule is None or plan.rule.until.max_seconds is None else plan.rule.until.max_seconds
         try:
-            while not (run.finished and self._is_finished()):
+            while not (self._run.finished and self._is_finished()):
                 if time.perf_counter() - plan.began > limit and self._collector.draws:
                     plan.stopped_by = "seconds"
                     break
-                run.advance()
+                self._run.advance()
                 check()
                 with defer_interrupt():
                     self._collect(show)
                     if self._sink.commit_due:
                         self._commit()
         except KeyboardInterrupt:
-            run.close()
+            self._run.close()
             with defer_interrupt():
                 self._collect(show)
                 plan.stopped_by = "interrupt"
@@ -148,7 +165,7 @@ class _RunDriver:
             self._attach_draws(error)
             raise
         finally:
-            run.close()
+            self._run.close()
 
     def _collect(self, show: Show) -> None:
         """Hand the new rows to the sinks, and update the progress bar."""
@@ -165,10 +182,12 @@ class _RunDriver:
     def _is_finished(self) -> bool:
         """Return True if the run ends now that all chains have made their updates. Otherwise extend it."""
         plan = self._plan
+        if plan.automatic is not None:
+            return self._is_long_enough(plan.automatic)
         if plan.rule is None or plan.next_check is None:
             plan.stopped_by = "draws"
             return True
-        if plan.rule.check(plan.next_check):
+        if plan.rule.check(plan.next_check, self._sink.values):
             plan.stopped_by = "goals"
             return True
         if plan.next_check >= plan.draws:
@@ -182,6 +201,26 @@ class _RunDriver:
             return True
         plan.next_check = following
         self._run.extend(plan.updates)
+        return False
+
+    def _is_long_enough(self, length: AutomaticLength) -> bool:
+        """Return True if the run has converged or has spent its budget. Otherwise make it longer."""
+        plan, collector = self._plan, self._collector
+        if length.check(self._sink.values(plan.draws)):
+            plan.stopped_by = "converged"
+            return True
+        spec = length.longer(plan.spec)
+        if spec is None:
+            plan.stopped_by = "budget"
+            return True
+        self._run.close()
+        with defer_interrupt():
+            plan.lengthen(spec)
+            collector.draws_done = [len(range(plan.draws)[REMAINING])] * len(spec.chains)
+            self._sink.select(REMAINING, spec, self._snapshot())
+            if self._shown is not None:
+                self._shown.select(REMAINING)
+        self._run = plan.engine.run(spec, collector.resume_points, plan.updates)
         return False
 
     def _attach_draws(self, error: WorkersLostError) -> None:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ellipslice.sampling.traces import Diagnostics, Traces
+from ellipslice.sampling.measures import Diagnostics
+from ellipslice.sampling.traces import Traces
 
 MIN_DIAGNOSTICS_SECONDS = 1.0
 """Shortest time between two computations of effective sample size and R-hat."""
@@ -53,11 +54,13 @@ Show = Callable[[RunProgress], None]
 
 
 @contextlib.contextmanager
-def progress_bar(enabled: bool, compiled: bool, size: RunSize, watch: Callable[[], Traces]) -> Iterator[Show]:
+def progress_bar(
+    enabled: bool, compiled: bool, size: Callable[[], RunSize], watch: Callable[[], Traces]
+) -> Iterator[Show]:
     """Yield a function that displays the progress of a run. It does nothing without a terminal or notebook.
 
-    `compiled` is True if code is compiled first. `watch` is called if something is displayed, and returns the traces
-    whose diagnostics are displayed.
+    `compiled` is True if code is compiled first. `size` returns the current size of the run. `watch` is called if
+    something is displayed, and returns the traces whose diagnostics are displayed.
     """
     console = _console() if enabled else None
     if console is None:
@@ -76,12 +79,17 @@ class _ProgressText:
     Effective sample size and R-hat are computed at most once a second, between two advances of the chains.
     """
 
-    def __init__(self, compiled: bool, size: RunSize, traces: Traces):
-        self.size, self._traces = size, traces
+    def __init__(self, compiled: bool, size: Callable[[], RunSize], traces: Traces):
+        self._size, self._traces = size, traces
         self._waiting = "compiling" if compiled else "warm-up"
         self._began: tuple[float, int] | None = None
         self._first_draw_at: float | None = None
         self._next_diagnostics, self._diagnostics_text = 0.0, ""
+
+    @property
+    def size(self) -> RunSize:
+        """Size of the run, which may grow."""
+        return self._size()
 
     def stage(self, now: RunProgress | None) -> str:
         """Return the stage of the run: "compiling", "warm-up" or "draws"."""
@@ -146,7 +154,9 @@ def _terminal(console: Any, text: _ProgressText) -> Iterator[Show]:
         task = bar.add_task(text.stage(None), total=text.size.updates, what="")
 
         def show(now: RunProgress) -> None:
-            bar.update(task, completed=now.updates, what=text.text(now), description=text.stage(now))
+            bar.update(
+                task, total=text.size.updates, completed=now.updates, what=text.text(now), description=text.stage(now)
+            )
 
         yield show
 

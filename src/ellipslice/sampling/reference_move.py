@@ -21,17 +21,22 @@ from ellipslice.truncated_posterior import TruncatedPosterior
 
 
 class ReferenceMove(NamedTuple):
-    """The move of a run with `reference=`."""
+    """The move of a run that `sample` has chosen: around a reference, or without one."""
 
     move: Move
     prepared: Any
     """Result of the move's `prepare`."""
-    around: RelativeReference
-    """The reference relative to the prior."""
-    method: str
-    """Method of the fit: "laplace", "ep", "pilot" or "given"."""
+    around: RelativeReference | None
+    """The reference relative to the prior; None if there is no reference."""
+    method: str | None
+    """Method of the fit: "laplace", "ep", "pilot" or "given"; None if there is no reference."""
     reason: str
     """The kind of move and why it was chosen, in one sentence."""
+
+    @classmethod
+    def plain(cls, move: Move, reason: str, prepared: Any = None) -> ReferenceMove:
+        """Return a move without a reference."""
+        return cls(move, prepared, None, None, reason)
 
 
 def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, move: Move | None) -> None:
@@ -55,12 +60,16 @@ def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, mov
         )
 
 
+def pilot_seed(seed: int) -> int:
+    """Return the seed of fits and pilot runs, which must not use the random numbers of the chains."""
+    return int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
+
+
 def fit_reference_move(
     reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
 ) -> ReferenceMove:
     """Fit a reference, and choose the move around it."""
-    # A separate seed, because the random numbers of the chains must not be used for fitting.
-    own_seed = int(np.random.SeedSequence(seed).spawn(1)[0].generate_state(1)[0])
+    own_seed = pilot_seed(seed)
     trial = first_draw(posterior, start_generator(own_seed, 0))
     not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
     chosen, _ = choose_engine(posterior, engine, trial, not_on_gpu, workers=workers)

@@ -14,13 +14,16 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import version
 from ellipslice.moves import ReferenceSlice
 from ellipslice.result_parts import not_judged
+from ellipslice.sampling.advice import advice_for_slow_mixing
 from ellipslice.sampling.likelihood_checks import warn_if_not_deterministic
+from ellipslice.sampling.measures import Diagnostics
 from ellipslice.store.fingerprint import fingerprint
 from ellipslice.store.serial import write
 from ellipslice.store.stored_run import StoredRun
 from ellipslice.undocumented.registry import taken
 
 if TYPE_CHECKING:
+    from ellipslice.sampling.automatic_length import AutomaticLength
     from ellipslice.sampling.drive import Plan
     from ellipslice.sampling.reference_move import ReferenceMove
     from ellipslice.sampling.sinks import Collector
@@ -37,8 +40,9 @@ def first_attributes(stored: StoredRun, log_likelihood: Any, why: str, fitted: R
         "prior": repr(stored.prior),
         "likelihood": getattr(log_likelihood, "__qualname__", None) or repr(log_likelihood),
         "move": repr(spec.move),
-        "fingerprint": _fingerprint(stored, log_likelihood, fitted is not None),
-        **({} if fitted is None else {"reference": fitted.method, "reference_move": fitted.reason}),
+        "fingerprint": _fingerprint(stored, log_likelihood, fitted is not None and fitted.method is not None),
+        **({} if fitted is None else {"move_reason": fitted.reason}),
+        **({} if fitted is None or fitted.method is None else {"reference": fitted.method}),
         "engine": stored.engine,
         "engine_reason": why,
         "precision": spec.precision,
@@ -83,8 +87,17 @@ def progress_attributes(plan: Plan, collector: Collector) -> dict[str, Any]:
         attributes["first_proposal_acceptance_rate"] = counts.first_accepted / max(1, counts.updates)
     if plan.rule is not None:
         attributes["stopping_rule"] = repr(plan.rule.until)
-        attributes |= {name: value for name, value in plan.rule.diagnostics._asdict().items() if np.isfinite(value)}
+        attributes |= _finite(plan.rule.diagnostics)
+    elif plan.automatic is not None:
+        attributes["stopping_rule"] = repr(plan.automatic)
+        attributes |= _finite(plan.automatic.diagnostics)
     return attributes
+
+
+def _finite(found: Diagnostics) -> dict[str, float]:
+    """Return the diagnostics that are known."""
+    measures = {"effective_sample_size": found.effective_sample_size, "rhat": found.rhat}
+    return {name: value for name, value in measures.items() if np.isfinite(value)}
 
 
 def warn_of_trouble(plan: Plan, collector: Collector, how_to_resume: str) -> None:
@@ -111,12 +124,31 @@ def _warn_of_early_end(plan: Plan, draws: int, how_to_resume: str) -> None:
     rule, stopped_by = plan.rule, plan.stopped_by
     if stopped_by == "interrupt":
         warn(f"stopped by Ctrl-C: returning {draws:,} of {plan.draws:,} draws per chain. {how_to_resume}".rstrip())
+    if stopped_by == "budget" and plan.automatic is not None:
+        _warn_of_budget(plan, plan.automatic)
     if rule is not None and rule.until.has_goals and stopped_by in ("draws", "seconds", "memory"):
         last = f" At the last check: {rule.describe_progress()}." if draws >= 4 else ""
         reason = "there is no memory for more draws" if stopped_by == "memory" else "the budget is spent"
         warn(f"the run stopped after {draws:,} draws per chain, because {reason}. Its goals are not reached.{last}")
     if rule is not None and rule.missing and stopped_by == "goals":
         warn(f"only the other variables reach the goals. {not_judged(sorted(rule.missing))}")
+
+
+def _warn_of_budget(plan: Plan, length: AutomaticLength) -> None:
+    """Warn that a run without `draws` and `until` has spent its budget, and state what to do."""
+    found, required = length.diagnostics, length.limits
+    reasons = []
+    if not found.effective_sample_size >= required.effective_sample_size:
+        reasons.append(
+            f"the effective sample size of {found.effective_sample_size_of} is {found.effective_sample_size:,.0f} and "
+            f"must be at least {required.effective_sample_size:g}"
+        )
+    if found.rhat >= required.rhat:
+        reasons.append(f"R-hat of {found.rhat_of} is {found.rhat:.3f} and must be below {required.rhat:.3f}")
+    warn(
+        f"the run has not converged after {plan.updates:,} updates of each chain: {' and '.join(reasons)}. "
+        f"{advice_for_slow_mixing(plan.attributes, plan.engine.posterior.prior.size)}"
+    )
 
 
 def _warn_if_likelihood_changed(plan: Plan, collector: Collector) -> None:

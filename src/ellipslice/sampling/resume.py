@@ -21,6 +21,7 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import check_draw_limit, check_timeout, make_posterior
+from ellipslice.sampling.automatic_length import AutomaticLength
 from ellipslice.sampling.drive import Plan, drive
 from ellipslice.sampling.keep import StateSelector
 from ellipslice.sampling.sinks import Collector
@@ -166,6 +167,9 @@ def _plan(
     resume_state = store.journal["plans"]
     if until is None and draws is None and resume_state["until"] is not None:
         until = Until(**resume_state["until"])
+    automatic = None
+    if draws is None and until is None and resume_state.get("automatic") is not None:
+        automatic = AutomaticLength(resume_state["automatic"])
     draws = int(resume_state["draws"]) if draws is None else draws
     if draws < max(store.complete):
         raise ValueError(
@@ -180,7 +184,8 @@ def _plan(
         check = min(draw_limit(until), max(check or rule.first_check(), store.draws_committed))
         if until.has_goals:
             store.replay(rule)
-    return Plan(engine, spec, draws, rule, check, store.setup["attributes"], began, store.journal["attributes"])
+    attributes, earlier = store.setup["attributes"], store.journal["attributes"]
+    return Plan(engine, spec, draws, rule, check, attributes, began, automatic, earlier)
 
 
 def _warn_of_versions(attributes: dict[str, Any]) -> None:

@@ -8,19 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from ellipslice.checks import as_path, whole_number
-from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
-from ellipslice.engines.choose import choose_engine, with_workers
-from ellipslice.engines.rows import statistics_of
-from ellipslice.engines.workers.pool import Workers, open_workers
+from ellipslice.engines.base import Checkpoint, RunSpec
+from ellipslice.engines.workers.pool import open_workers
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move
-from ellipslice.posterior import Posterior
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.sampling.arguments import (
     as_move,
@@ -28,18 +22,20 @@ from ellipslice.sampling.arguments import (
     check_draw_limit,
     check_precision,
     check_timeout,
+    has_automatic_length,
     make_posterior,
 )
-from ellipslice.sampling.drive import Plan, drive, snapshot
+from ellipslice.sampling.automatic_length import AutomaticLength
+from ellipslice.sampling.drive import Plan, drive
 from ellipslice.sampling.initial_states import first_states, given_points, trial_point
 from ellipslice.sampling.keep import StateSelector
-from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
-from ellipslice.sampling.reference_move import ReferenceMove, check_reference, fit_reference_move
+from ellipslice.sampling.reference_move import check_reference
 from ellipslice.sampling.report import first_attributes
-from ellipslice.sampling.result import check_names, empty_tree
-from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
+from ellipslice.sampling.result import check_names
+from ellipslice.sampling.sinks import Collector
+from ellipslice.sampling.start import engine_of_run, fitted_move, start_run
 from ellipslice.sampling.until import StoppingRule, Until, check_goals
-from ellipslice.store.store import check_free, create
+from ellipslice.store.store import check_free
 from ellipslice.store.stored_run import StoredRun
 
 if TYPE_CHECKING:
@@ -96,12 +92,19 @@ def sample(
         - `FromDraws(sampler, size)`: a function that draws from the prior
         - `TruncatedGaussian(prior, A, b)`: one of these under the constraints A f <= b
     move : Move, optional
-        Markov transition, an instance of a class of `ellipslice.moves`. Default: `EllipticalSlice()`, or
-        `ConstrainedSlice()` for a `TruncatedGaussian`.
+        Markov transition, an instance of a class of `ellipslice.moves`. `EllipticalSlice()` is the algorithm of the
+        paper. Default: chosen automatically; the attributes `move` and `move_reason` of the result record the choice.
+        It is `ConstrainedSlice()` for a `TruncatedGaussian`, a move around a `reference` if one can be fitted quickly,
+        and otherwise `EllipticalSlice()`.
     draws : int, optional
-        Number of draws that are kept of each chain. At least 1. Default: 1000.
+        Number of draws that are kept of each chain. At least 1. Default: the run continues until it passes
+        `diagnostics.check_convergence`, for at most 77,100 updates of each chain with the default warm-up, and 1000
+        draws are returned. If a run is not long enough, the first fifth of its draws becomes warm-up, every second of
+        the others is removed, and the run continues with twice the thinning; the attributes `warmup` and `thin` record
+        the final values, which give the same draws as arguments. With a sequence of `chains`: 1000.
     warmup : int
-        Number of updates of each chain that are discarded at the start. Nothing is tuned in them. Default: 500.
+        Number of updates of each chain that are discarded at the start. Nothing is tuned in them. Default: 500, and
+        more if the length is chosen automatically.
     chains : int or sequence of int
         Number of chains, or a sequence of chain indices. Default: 4. A chain depends only on the seed and its index:
         `chains=[3]` reproduces chain 3 of a larger run bit for bit (on a GPU, up to rounding error). Under
@@ -114,7 +117,8 @@ def sample(
         such arrays. Default: a draw from the prior for each chain, or from the fitted `reference`. For a
         `TruncatedGaussian`: a point that satisfies the constraints, moved by ten updates without the likelihood.
     thin : int
-        Thinning: keep every `thin`-th update after warm-up. Default: 1.
+        Thinning: keep every `thin`-th update after warm-up. Default: 1, and more if the length is chosen
+        automatically.
     keep : callable or False, optional
         Function of f (of the named latents, for a `Stack`) that returns what is stored of each draw: an array or a dict
         of arrays. Use it for latent vectors that are too large to store. False stores only the statistics, such as
@@ -154,7 +158,8 @@ def sample(
         with `jax.numpy`. "pilot" fits any likelihood by a pilot run. "auto" uses the best of these that is possible,
         and `moves.SplitHamiltonian` if a pilot run shows that gradients help. A `Prior` such as `Dense(covariance,
         mean)` is used as it is. The draws are from the exact posterior in all cases. The attributes `reference` and
-        `reference_move` state what was chosen. Default: None, no reference.
+        `move_reason` state what was chosen. Default: "auto" or no reference, chosen automatically, if `move` is not
+        given.
     store : path, optional
         Folder to create, such as "run.zarr", to which draws and checkpoints are written during the run. Memory use is
         then bounded, and `resume` continues the run after a crash. Values of the result are read from the disk when
@@ -205,7 +210,8 @@ def sample(
     ((4, 200, 5), 'compiled')
     """
     began = time.perf_counter()
-    draws, path = check_draw_limit(draws, until), None if store is None else as_path(store)
+    draws_given, path = draws, None if store is None else as_path(store)
+    draws = check_draw_limit(draws, until)
     if path is not None:
         check_free(path)
     spec = RunSpec(
@@ -221,70 +227,24 @@ def sample(
     check_goals(until, len(spec.chains), log_likelihood, keep)
     check_timeout(timeout, executor)
     posterior = make_posterior(prior, log_likelihood, spec.move, vectorized=vectorized, log_concave=log_concave)
+    nothing_to_check = log_likelihood is None and keep is False
+    length = AutomaticLength(spec.thin) if has_automatic_length(draws_given, until, chains, nothing_to_check) else None
     if reference is not None:
         check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
-        fitted = None
-        if reference is not None:
-            fitted = fit_reference_move(reference, posterior, spec.seed, engine, workers, bool(log_concave))
-            spec = replace(spec, move=fitted.move)
-        around = None if fitted is None else fitted.around
         points = None if initial is None else given_points(posterior, initial, spec.chains)
+        fitted = fitted_move(posterior, spec, move, reference, engine, workers, bool(log_concave))
+        spec = spec if fitted is None else replace(spec, move=fitted.move)
+        around = None if fitted is None else fitted.around
         trial = trial_point(posterior, spec, points, around)
-        runner, why = _choose_engine(posterior, spec, engine, trial, workers, fitted, bool(log_concave))
+        runner, why = engine_of_run(posterior, spec, engine, trial, workers, fitted, bool(log_concave))
         starts = first_states(runner, spec, points, around)
         kept = StateSelector(posterior.log_likelihood, keep, starts[0].f.astype(runner.dtype))
         check_names(kept.example, dims, coords)
         stored = StoredRun(prior, spec, vectorized, log_concave, keep, runner.name)
         attributes = first_attributes(stored, log_likelihood, why, fitted)
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
-        plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began)
+        plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began, length)
         collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
-        run, sink = _start_run(plan, collector, path, stored, dims, coords)
+        run, sink = start_run(plan, collector, path, stored, dims, coords)
         return drive(plan, collector, sink, run, progress)
-
-
-def _choose_engine(
-    posterior: Posterior,
-    spec: RunSpec,
-    name: str | None,
-    f: np.ndarray,
-    workers: Workers | None,
-    fitted: ReferenceMove | None,
-    log_concave: bool,
-) -> tuple[Engine, str]:
-    """Return the engine of a run and the reason for it. Raise if it cannot make the run, before workers are used."""
-    engine, why = choose_engine(posterior, name, f, spec.move, spec.precision == "double", workers)
-    if fitted is not None:
-        engine.cache_prepared(spec.move, fitted.prepared)
-    engine.check(spec, by_workers=workers is not None)
-    if log_concave:
-        check_concave(engine)
-    return with_workers(engine, workers, f, spec), why
-
-
-def _start_run(
-    plan: Plan,
-    collector: Collector,
-    path: Path | None,
-    stored: StoredRun,
-    dims: Mapping[str, Sequence[str]] | None,
-    coords: Mapping[str, Any] | None,
-) -> tuple[Run, RunSink]:
-    """Return the run before its first update, and the sink of its draws. If this raises, no store is left behind."""
-    form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
-    memory = MemorySink(*form, plan.attributes, dims, coords)
-    if path is None:  # first of all, so that too many draws raise before the log-likelihood is examined
-        memory.reserve(plan.next_check or plan.draws)
-    first = collector.resume_points[0].state
-    warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
-    warn_if_prior_counted_twice(plan.engine)
-    run = plan.engine.run(plan.spec, collector.resume_points, plan.updates)
-    if path is None:
-        return run, memory
-    try:
-        skeleton = empty_tree(*form, dims, coords, plan.attributes)
-        return run, create(path, *stored.write(), skeleton, snapshot(plan, collector))
-    except BaseException:
-        run.close()
-        raise

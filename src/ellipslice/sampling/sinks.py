@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from ellipslice.engines.base import Checkpoint, Counts
+from ellipslice.engines.base import Checkpoint, Counts, RunSpec
 from ellipslice.engines.rows import Rows
+from ellipslice.result_parts import with_log_likelihood
 from ellipslice.sampling.keep import Kept, StateSelector
 from ellipslice.sampling.result import build_tree
 from ellipslice.store.journal import Snapshot
@@ -55,6 +56,14 @@ class RunSink(DrawSink, Protocol):
 
     def close(self, *, tidy: bool = True) -> None:
         """Release locks and files. `tidy` is False after an error."""
+        ...
+
+    def values(self, draws: int, step: int = 1) -> Kept:
+        """Return every `step`-th of the first `draws` draws of all variables, and the total log-likelihood."""
+        ...
+
+    def select(self, rows: slice, spec: RunSpec, snapshot: Snapshot) -> None:
+        """Keep only these draws of each chain, numbered anew. `spec` and `snapshot` describe the run with them."""
         ...
 
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
@@ -186,6 +195,17 @@ class MemorySink:
 
     def close(self, *, tidy: bool = True) -> None:
         """Do nothing, because there are no files."""
+
+    def values(self, draws: int, step: int = 1) -> Kept:
+        """Return every `step`-th of the first `draws` draws of all variables, and the total log-likelihood."""
+        kept = {name: values[:, :draws:step] for name, values in self.latents.items()}
+        return with_log_likelihood(kept, self.statistics["total_log_likelihood"][:, :draws:step])
+
+    def select(self, rows: slice, spec: RunSpec, snapshot: Snapshot) -> None:
+        """Keep only these draws of each chain, numbered anew."""
+        for columns in (self.latents, self.statistics):
+            for values in columns.values():
+                values[:, : snapshot.draws] = values[:, rows].copy()
 
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
         """Return the result, with the draws that every chain has."""

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
-import warnings
-from typing import NamedTuple
 
 import numpy as np
 
 from ellipslice.sampling.keep import Kept
+from ellipslice.sampling.measures import MIN_DRAWS, Diagnostics, measure
 
 MONITORED_ELEMENTS = 16
 """Number of elements whose traces are recorded, in addition to the log-likelihood."""
 
 MAX_TRACE_DRAWS = 4000
 """Largest number of draws of each chain in a trace. When it is full, every second draw is removed."""
-
-
-class Diagnostics(NamedTuple):
-    """Diagnostics of the monitored quantities: smallest effective sample size and largest R-hat; NaN if unknown."""
-
-    effective_sample_size: float = math.nan
-    rhat: float = math.nan
 
 
 class Traces:
@@ -50,51 +41,40 @@ class Traces:
         )
         bounds = np.cumsum([0, *sizes])
         self._picks = [chosen[(chosen >= a) & (chosen < b)] - a for a, b in itertools.pairwise(bounds)]
-        self._thinning, self._length = 1, length
+        self.thinning, self._length = 1, length
         self._traces = np.empty((chains, length, 1 + len(chosen)))
 
     @property
     def thinned(self) -> bool:
         """True if draws were removed, so that the effective sample size is a lower bound."""
-        return self._thinning > 1
+        return self.thinning > 1
 
     def write(self, chains: slice, first: int, latents: Kept, statistics: Kept) -> None:
         """Record the monitored elements of draws of consecutive chains, from number `first` on."""
         count = statistics["total_log_likelihood"].shape[1]
         early, first = max(0, self._start - first), max(0, first - self._start)
         count -= early
-        while first + count > self._thinning * self._length:
+        while first + count > self.thinning * self._length:
             half = self._traces[:, ::2].copy()
             self._traces[:, : half.shape[1]] = half
-            self._thinning *= 2
-        skip = -first % self._thinning
+            self.thinning *= 2
+        skip = -first % self.thinning
         if skip >= count:
             return
-        rows = slice(early + skip, None, self._thinning)
+        rows = slice(early + skip, None, self.thinning)
         columns = [statistics["total_log_likelihood"][:, rows, None]]
         for name, pick in zip(self._names, self._picks, strict=True):
             kept = latents[name][:, rows]
             columns.append(kept.reshape(*kept.shape[:2], -1)[:, :, pick])
-        at = (first + skip) // self._thinning
+        at = (first + skip) // self.thinning
         self._traces[chains, at : at + columns[0].shape[1]] = np.concatenate(columns, axis=2)
+
+    def select(self, rows: slice) -> None:
+        """Keep only these draws of each chain, numbered anew. Nothing may have been removed before."""
+        selected = self._traces[:, rows].copy()
+        self._traces[:, : selected.shape[1]] = selected
 
     def measure(self, draws: int) -> Diagnostics:
         """Return the diagnostics of the first `draws` draws of every chain, without those before the start."""
         seen = draws - self._start
-        return _measure(self._traces[:, : -(-seen // self._thinning)]) if seen >= 4 else Diagnostics()
-
-
-def _measure(traces: np.ndarray) -> Diagnostics:
-    """Return the diagnostics of traces, shape (chains, draws, quantities). Constant and non-finite ones are ignored."""
-    import xarray
-    from arviz_stats import ess, rhat  # pyright: ignore[reportPrivateImportUsage]
-
-    usable = np.isfinite(traces).all(axis=(0, 1)) & (np.ptp(traces, axis=(0, 1)) > 0)
-    if not usable.any():
-        return Diagnostics()
-    values = xarray.DataArray(traces[:, :, usable], dims=("chain", "draw", "value"))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # ArviZ warns of chains that have not moved yet
-        size = min(float(ess(values, method=method).min(skipna=False)) for method in ("bulk", "tail"))
-        worst = float(rhat(values).max(skipna=False)) if len(traces) > 1 else math.nan
-    return Diagnostics(size, worst)
+        return measure({"f": self._traces[:, : -(-seen // self.thinning)]}) if seen >= MIN_DRAWS else Diagnostics()

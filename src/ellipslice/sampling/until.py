@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from ellipslice.checks import number, whole_number
 from ellipslice.sampling.keep import Kept
-from ellipslice.sampling.traces import MAX_TRACE_DRAWS, Diagnostics, Traces
+from ellipslice.sampling.measures import MIN_DRAWS, Diagnostics, measure
+from ellipslice.sampling.traces import MAX_TRACE_DRAWS, Traces
 
 FIRST_CHECK_DRAWS = 100
 """Number of draws of each chain at the first check of the goals."""
@@ -46,8 +48,9 @@ class Until:
 
     Notes
     -----
-    The stopping rule uses the log-likelihood and 16 evenly spaced elements of what is kept of each draw. It uses the
-    smallest ESS and the largest R-hat of these. `diagnostics.check_convergence` uses all elements.
+    The stopping rule uses the smallest ESS and the largest R-hat of the log-likelihood and of everything that is kept
+    of each draw, like `diagnostics.check_convergence`. If there are more than about 4,000 draws of each chain, it uses
+    every second of them, every fourth, and so on, so that the ESS is a lower bound.
 
     Goals are checked after 100 draws of each chain, and again whenever this number has grown by 20 to 100 %. The times
     of the checks depend only on the draws, so a seed gives the same number of draws unless `max_seconds` stops the run.
@@ -142,10 +145,16 @@ class StoppingRule:
         """Return the number of draws of each chain at the first check."""
         return min(FIRST_CHECK_DRAWS, draw_limit(self.until))
 
-    def check(self, draws: int) -> bool:
-        """Return whether the first `draws` of every chain reach the goals."""
-        if self.until.has_goals and draws >= 4:
+    def check(self, draws: int, values: Callable[[int, int], Kept]) -> bool:
+        """Return whether the first `draws` of every chain reach the goals.
+
+        `values(draws, step)` returns every `step`-th of these draws of all variables. All are measured only if the
+        monitored elements reach the goals.
+        """
+        if self.until.has_goals and draws >= MIN_DRAWS:
             self.diagnostics = self.traces.measure(draws)
+            if goals_met(self.until, self.diagnostics):
+                self.diagnostics = measure(values(draws, self.traces.thinning))
         return goals_met(self.until, self.diagnostics)
 
     def describe_progress(self) -> str:

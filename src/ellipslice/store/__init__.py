@@ -4,6 +4,7 @@
 - `layout`: create the Zarr arrays and their metadata
 - `arrays`: arrays that grow with the draws
 - `journal`: the record of a commit, atomic replacement of files, and the lock
+- `rewrite`: remove draws of a store
 - `verify`: check a store before it is resumed
 - `read`: open a store that is not trusted, for reading
 - `serial`: priors and moves as JSON and arrays

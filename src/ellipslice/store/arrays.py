@@ -180,19 +180,21 @@ class DrawCoordinate:
 
     def __init__(self, folder: Path, metadata: dict[str, Any]):
         (self._chunk_draws,) = metadata["chunk_grid"]["configuration"]["chunk_shape"]
-        self.folder, self._chunks_written = folder, 0
+        self.folder = folder
+        self.chunks_written = 0
+        """Number of complete chunks on disk."""
 
     def reach(self, draws: int) -> None:
         """Write at least `draws` numbers to the disk, so that they survive a power cut."""
-        while self._chunks_written * self._chunk_draws < draws:
-            path = self.folder / "c" / str(self._chunks_written)
+        while self.chunks_written * self._chunk_draws < draws:
+            path = self.folder / "c" / str(self.chunks_written)
             path.parent.mkdir(exist_ok=True)
             with path.open("wb") as file:
-                file.write(self._expected(self._chunks_written))
+                file.write(self._expected(self.chunks_written))
                 file.flush()
                 os.fsync(file.fileno())
             sync_folder(path.parent)
-            self._chunks_written += 1
+            self.chunks_written += 1
 
     def check(self, draws: int) -> None:
         """Raise if a file does not contain the right numbers. Remove files that are not needed yet."""
@@ -200,9 +202,9 @@ class DrawCoordinate:
             path = self.folder / "c" / str(number)
             if not path.is_file() or path.read_bytes() != self._expected(number):
                 raise ValueError(f"{path} is missing or damaged. The store cannot be resumed. {RESTORE}")
-        self._chunks_written = -(-draws // self._chunk_draws)
+        self.chunks_written = -(-draws // self._chunk_draws)
         for path in self.folder.glob("c/*"):
-            if path.name.isdigit() and int(path.name) >= self._chunks_written:
+            if path.name.isdigit() and int(path.name) >= self.chunks_written:
                 path.unlink()
 
     def _expected(self, number: int) -> bytes:

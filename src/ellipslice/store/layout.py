@@ -16,6 +16,9 @@ from ellipslice.store.read import read_json
 if TYPE_CHECKING:
     import xarray
 
+PRIVATE = ".ellipslice"
+"""Name of the folder with the data that `resume` needs."""
+
 
 def create_arrays(path: Path, skeleton: xarray.DataTree) -> dict[str, Any]:
     """Create groups, coordinates and metadata with xarray and zarr. Return the metadata of every node, by its name."""

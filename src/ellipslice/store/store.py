@@ -26,12 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.engines.base import Checkpoint, Counts
+from ellipslice.engines.base import Checkpoint, Counts, RunSpec
 from ellipslice.moves import State
+from ellipslice.result_parts import with_log_likelihood
 from ellipslice.store.arrays import DrawCoordinate, GrowingArray
 from ellipslice.store.journal import Lock, Snapshot, replace, sync_folder, with_checksum
-from ellipslice.store.layout import checksums, create_arrays, has_draw_axis, resized, write_json
+from ellipslice.store.layout import PRIVATE, checksums, create_arrays, has_draw_axis, resized, write_json
 from ellipslice.store.read import RESTORE, is_inside, open_tree
+from ellipslice.store.rewrite import REPLACED, rewrite
 
 if TYPE_CHECKING:
     import xarray
@@ -44,9 +46,6 @@ MIN_COMMIT_SECONDS = 1.0
 
 MAX_COMMIT_FRACTION = 0.05
 """Largest fraction of the running time that commits take, approximately."""
-
-PRIVATE = ".ellipslice"
-"""Name of the folder with the data that `resume` needs."""
 
 CHANGING = (
     *("draws", "updates", "evaluations", "proposals", "nan_evaluations", "failed_searches"),
@@ -87,6 +86,11 @@ class Store:
     def lock(self) -> None:
         """Prevent other processes from writing, until `close`."""
         self._lock = Lock(self.path / PRIVATE / "lock")
+
+    @property
+    def written(self) -> list[int]:
+        """Number of draws of each chain that were written, with those that no commit counts yet."""
+        return self._written
 
     @property
     def complete(self) -> list[int]:
@@ -175,6 +179,32 @@ class Store:
     def tree(self, snapshot: Snapshot) -> xarray.DataTree:
         """Return the draws on disk as a DataTree. Values are read when they are used."""
         return open_tree(self.path)
+
+    def values(self, draws: int, step: int = 1) -> dict[str, np.ndarray]:
+        """Return every `step`-th of the first `draws` draws of all variables, and the total log-likelihood."""
+
+        def read(array: GrowingArray) -> np.ndarray:
+            return np.stack([array.read(chain, 0, draws)[::step] for chain in range(len(self._written))])
+
+        kept = {name: read(array) for name, array in self.arrays["posterior"].items()}
+        return with_log_likelihood(kept, read(self.arrays["sample_stats"]["total_log_likelihood"]))
+
+    def select(self, rows: slice, spec: RunSpec, snapshot: Snapshot) -> None:
+        """Keep only these draws of each chain, numbered anew. It is a commit."""
+        self._raise_if_broken()
+        rewrite(self, rows, {"warmup": spec.warmup, "thin": spec.thin}, snapshot)
+
+    def replace_by(self, setup: dict[str, Any], new: Store) -> None:
+        """Become the store that was written in another folder and is now in the place of this one."""
+        if self._lock is not None:
+            self._lock.release()
+        self.__init__(self.path, setup)
+        self.restore(new.journal, new.states)
+        for own, other in zip(self.growing_arrays, new.growing_arrays, strict=True):
+            own.checksums = other.checksums
+        for own, other in zip(self.draw_coordinates, new.draw_coordinates, strict=True):
+            own.chunks_written = other.chunks_written
+        self.lock()
 
     def replay(self, sink: Any, step: int = 1000) -> None:
         """Write the draws of this store to another sink, `step` draws at a time."""
@@ -273,9 +303,9 @@ def check_free(path: Path) -> None:
         import zarr  # noqa: F401
     except ImportError:
         raise ImportError("store= requires zarr. Install it with: pip install 'ellipslice[store]'.") from None
-    if not path.exists():
+    if not path.exists() and not path.with_name(path.name + REPLACED).exists():
         return
-    if (path / PRIVATE / "setup").exists():
+    if not path.exists() or (path / PRIVATE / "setup").exists():
         raise FileExistsError(
             f"{path} holds a run already. Continue it with ellipslice.resume({str(path)!r}, log_likelihood), delete "
             "it, or choose another path."

@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 
 from ellipslice.store.journal import read_checked
-from ellipslice.store.layout import checksums, equal_except_length
+from ellipslice.store.layout import PRIVATE, checksums, equal_except_length
 from ellipslice.store.read import RESTORE, is_inside, read_json
-from ellipslice.store.store import FORMAT, PRIVATE, Store
+from ellipslice.store.rewrite import finish_rewrite
+from ellipslice.store.store import FORMAT, Store
 
 
 def open_store(path: Path) -> Store:
     """Lock and check a store to resume it. Remove what was written after its last commit."""
+    if not path.exists():
+        finish_rewrite(path)
     store = open_unchecked(path)
     store.lock()
     try:
+        finish_rewrite(path)
         with raise_if_edited(path):
             _check(store)
     except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -50,9 +51,8 @@ def check_reversible(move: Search, *, turn: float | None = 2 * math.pi, searches
         shifted = [(low - end, high - end) for low, high in brackets]
         place, u = _solve_begin(move, reverse[0], shifted[0], exact_turn, bracket_used=len(positions) > 1)
         uniforms = [place, u]
-        for position, (low, high) in zip(reverse[1:], shifted[1:], strict=True):
-            require(high > low, f"{move!r} shrank its bracket to length zero")
-            uniforms.append((position - low) / (high - low))
+        for position, bracket in zip(reverse[1:], shifted[1:], strict=True):
+            uniforms.append(_solve_proposal(move, position, bracket, ExactNumber(0) + move.here(place)))
         require(
             all(0 <= v <= 1 for v in uniforms), f"{move!r} is not reversible: the reverse search has probability zero"
         )
@@ -167,29 +167,59 @@ def _solve_begin(
 ) -> tuple[ExactNumber, ExactNumber]:
     """Return the two uniforms for which a search begins at `position`, with this bracket if `bracket_used` is true.
 
-    `begin` must be affine in its two uniforms, so that three evaluations determine it.
+    `begin` must be affine in its two uniforms, so that three evaluations determine it, or affine in each half of the
+    range of the first one.
     """
-
-    def begin(place: ExactNumber, u: ExactNumber) -> np.ndarray:
-        here = ExactNumber(0) + move.here(place)
-        theta, theta_min, _ = move.begin(here, place, u)
-        return np.array([theta - here, theta_min - here], dtype=object)
-
     zero, one, half = ExactNumber(0), ExactNumber(1), ExactNumber(1, 2)
-    origin = begin(zero, zero)
-    by_place, by_u = begin(one, zero) - origin, begin(zero, one) - origin
+    pieces = [(zero, one)] if _begin_is_affine(move, zero, one) else [(zero, half), (half, one)]
     require(
-        bool((begin(half, half) == origin + (by_place + by_u) * half).all()),
+        all(_begin_is_affine(move, *piece) for piece in pieces),
         f"{move!r}: begin is not affine in its uniforms, which this check requires",
     )
-    for shift in (zero,) if turn is None else (zero, turn, -turn):
+    for (low, high), shift in itertools.product(pieces, (zero,) if turn is None else (zero, turn, -turn)):
+        origin, by_place, by_u = _affine_begin(move, low, high)
         target = np.array([position + shift, bracket[0] + shift], dtype=object) - origin
         solution = _solve(by_place, by_u, target, both=True)
         if solution is None and not bracket_used:
             solution = _solve(by_place, by_u, target, both=False)
-        if solution is not None and all(0 <= v <= 1 for v in solution):
+        if solution is not None and low <= solution[0] <= high and 0 <= solution[1] <= 1:
             return solution
     raise AssertionError(f"{move!r} is not reversible: the reverse search cannot begin with the same bracket")
+
+
+def _begin(move: Search, place: ExactNumber, u: ExactNumber) -> np.ndarray:
+    """Return the first position and the lower end of the first bracket, measured from the current state."""
+    here = ExactNumber(0) + move.here(place)
+    theta, theta_min, _ = move.begin(here, place, u)
+    return np.array([theta - here, theta_min - here], dtype=object)
+
+
+def _affine_begin(move: Search, low: ExactNumber, high: ExactNumber) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (origin, by_place, by_u) of `_begin`, if it is origin + place by_place + u by_u for places inside."""
+    one, two = low + (high - low) / 4, low + (high - low) * 3 / 4
+    by_place = (_begin(move, two, ExactNumber(0)) - _begin(move, one, ExactNumber(0))) / (two - one)
+    by_u = _begin(move, one, ExactNumber(1)) - _begin(move, one, ExactNumber(0))
+    return _begin(move, one, ExactNumber(0)) - by_place * one, by_place, by_u
+
+
+def _begin_is_affine(move: Search, low: ExactNumber, high: ExactNumber) -> bool:
+    """Return whether `_begin` is affine in its two uniforms, for places between two numbers."""
+    origin, by_place, by_u = _affine_begin(move, low, high)
+    places = [low + (high - low) * part / 8 for part in (1, 3, 5, 7)]
+    uniforms = [ExactNumber(1, 2), ExactNumber(3, 4)]
+    return all(
+        bool((_begin(move, place, u) == origin + by_place * place + by_u * u).all())
+        for place, u in itertools.product(places, uniforms)
+    )
+
+
+def _solve_proposal(
+    move: Search, position: ExactNumber, bracket: tuple[ExactNumber, ExactNumber], here: ExactNumber
+) -> ExactNumber:
+    """Return the uniform for which `position` is proposed in a bracket. Both are measured from the current state."""
+    first, last = (move.propose(bracket[0] + here, bracket[1] + here, ExactNumber(u)) - here for u in (0, 1))
+    require(last > first, f"{move!r} shrank its bracket to length zero")
+    return (position - first) / (last - first)
 
 
 def _solve(

@@ -50,8 +50,9 @@ def check_curve(move: Search, seed: int = 0) -> None:
 
         theta = here + 7 * turn
         require(np.abs(at(here) - f).max() < 1e-14, f"{move!r}: the curve does not pass through the current state")
-        new, quarter = at(theta), at(theta + math.pi / 2)
-        kept = np.outer(new, new) + np.outer(quarter, quarter) - np.outer(f, f) - np.outer(nu, nu)
+        new, turned = at(theta), move.angle(theta, theta + math.pi / 2)
+        quarter = (at(theta + math.pi / 2) - new * math.cos(turned)) / math.sin(turned)
+        kept = (np.outer(new, new) + np.outer(quarter, quarter) - np.outer(f, f) - np.outer(nu, nu)) * math.sin(turned)
         require(np.abs(kept).max() < 1e-13, f"{move!r}: the curve does not leave the prior invariant")
         require(np.abs(at(theta + 2 * math.pi) - new).max() < 1e-13, f"{move!r}: the curve is not closed")
 

@@ -24,6 +24,7 @@ from ellipslice.apps.bench.samplers import names
 from ellipslice.apps.paper import PROBLEMS, Problem, problem
 from ellipslice.apps.paper.figures import can_draw
 from ellipslice.machine import commit, machine
+from ellipslice.moves import EllipticalSlice
 from ellipslice.undocumented import ITEMS, degraded
 
 TABLE_WIDTH = 132
@@ -136,7 +137,9 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 def _common_start(one: Problem) -> Any:
     """Return the initial state of all samplers: 2,000 updates after a prior draw."""
     options: dict[str, Any] = {"draws": 1, "warmup": 2000, "chains": 1, "seed": 3, "progress": False}
-    return sample(one.likelihood, Dense(one.covariance), **options)["posterior"]["f"].to_numpy()[0, -1]
+    return sample(one.likelihood, Dense(one.covariance), move=EllipticalSlice(), **options)["posterior"][
+        "f"
+    ].to_numpy()[0, -1]
 
 
 @contextmanager

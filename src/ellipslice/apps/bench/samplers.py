@@ -15,6 +15,7 @@ from ellipslice.apps.paper import Problem
 from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson
+from ellipslice.moves import EllipticalSlice
 from ellipslice.noise import block_length
 
 
@@ -87,12 +88,13 @@ def own_function(problem: Problem) -> Callable[[Any], Callable[[Any], Any]]:
 
 
 def ours(log_likelihood: Any, prior: Prior, start: np.ndarray, chains: int, engine: str = "compiled") -> Sampler:
-    """Return our sampler: `sample` with its defaults, keeping every draw."""
+    """Return our sampler: `sample` with the algorithm of the paper, keeping every draw."""
 
     def advance(updates: int) -> Timing:
         tree = sample(
             log_likelihood,
             prior,
+            move=EllipticalSlice(),
             draws=updates,
             warmup=0,
             chains=chains,

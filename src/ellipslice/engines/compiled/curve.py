@@ -112,7 +112,7 @@ class Curve:
 
     def angle_moved(self, found: Any, theta: Any) -> Any:
         """Return the angle from the current state to theta if a point was `found`, else 0."""
-        return jnp.where(found, theta - self.here, 0.0)
+        return jnp.where(found, self.path.angle(self.here, theta), 0.0)
 
     def _number(self, value: Any) -> Any:
         return jnp.asarray(value, self._dtype)

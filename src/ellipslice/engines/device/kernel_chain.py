@@ -180,7 +180,7 @@ class KernelChain:
         """Return the last angle tried, relative to the current state. It is `late` if it was beyond the table."""
         column = jnp.minimum(found.tried, WIDTH) - 1
         theta = jnp.where(found.tried > WIDTH, late, self.inputs.theta[column, row])
-        return theta - self.inputs.here[row]
+        return self.path.angle(self.inputs.here[row], theta)
 
     def _search(self, curve: _Curve, log_likelihood: Any, row: Any) -> tuple[_Search, Any]:
         """Return the search after its end, and the last angle that was computed beyond the table."""

@@ -232,7 +232,7 @@ class _Block:
             proposals=tried,
             nan_evaluations=now.nan_evaluations + nans,
             search_failed=ended & ~accepted,
-            angle=jnp.where(accepted, theta[last] - here, 0.0),
+            angle=jnp.where(accepted, self.path.angle(here, theta[last]), 0.0),
         )
         return _Carry(_proceed(now, reached, ended, late).pack(), self._write(carry.draws, now.update, reached, ended))
 

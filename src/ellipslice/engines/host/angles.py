@@ -42,10 +42,10 @@ class AngleTable:
         return sheets[number]
 
     def angle(self, update: int, number: int) -> float:
-        """Return angle `number` of an update, counted from 0, relative to the position of the current state."""
+        """Return the statistic `angle` of a move to position `number` of an update, counted from 0."""
         sheet, column = divmod(number, WIDTH)
         theta = self.sheet(update, sheet)[column] if sheet else self.theta[update, column]
-        return float(theta - self.here[update])
+        return float(self._path.angle(self.here[update], theta))
 
     def _next_sheet(self, update: int, number: int, theta: float) -> np.ndarray:
         """Return sheet `number`, which follows the angle `theta`, the last one of the sheet before it."""

@@ -1,0 +1,123 @@
+"""Choose the move of a run without `move` and `reference`.
+
+A reference Gaussian is fitted where this is quick: for a compiled log-likelihood that factorises over the elements of
+f. For others a preliminary run with plain ellipses shows whether they need one. Above `MAX_REFERENCE_SIZE` elements no
+reference can be fitted, and a pilot run chooses between ellipses and rotations with kicks around the prior.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from ellipslice.approximations.fit import factorise_likelihood
+from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
+from ellipslice.engines.choose import choose_engine
+from ellipslice.jax_settings import on_cpu
+from ellipslice.moves import Cycle, EllipticalSlice, SplitHamiltonian
+from ellipslice.noise import start_generator
+from ellipslice.posterior import Posterior
+from ellipslice.sampling.choose_reference_move import kicks_or_ellipses
+from ellipslice.sampling.initial_states import first_draw, prior_starts
+from ellipslice.sampling.kick_pilot import CHAINS, KickPilot, collect
+from ellipslice.sampling.measures import measure
+from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
+
+PRELIMINARY_UPDATES = 1000
+"""Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise."""
+
+ENOUGH_EFFECTIVE_SAMPLES = 50
+"""Effective sample size of the second half of these updates with which no reference is fitted.
+
+The pilot runs of a reference take 8,000 updates of each chain. With this effective sample size, plain ellipses need
+about 4,000 updates to converge."""
+
+
+def choose_automatic_move(
+    posterior: Posterior, spec: RunSpec, engine: str | None, log_concave: bool, why_plain: str | None
+) -> ReferenceMove:
+    """Return the move of a run without `move` and `reference`.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    spec : RunSpec
+        Its move is that of a run with plain ellipses.
+    engine : str or None
+        Argument of `sample`.
+    log_concave : bool
+        Argument of `sample`.
+    why_plain : str or None
+        Reason for plain ellipses; None if there is none.
+    """
+    plain = ReferenceMove.plain(spec.move, "")
+    if why_plain is not None:
+        return plain._replace(reason=f"plain ellipses, because {why_plain}")
+    seed = pilot_seed(spec.seed)
+    trial = first_draw(posterior, start_generator(seed, 0))
+    not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
+    runner, _ = choose_engine(posterior, engine, trial, not_on_gpu)
+    if not runner.traced:
+        return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
+    if posterior.prior.size > MAX_REFERENCE_SIZE:
+        return _around_prior(plain, runner, seed)
+    with on_cpu():
+        factorises = not isinstance(factorise_likelihood(posterior), str)
+    if not factorises:
+        size = _preliminary_sample_size(plain, runner, seed)
+        if size >= ENOUGH_EFFECTIVE_SAMPLES:
+            reason = (
+                f"plain ellipses: about {size:,.0f} effective samples in {CHAINS * PRELIMINARY_UPDATES // 2} updates"
+            )
+            return plain._replace(reason=reason)
+    try:
+        return fit_reference_move("auto", posterior, spec.seed, engine, None, log_concave)
+    except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
+        first_line = str(error).partition("\n")[0]
+        return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")
+
+
+def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None, workers: bool) -> str | None:
+    """Return the reason in the arguments of `sample` for plain ellipses; None if there is none."""
+    if not posterior.prior.linear:
+        return "the prior can only draw"
+    if spec.look_ahead is not None:
+        return "look_ahead was given"
+    if workers:
+        return "workers run the chains"
+    if engine in ("host", "batched", "fused"):
+        return f'engine="{engine}" was given'
+    if spec.precision != "double":
+        return f'precision="{spec.precision}" was given'
+    if engine is None and jax.default_backend() == "gpu":
+        return "the chains run on a GPU"
+    return None
+
+
+def _around_prior(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceMove:
+    """Return plain ellipses, or rotations with kicks around the prior if a pilot run shows that they are better."""
+    move = SplitHamiltonian(None, kicks=1)
+    try:
+        prepared = move.prepare(engine.posterior.prior)
+    except TypeError as error:
+        return plain._replace(reason=f"plain ellipses, because {str(error).partition('. ')[0]}")
+    no_gradient = engine.why_no_gradient()
+    if no_gradient is not None:
+        return plain._replace(reason=f"plain ellipses, because {no_gradient}")
+    starts = prior_starts(engine, seed, range(CHAINS))
+    pilot = KickPilot(None, prepared, engine, starts, seed)
+    kicks, reason = kicks_or_ellipses(pilot, prepared.reference, engine, seed)
+    if kicks is None:
+        return plain._replace(reason=reason)
+    return ReferenceMove.plain(SplitHamiltonian(None, kicks), f"around the prior, {reason}", prepared.with_kicks(kicks))
+
+
+def _preliminary_sample_size(plain: ReferenceMove, engine: Engine, seed: int) -> float:
+    """Return the effective sample size of the second half of a short run with plain ellipses."""
+    starts = [Checkpoint(0, state) for state in prior_starts(engine, seed, range(CHAINS))]
+    spec = RunSpec(plain.move, seed, tuple(range(CHAINS)), warmup=PRELIMINARY_UPDATES // 2)
+    made = collect(engine.run(spec, starts, PRELIMINARY_UPDATES), CHAINS)
+    f = np.stack([np.concatenate([part.f[0] for part in rows]) for rows in made])
+    value = np.stack([np.concatenate([part.statistics["total_log_likelihood"][0] for part in rows]) for rows in made])
+    return measure({"f": f, "total_log_likelihood": value}, at_most=16).effective_sample_size
