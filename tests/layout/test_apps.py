@@ -39,7 +39,8 @@ INTERNAL = {
     "ellipslice.store.journal.replace",
     "ellipslice.sampling.initial_states.prior_starts",
     # `ellipslice bench --choice` measures kicks with the number that the library tunes.
-    "ellipslice.sampling.choose_reference_move.Pilot",
+    "ellipslice.sampling.initial_states.reference_starts",
+    "ellipslice.sampling.kick_pilot.KickPilot",
     "ellipslice.store.store.check_free",
     "ellipslice.sampling.until.Until",
     "ellipslice.jax_settings.jax_settings",

@@ -13,16 +13,14 @@ from ellipslice.apps.bench.effective.problems import LatentProblem
 from ellipslice.apps.paper.methods import fit_ellipses
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import EllipticalSlice, Move, ReferenceSlice, SplitHamiltonian
-from ellipslice.sampling.choose_reference_move import Pilot
+from ellipslice.sampling.initial_states import reference_starts
+from ellipslice.sampling.kick_pilot import KickPilot
 
 COMPILING_DRAWS = 20
 """Draws of the first run, which compiles and is not timed."""
 
 SHORT_SHARE = 10
 """The short run has this fraction of the draws of the long one. Their difference is the time of sampling."""
-
-KINDS = {"independent": "independent", "ellipses": "ellipses", "trajectories": "kicks"}
-"""Kind of move by the first word of the attribute `reference_move`."""
 
 
 class Ours:
@@ -48,10 +46,16 @@ class Ours:
         began = time.process_time()
         tree = sample(self._log_likelihood, self._prior, draws=draws, thin=thin, **self._options)
         seconds = time.process_time() - began
-        if "reference_move" in tree.attrs:
-            reason = tree.attrs["reference_move"]
-            self.details = {"chosen": KINDS[reason.partition(" ")[0].strip(":,")], "reason": reason}
+        if "reference" in tree.attrs:
+            self.details = {"chosen": kind(tree.attrs["move"]), "reason": tree.attrs["move_reason"]}
         return tree.posterior.f.values, seconds
+
+
+def kind(move: str) -> str:
+    """Return the kind of move around a reference, from the attribute `move` of a result."""
+    if move.startswith("SplitHamiltonian("):
+        return "kicks"
+    return "independent" if "independence=True" in move else "ellipses"
 
 
 class Alone(Ours):
@@ -107,7 +111,9 @@ def _only(kind: str, given: LatentProblem, seed: int) -> Ours:
         if kind == "independent":
             move = ReferenceSlice(fitted, independence=True)
         if kind == "kicks":
-            move = SplitHamiltonian(fitted, Pilot(fitted, relative, engine, seed).tune().kicks)
+            chains = reference_starts(engine, relative, seed, range(CHAINS))
+            pilot = KickPilot(fitted, SplitHamiltonian(fitted).prepare(prior), engine, chains, seed)
+            move = SplitHamiltonian(fitted, pilot.tune().kicks)
     starts = np.asarray(relative.centre) + relative.draw(np.random.default_rng(seed), CHAINS)
     only = Alone(given, seed, prior=prior, move=move, initial=starts)
     only.details = {"kicks": move.kicks} if isinstance(move, SplitHamiltonian) else {}
