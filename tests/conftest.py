@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 
 import jax
@@ -12,6 +15,14 @@ import pytest
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell script starts its background processes with Ctrl-C ignored. The tests of interrupts need it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # which inherits the folder
+    # Compiled programs are kept for this session only, also those of the processes that tests start.
+    fonts = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "matplotlib"
+    if fonts.exists():
+        os.environ.setdefault("MPLCONFIGDIR", str(fonts))  # building this cache takes seconds
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ellipslice-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_CHROMIUM = "no Chromium on this machine (on Debian: apt-get install chromium)"
@@ -45,20 +56,6 @@ def short_pilots(monkeypatch):
 
     for name, value in (("PILOT_WARMUP", 10), ("PILOT_DRAWS", 10), ("MAX_PILOT_ROUNDS", 1)):
         monkeypatch.setattr(choose_parametrisation, name, value)
-
-
-@pytest.fixture(scope="module")
-def compiled_once(tmp_path_factory):
-    """Use a persistent compilation cache, so that a model that is made again is not compiled again."""
-    from jax.experimental.compilation_cache import compilation_cache
-
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("compiled")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_compilation_cache_dir", None)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")  # not the session, because no other event loop can start while Playwright runs

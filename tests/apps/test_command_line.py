@@ -30,8 +30,6 @@ from stores import assert_same_stores
 pytest.importorskip("zarr")
 mpl.use("Agg")
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 N = 12
 SHORT = ("--draws", 30, "--warmup", 10, "--chains", 2, "--seed", 5)
 KNOWN = ("--length-scale", 2.0, "--amplitude", 1.0)

@@ -284,6 +284,8 @@ MOVES: dict[str, Callable[[], Any]] = {
     "Hamiltonian": lambda: es.moves.Hamiltonian(0.5, 3),
     "NUTS": lambda: es.moves.Hamiltonian(0.5),
     "ReferenceSlice": lambda: es.moves.ReferenceSlice(Sites(0.5 * COUNTS, np.full(SIZE, 0.5)), plain_every=3),
+    "SplitHamiltonian": lambda: es.moves.SplitHamiltonian(Sites(0.5 * COUNTS, np.full(SIZE, 0.5)), 3, plain_every=3),
+    "SplitHamiltonian around the prior": lambda: es.moves.SplitHamiltonian(None, 4),
     "Local": lambda: es.moves.Local([[0, 1], [2, 3]]),
     "Local along lines": lambda: es.moves.Local.contiguous(2, move=es.moves.LineSlice()),
     "Local at random": lambda: es.moves.Local.random(2, partitions=2),

@@ -17,6 +17,7 @@ BLOCKS = {
 LINES = {"LineSlice", "RandomWalk", "Local along lines"}
 """Moves that need the density of the prior along a line."""
 HAMILTONIAN = {"Hamiltonian", "NUTS"}
+SPLIT = {"SplitHamiltonian", "SplitHamiltonian around the prior"}
 CONTROLS = {"ControlVariables", "ControlVariables at values"}
 SEARCHES = {"default", "EllipticalSlice", "AuxiliaryEllipse"}
 """Moves that are a single search, which allows look-ahead and all chains in one loop."""
@@ -28,6 +29,8 @@ ON_HOST = {"FromDraws", "SparsePrecision", "random walk"}
 KERNEL = {"Dense", "Dense with a mean", "Markov", "TruncatedGaussian"}
 """Priors with the kernel of `ControlVariables` at its inputs."""
 
+AROUND_REFERENCE = {"ReferenceSlice", "SplitHamiltonian", "SplitHamiltonian around the prior"}
+"""Moves that are not a single search, but run with all chains in one loop, on the engine batched."""
 TOGETHER = {"batched", "fused"}
 """Engines that run all chains in one loop."""
 
@@ -46,15 +49,21 @@ REFUSALS = [
     Refusal("must be callable", lambda likelihood, prior: likelihood == "none" and prior != "TruncatedGaussian"),
     Refusal("takes one latent", lambda likelihood, prior: LIKELIHOODS[likelihood].own_class and prior == "Stack"),
     # Engines and precision.
-    Refusal("needs an NVIDIA GPU", lambda engine: engine == "fused"),
+    Refusal("the fused kernel", lambda engine: engine == "fused"),  # there is no GPU, or it does not run the move
     Refusal(
         "JAX cannot trace",
         lambda engine, likelihood: engine in ("compiled", *TOGETHER) and not traced(likelihood),
     ),
     Refusal("JAX cannot trace", lambda precision, likelihood: precision == "single" and not traced(likelihood)),
     Refusal("works in double", lambda precision, engine: precision == "single" and engine in ("host", "compiled")),
-    Refusal("not a single search", lambda engine, move: engine in TOGETHER and move not in SEARCHES),
-    Refusal("not a single search", lambda precision, move: precision == "single" and move not in SEARCHES),
+    Refusal(
+        "not a single search",
+        lambda engine, move: engine in TOGETHER and move not in (*SEARCHES, *AROUND_REFERENCE),
+    ),
+    Refusal(
+        "not a single search",
+        lambda precision, move: precision == "single" and move not in (*SEARCHES, *AROUND_REFERENCE),
+    ),
     Refusal("draws on the host", lambda engine, prior: engine in TOGETHER and prior in ON_HOST),
     Refusal("draws on the host", lambda precision, prior: precision == "single" and prior in ON_HOST),
     Refusal(
@@ -85,7 +94,14 @@ REFUSALS = [
         "that of the kernel at the inputs differ",
         lambda move, prior: move == "ControlVariables" and prior not in (*KERNEL, "FromDraws"),
     ),
-    Refusal("known only through its draws", lambda move, prior: move == "ReferenceSlice" and prior == "FromDraws"),
+    Refusal(
+        "known only through its draws",
+        lambda move, prior: move in ("ReferenceSlice", "SplitHamiltonian") and prior == "FromDraws",
+    ),
+    Refusal(
+        "covariance of the prior in compiled code",
+        lambda move, prior: move == "SplitHamiltonian around the prior" and prior == "FromDraws",
+    ),
     # Moves and likelihoods.
     Refusal(
         "LinearPredictor",
@@ -93,16 +109,14 @@ REFUSALS = [
     ),
     Refusal(
         "reference for 4 (elements|standard normals)",
-        lambda move, likelihood: move == "ReferenceSlice" and likelihood == "LinearPredictor",
+        lambda move, likelihood: move in ("ReferenceSlice", "SplitHamiltonian") and likelihood == "LinearPredictor",
     ),
-    Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN and not traced(likelihood)),
-    Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN and engine == "host"),
+    Refusal("needs gradients", lambda move, likelihood: move in HAMILTONIAN | SPLIT and not traced(likelihood)),
+    Refusal("needs gradients", lambda move, engine: move in HAMILTONIAN | SPLIT and engine == "host"),
     # References.
     Refusal("uses its own move", lambda reference, move: reference != "none" and move != "default"),
     Refusal("without constraints", lambda reference, prior: reference != "none" and prior == "TruncatedGaussian"),
     Refusal("known only through its draws", lambda reference, prior: reference != "none" and prior == "FromDraws"),
-    Refusal('"compiled" and "host"', lambda reference, engine: reference != "none" and engine in TOGETHER),
-    Refusal('"compiled" and "host"', lambda reference, precision: reference != "none" and precision == "single"),
     Refusal(
         "look_ahead=4 was given with reference=",
         lambda reference, look_ahead: reference != "none" and look_ahead == "4",

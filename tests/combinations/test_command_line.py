@@ -33,8 +33,6 @@ pytest.importorskip("zarr")
 pytest.importorskip("pyarrow")
 mpl.use("Agg")
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 DRAWS, WARMUP, MORE = 150, 30, 20
 FEW = 40
 """Draws of fits with unknown hyperparameters. Few, because their mean is not compared and predictions are slow."""

@@ -7,8 +7,6 @@ from tinygp import kernels
 from combinations.pairs import Refusal, all_pairs, name, refusals_of, refused_rows
 from ellipslice.gp import CoxProcess
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 EVENTS = {"some": [0.2, 0.3, 1.9], "one": [1.0], "none": [], "edges": [0.0, 2.0], "outside": [0.5, 3.0]}
 OPTIONS = {
     "events": list(EVENTS),

@@ -21,8 +21,6 @@ X = np.linspace(0.0, 2.0, N)
 Y = np.array([1.0, 0.0, 2.0, 1.0, 0.0, 3.0])
 L = es.likelihoods
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
-
 KERNELS = {
     "tinygp": kernels.Matern52(1.0),
     "quasisep": kernels.quasisep.Matern32(1.0),

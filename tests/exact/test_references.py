@@ -245,7 +245,7 @@ def test_named_latents_and_means():
     [
         ({"reference": "best"}, r'reference must be one of "auto", "laplace", "ep", "pilot"'),
         ({"reference": "auto", "move": es.moves.EllipticalSlice()}, "uses its own move"),
-        ({"reference": "auto", "engine": "batched"}, 'runs only on the engines "compiled" and "host"'),
+        ({"reference": "auto", "engine": "fused"}, 'Use engine="batched"'),
         ({"reference": es.Dense(np.eye(3))}, "reference has the latents"),
         ({"reference": es.LowRank(np.ones((4, 1)))}, "no variance in some direction"),
     ],

@@ -16,7 +16,7 @@ from tinygp import kernels
 import ellipslice as es
 from ellipslice.gp import CoxProcess, LatentGP
 from ellipslice.likelihoods import Gaussian, Logistic, Poisson, Probit
-from ellipslice.parameters.parameters import Parameters
+from ellipslice.parameters.parameters import DRAWN_ONE_BY_ONE, ROWS_PER_CALL, Parameters
 from ellipslice.parameters.point_likelihood import PointLikelihood
 
 X = np.linspace(0.0, 2.0, 6)
@@ -66,6 +66,41 @@ def test_a_constant_of_an_estimator():
 def test_a_prior_whose_draws_are_no_numbers(prior):
     with pytest.raises(ValueError, match=r"parameters\['s'\] (has prior draws that are not finite|is a constant)"):
         Parameters({"s": prior}).gaussian()
+
+
+# --- values of hyperparameters ---
+
+FAMILIES = {
+    "Normal": dist.Normal(1.0, 2.0),
+    "LogNormal": dist.LogNormal(0.0, jnp.array([0.5, 1.0])),
+    "HalfNormal": dist.HalfNormal(2.0),
+    "HalfCauchy": dist.HalfCauchy(1.0),
+    "Exponential": dist.Exponential(2.0),
+    "Uniform": dist.Uniform(1.0, 3.0),
+}
+
+
+def test_the_first_draws_do_not_depend_on_how_many_are_drawn(monkeypatch):
+    assert tuple(FAMILIES) == DRAWN_ONE_BY_ONE
+    parameters = Parameters(FAMILIES)
+    assert parameters._drawn_one_by_one
+    found = [parameters.draw(np.random.default_rng(3), count) for count in (1, 4, 41)]
+    monkeypatch.setattr(Parameters, "_drawn_one_by_one", False)
+    for one in found:
+        np.testing.assert_array_equal(one, parameters.draw(np.random.default_rng(3), len(one)))
+
+
+def test_another_family_is_drawn_as_often_as_requested():
+    assert not Parameters(FAMILIES | {"shape": dist.Gamma(2.0, 3.0)})._drawn_one_by_one
+
+
+def test_hyperparameters_of_many_draws_are_those_of_each():
+    parameters = Parameters(FAMILIES | {"weights": dist.Dirichlet(jnp.ones(3)), "rho": dist.Beta(2.0, 0.5)})
+    u = np.random.default_rng(0).standard_normal((ROWS_PER_CALL + 7, parameters.size))
+    found, expected = parameters.constrained_rows(u), [parameters.constrained(one) for one in u]
+    assert list(found) == list(expected[0])
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, np.stack([one[name] for one in expected]))
 
 
 # --- events ---------------------------------------------------------------------------------------------------------

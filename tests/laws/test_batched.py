@@ -12,9 +12,10 @@ import scipy.stats
 
 import ellipslice as es
 from ellipslice.engines.device import engine as batched
+from ellipslice.engines.device.draws import DrawSchedule
 from ellipslice.engines.device.kernel import fused_block
 from ellipslice.engines.device.kernel_angles import fused_angles
-from ellipslice.engines.device.loop import DrawSchedule, run_block_on_device
+from ellipslice.engines.device.loop import run_block_on_device
 from ellipslice.engines.device.noise import (
     ROUNDED_SD,
     chain_keys,

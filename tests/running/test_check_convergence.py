@@ -193,9 +193,13 @@ WITHOUT = {
     "constraints": {"prior": "TruncatedGaussian(Diagonal(3), 2 constraints)", "move": "ConstrainedSlice()"},
     "draws without a covariance": {"prior": "FromDraws(3)"},
     "unknown hyperparameters": {"parameter_moves": "sites", "hyperparameters": "{}"},
-    "batched": {"engine": "batched"},
-    "fused in single precision": {"engine": "fused", "precision": "single"},
 }
+
+
+def test_a_reference_is_advised_on_a_device_with_the_engine_that_runs_it():
+    assert "reference='auto'" in advice_for(engine="batched", precision="single")
+    assert "engine=" not in advice_for(engine="batched")
+    assert "reference='auto' and engine='batched'" in advice_for(engine="fused")
 
 
 @pytest.mark.parametrize("name", WITHOUT)

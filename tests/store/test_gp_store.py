@@ -28,10 +28,7 @@ SHORT = {"draws": 20, "warmup": 5, "chains": 2, "seed": 3, "progress": False}
 PRIORS = {"scale": dist.LogNormal(0.0, 0.5), "dispersion": dist.LogNormal(1.0, 0.5)}
 
 
-pytestmark = [
-    pytest.mark.usefixtures("compiled_once"),
-    pytest.mark.long,
-]  # each model with unknown hyperparameters takes ten seconds or more to compile
+pytestmark = pytest.mark.long  # each model with unknown hyperparameters takes ten seconds or more to compile
 
 
 def unknown(priors=PRIORS, kernel=kernels.ExpSquared, mean=0.2):

@@ -20,6 +20,7 @@ INTERNALS = {
     "scipy.linalg.cython_blas": "triangular products",
     "ctypes": "triangular products",
     "mmap": "small pages",
+    "jax._src.compilation_cache": "compiled programs on disk",
 }
 
 RUN = """

@@ -106,8 +106,7 @@ def _choose_batched(
     if engine == "batched":
         return BatchedEngine(posterior, double=double), "requested"
     fused = FusedEngine(posterior, double=double)
-    assert move.path is not None  # noqa: S101  else `why_not_batched` would have returned a reason
-    why_not = why_not_fused(fused, move.path)
+    why_not = why_not_fused(fused, move)
     if why_not is None:
         reason = "there is a GPU, and the log-likelihood factorises over the elements of f"
         return fused, "requested" if engine else reason

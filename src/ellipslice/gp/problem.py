@@ -13,7 +13,7 @@ import numpy as np
 from ellipslice.gp.components import LIKELIHOOD, Entered
 from ellipslice.gp.structure import MAX_DENSE, of_latents, prior_from_kernel
 from ellipslice.parameters import choose_parametrisation as pilot
-from ellipslice.parameters.joint import JointPrior
+from ellipslice.parameters.joint import JointModel, JointPrior
 from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.named_arguments import ParameterFunction
 from ellipslice.parameters.point_likelihood import PointLikelihood
@@ -118,22 +118,17 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
             f"there are {len(inputs)} inputs, but a model with unknown hyperparameters takes at most {MAX_DENSE}. Use "
             "fewer inputs, or fix all hyperparameters."
         )
-    joint, parameters, names = model.joint, model.parameters, model.latents
+    joint, parameters = model.joint, model.parameters
     entered = model.components.probe(inputs, y)
     of_kernel = {name for name, components in entered.items() if components != [LIKELIHOOD]}
     joint.factors.probe(inputs)
     log_likelihood, prior = PointLikelihood(model.likelihood, joint, y, len(inputs)), JointPrior(joint, inputs)
 
-    def keep(x: Any) -> dict[str, Any]:
-        u, _, f = joint.split(x, len(inputs))
-        values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
-        return {**values, **dict(zip(names, f, strict=True))}
-
     return Problem(
         log_likelihood,
         prior,
-        keep,
-        *_labels(names, inputs),
+        KeepPoint(joint, len(inputs)),
+        *_labels(model.latents, inputs),
         f"dense, {len(inputs)} values, factorised for each value of the hyperparameters",
         None if joint.factors.traceable else "host",
         pilot.JointPosterior(
@@ -144,6 +139,34 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
         ),
         entered,
     )
+
+
+class KeepPoint:
+    """The argument `keep` of `sample`: the hyperparameters and latent functions of a flat vector x.
+
+    Parameters
+    ----------
+    joint : JointModel
+    count : int
+        Number of inputs.
+    """
+
+    def __init__(self, joint: JointModel, count: int):
+        self._joint, self._count = joint, count
+
+    def __call__(self, x: Any) -> dict[str, Any]:
+        """Return what is stored of one x, by name."""
+        u, _, f = self._joint.split(x, self._count)
+        parameters = self._joint.parameters
+        values = parameters.constrained(u) if isinstance(u, np.ndarray) else parameters.constrain(u)
+        return {**values, **dict(zip(self._joint.latents, f, strict=True))}
+
+    def of_rows(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what is stored of several x, shape (count, size), as `__call__` returns it for each of them."""
+        parameters, width = self._joint.parameters, len(self._joint.latents) * self._count
+        f = x[:, parameters.size + width :].reshape(len(x), len(self._joint.latents), self._count)
+        values = parameters.constrained_rows(x[:, : parameters.size])
+        return {**values, **{name: f[:, i].copy() for i, name in enumerate(self._joint.latents)}}
 
 
 def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:

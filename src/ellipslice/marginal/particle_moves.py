@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.compiled.search import evaluate_together
-from ellipslice.engines.device.loop import DrawSchedule, run_block_on_device
+from ellipslice.engines.device.draws import DrawSchedule
+from ellipslice.engines.device.loop import run_block_on_device
 from ellipslice.engines.device.noise import chain_keys, draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
 from ellipslice.engines.host.angles import AngleTable

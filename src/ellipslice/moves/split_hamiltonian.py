@@ -62,8 +62,7 @@ class SplitHamiltonian(Move):
     log(Q / prior) in each. If Q is the posterior, the gradient is zero, and every trajectory is accepted.
 
     Every `plain_every`-th update is an elliptical slice update around the prior, which needs no gradient. It moves
-    chains from where all trajectories are rejected. A trajectory that ends at a log-likelihood of NaN or -inf is
-    rejected.
+    chains from where all trajectories are rejected. If one ends at a log-likelihood of NaN or -inf, it is rejected.
 
     Parameters
     ----------
@@ -243,10 +242,9 @@ class SplitPrepared:
 
 @pytree
 class DenseCovariance:
-    """The covariance of a reference Gaussian, as one matrix or, if its rank is low, as a factor."""
+    """The covariance of a reference Gaussian, shape (size, size), or a factor of it, shape (rank, size)."""
 
     matrix: Any
-    """The covariance, shape (size, size), or a factor of it, shape (rank, size)."""
 
     def __init__(self, rows: np.ndarray):
         rank, size = rows.shape

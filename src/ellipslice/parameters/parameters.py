@@ -15,6 +15,12 @@ from ellipslice.jax_settings import on_cpu
 PRIOR_DRAWS = 4000
 """Number of prior draws from which the centre and the width of the prior of u are computed."""
 
+ROWS_PER_CALL = 64
+"""Number of values of u that one call of compiled code constrains."""
+
+DRAWN_ONE_BY_ONE = ("Normal", "LogNormal", "HalfNormal", "HalfCauchy", "Exponential", "Uniform")
+"""Families of NumPyro whose first draws are bit-identical, however many are drawn."""
+
 
 class Parameters:
     """Named hyperparameters with independent priors, as one unconstrained vector u.
@@ -58,10 +64,12 @@ class Parameters:
     def _compile(self) -> None:
         self._compiled_log_density = jax.jit(self._log_density)
         self._compiled_constrain = jax.jit(self.constrain)
+        # A loop and not a batch, which may round differently from one u.
+        self._compiled_constrain_rows = jax.jit(lambda u: jax.lax.map(self.constrain, u))
 
     def __getstate__(self) -> dict[str, Any]:
-        compiled = ("_compiled_log_density", "_compiled_constrain")  # cannot be pickled; workers compile them again
-        return {name: value for name, value in self.__dict__.items() if name not in compiled}
+        compiled = "_compiled_"  # these functions cannot be pickled; workers compile them again
+        return {name: value for name, value in self.__dict__.items() if not name.startswith(compiled)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -106,6 +114,14 @@ class Parameters:
         with on_cpu():
             return {name: np.asarray(value) for name, value in self._compiled_constrain(u).items()}
 
+    def constrained_rows(self, u: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the hyperparameters for several u, shape (count, size), equal to those of `constrained` for each."""
+        padded = np.zeros((-(-len(u) // ROWS_PER_CALL) * ROWS_PER_CALL, self.size))  # so that one program suffices
+        padded[: len(u)] = u
+        with on_cpu():
+            found = [self._compiled_constrain_rows(rows) for rows in np.split(padded, len(padded) // ROWS_PER_CALL)]
+        return {name: np.concatenate([np.asarray(part[name]) for part in found])[: len(u)] for name in found[0]}
+
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
         """Return u for values of all hyperparameters, which may have leading axes."""
         parts = []
@@ -132,12 +148,19 @@ class Parameters:
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return prior draws of u, shape (count, size)."""
+        drawn = max(count, PRIOR_DRAWS) if self._drawn_one_by_one else count
         with on_cpu():
             keys = jax.random.split(jax.random.key(int(rng.integers(2**63))), max(1, len(self.priors)))
             values = {
-                name: prior.sample(key, (count,)) for key, (name, prior) in zip(keys, self.priors.items(), strict=False)
+                name: prior.sample(key, (drawn,)) for key, (name, prior) in zip(keys, self.priors.items(), strict=False)
             }
-        return self.unconstrain(values) if values else np.zeros((count, 0))
+        return self.unconstrain(values)[:count] if values else np.zeros((count, 0))
+
+    @property
+    def _drawn_one_by_one(self) -> bool:
+        """Whether the first draws do not depend on the number of draws, so that one compiled shape suffices."""
+        families = {type(prior).__name__ for prior in self.priors.values()}
+        return jax.config.jax_threefry_partitionable and families <= set(DRAWN_ONE_BY_ONE)  # pyright: ignore
 
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of a Gaussian approximation of the prior of u, each of shape (size,).

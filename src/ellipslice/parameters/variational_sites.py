@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from ellipslice.approximations.sites import Sites, white_precision_factor
 from ellipslice.jax_settings import on_cpu
@@ -84,6 +83,8 @@ def _standard_points(latents: int) -> np.ndarray:
 
     Their mean and covariance are exactly 0 and I, so averages of quadratic functions are exact.
     """
+    from scipy.stats import qmc  # slow to import, and needed only here
+
     half = ndtri(qmc.Sobol(latents, scramble=True, rng=0).random(AVERAGE_POINTS // 2))
     points = np.concatenate([half, -half])
     return solve_triangular(np.linalg.cholesky(points.T @ points / AVERAGE_POINTS), points.T, lower=True).T

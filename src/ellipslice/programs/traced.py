@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ellipslice.jax_settings import computes_on_cpu
+from ellipslice.jax_settings import computes_on_cpu, to_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.machine import available_cores
 from ellipslice.posterior import CentredLikelihood
 from ellipslice.pytree import pytree, set_fields, static
 from ellipslice.undocumented import jaxprs, matrices
 from ellipslice.undocumented.operations import COMPILED, MAX_SMALL_ARRAY, SINGLE_CALL_OPERATIONS
-from ellipslice.undocumented.precision import as_array, clear_stale, in_precision, is_stale
+from ellipslice.undocumented.precision import clear_stale, in_precision, is_stale
 from ellipslice.undocumented.registry import first_line, note
 
 
@@ -81,7 +81,7 @@ def compilable(centred: CentredLikelihood, size: int, dtype: Any = np.float64) -
     """
     point = jax.ShapeDtypeStruct((size,), dtype)
     if isinstance(centred.callable, Likelihood):
-        own = jax.tree.map(as_array, centred)
+        own = jax.tree.map(to_device, centred)
         if not computes_on_cpu() or not _waits(own, point):
             return own
     function = jaxprs.plain(centred.callable)
@@ -111,7 +111,7 @@ def _separate_data(traced: Any, point: Any) -> TracedLikelihood:
     traced = in_precision(traced)
     if computes_on_cpu():
         traced = matrices.by_single_matrices(traced)
-    likelihood = TracedLikelihood([as_array(part) for part in traced.consts], Program(traced.jaxpr, object()))
+    likelihood = TracedLikelihood([to_device(part) for part in traced.consts], Program(traced.jaxpr, object()))
     if not jaxprs.has_hidden_data(traced.jaxpr):
         text = (
             jax.jit(lambda likelihood, f: likelihood(f)).lower(likelihood, np.zeros(point.shape, point.dtype)).as_text()

@@ -21,12 +21,9 @@ def advice_for_slow_mixing(attrs: Mapping[Any, Any], elements: int) -> str:
     if rejected or elements > MAX_REFERENCE_SIZE:  # `sample` rejects reference= for these
         return longer
     cause = "Usually the likelihood is much more informative than the prior"
-    if attrs["engine"] in ("batched", "fused"):
-        return (
-            f"{cause}. {longer} (A reference Gaussian would help, but it requires the engine 'compiled' or 'host', in "
-            "double precision.)"
-        )
     around = "sample around a Gaussian approximation of the posterior, with reference='auto'"
+    if attrs["engine"] == "fused":
+        around += " and engine='batched'"
     if move and not move.startswith("EllipticalSlice("):
         around += " and without move="
     if "Local(" in move or any(str(name).endswith("structure") for name in attrs):  # a `LatentGP` has such attributes

@@ -23,6 +23,7 @@ from ellipslice.sampling.initial_states import first_draw, prior_starts
 from ellipslice.sampling.kick_pilot import CHAINS, KickPilot, collect
 from ellipslice.sampling.measures import measure
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
+from ellipslice.sampling.result import import_in_background
 
 PRELIMINARY_UPDATES = 1000
 """Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise."""
@@ -35,7 +36,7 @@ about 4,000 updates to converge."""
 
 
 def choose_automatic_move(
-    posterior: Posterior, spec: RunSpec, engine: str | None, log_concave: bool, why_plain: str | None
+    posterior: Posterior, spec: RunSpec, engine: str | None, by_workers: bool, log_concave: bool, why_plain: str | None
 ) -> ReferenceMove:
     """Return the move of a run without `move` and `reference`.
 
@@ -46,6 +47,8 @@ def choose_automatic_move(
         Its move is that of a run with plain ellipses.
     engine : str or None
         Argument of `sample`.
+    by_workers : bool
+        True if workers run the chains. They do not make the pilot runs.
     log_concave : bool
         Argument of `sample`.
     why_plain : str or None
@@ -60,32 +63,38 @@ def choose_automatic_move(
     runner, _ = choose_engine(posterior, engine, trial, not_on_gpu)
     if not runner.traced:
         return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
+    if not by_workers:  # they may fork, which is unsafe during an import
+        import_in_background()
     if posterior.prior.size > MAX_REFERENCE_SIZE:
         return _around_prior(plain, runner, seed)
-    with on_cpu():
-        factorises = not isinstance(factorise_likelihood(posterior), str)
-    if not factorises:
-        size = _preliminary_sample_size(plain, runner, seed)
-        if size >= ENOUGH_EFFECTIVE_SAMPLES:
-            reason = (
-                f"plain ellipses: about {size:,.0f} effective samples in {CHAINS * PRELIMINARY_UPDATES // 2} updates"
-            )
-            return plain._replace(reason=reason)
     try:
-        return fit_reference_move("auto", posterior, spec.seed, engine, None, log_concave)
+        # In this process also if there are workers, so that they do not change the draws.
+        return _plain_if_enough(plain, runner, seed) or fit_reference_move(
+            "auto", posterior, spec, engine, None, log_concave
+        )
     except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
         first_line = str(error).partition("\n")[0]
         return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")
 
 
-def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None, workers: bool) -> str | None:
+def _plain_if_enough(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceMove | None:
+    """Return plain ellipses if the log-likelihood does not factorise and they mix well in a short run, else None."""
+    with on_cpu():
+        if not isinstance(factorise_likelihood(engine.posterior), str):
+            return None
+    size = _preliminary_sample_size(plain, engine, seed)
+    if not size >= ENOUGH_EFFECTIVE_SAMPLES:
+        return None
+    updates = CHAINS * PRELIMINARY_UPDATES // 2
+    return plain._replace(reason=f"plain ellipses: about {size:,.0f} effective samples in {updates:,} updates")
+
+
+def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None) -> str | None:
     """Return the reason in the arguments of `sample` for plain ellipses; None if there is none."""
     if not posterior.prior.linear:
         return "the prior can only draw"
     if spec.look_ahead is not None:
         return "look_ahead was given"
-    if workers:
-        return "workers run the chains"
     if engine in ("host", "batched", "fused"):
         return f'engine="{engine}" was given'
     if spec.precision != "double":

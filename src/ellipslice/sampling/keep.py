@@ -59,6 +59,9 @@ class StateSelector:
             return self._centred.unpack(f)
         flat = f.reshape(-1, f.shape[-1])
         flat.flags.writeable = False  # a function that changes its argument would change the chain
+        if hasattr(self._function, "of_rows"):  # that of `LatentGP`, for which a call per state takes much longer
+            kept = self._function.of_rows(self._centred.unpack(flat)["f"])
+            return {name: values.reshape(*f.shape[:-1], *values.shape[1:]) for name, values in kept.items()}
         rows = [self._row(self._function, state) for state in flat]
         return {
             name: np.stack([row[name] for row in rows]).reshape(*f.shape[:-1], *rows[0][name].shape) for name in rows[0]

@@ -199,6 +199,7 @@ def ellipse_mixing(found: Trajectories, relative: Any, engine: Engine, seed: int
     return min(typical / (2.0 - typical), independent_states(squares.mean(0), variance))
 
 
+@np.errstate(invalid="ignore")
 def log_weights(relative: Any, engine: Engine, x: np.ndarray) -> np.ndarray:
     """Return log(posterior / reference) at the states centre + x, up to a constant. It is -inf where it is NaN."""
     values = np.array(engine.evaluate_all(list(x + np.asarray(relative.centre))))

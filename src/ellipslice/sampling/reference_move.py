@@ -10,7 +10,7 @@ from ellipslice.approximations import fit_reference
 from ellipslice.engines.base import RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers
-from ellipslice.moves import Cycle, EllipticalSlice, Move
+from ellipslice.moves import Cycle, EllipticalSlice, Move, SplitHamiltonian
 from ellipslice.moves.reference_slice import RelativeReference
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
@@ -53,10 +53,10 @@ def check_reference(spec: RunSpec, posterior: Posterior, engine: str | None, mov
             "reference= was given with a TruncatedGaussian, but it requires a prior without constraints. Leave "
             "reference out."
         )
-    if engine in ("batched", "fused") or spec.precision != "double":
+    if engine == "fused":
         raise ValueError(
-            f'reference= was given with engine={engine!r} and precision="{spec.precision}", but it runs only on the '
-            'engines "compiled" and "host", in double precision. Leave these arguments out.'
+            'engine="fused" was given with reference=, but the fused kernel runs only moves that are a single search '
+            'on a draw from the prior. Use engine="batched", or leave engine out.'
         )
 
 
@@ -66,11 +66,15 @@ def pilot_seed(seed: int) -> int:
 
 
 def fit_reference_move(
-    reference: Any, posterior: Posterior, seed: int, engine: str | None, workers: Workers | None, log_concave: bool
+    reference: Any, posterior: Posterior, spec: RunSpec, engine: str | None, workers: Workers | None, log_concave: bool
 ) -> ReferenceMove:
-    """Fit a reference, and choose the move around it."""
-    own_seed = pilot_seed(seed)
+    """Fit a reference on the CPU, and choose the move around it."""
+    own_seed = pilot_seed(spec.seed)
     trial = first_draw(posterior, start_generator(own_seed, 0))
+    if engine == "batched" or spec.precision != "double":
+        # Raise before the fit if the device cannot run the chains.
+        choose_engine(posterior, engine, trial, SplitHamiltonian(None), spec.precision == "double", workers)
+        engine = "compiled"
     not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
     chosen, _ = choose_engine(posterior, engine, trial, not_on_gpu, workers=workers)
     if log_concave:
@@ -78,10 +82,8 @@ def fit_reference_move(
     runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed)
     relative = fitted.reference.relative_to(posterior.prior)
-    why_no_kicks = None
-    if workers is not None:
-        why_no_kicks = "workers evaluate the log-likelihood"
-    elif not isinstance(reference, str) or reference != "auto":
-        why_no_kicks = 'reference is not "auto"'
-    best = choose_reference_move(fitted.reference, relative, runner, own_seed, why_no_kicks)
+    automatic = isinstance(reference, str) and reference == "auto"
+    why_no_kicks = None if automatic else 'reference is not "auto"'
+    pilot_engine = chosen if chosen.traced else runner  # compiled pilot runs are short, and need no workers
+    best = choose_reference_move(fitted.reference, relative, pilot_engine, own_seed, why_no_kicks)
     return ReferenceMove(best.move, best.prepared, relative, fitted.method, best.reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,18 @@ from ellipslice.sampling.keep import Kept
 
 if TYPE_CHECKING:
     import xarray
+
+
+def import_in_background() -> None:
+    """Import in a thread what a result needs, which takes a second in a new process. XLA compiles in the meantime."""
+    if "xarray" not in sys.modules:
+        threading.Thread(target=_first_array, daemon=True).start()
+
+
+def _first_array() -> None:
+    import xarray
+
+    xarray.DataArray([0.0])  # imports other array libraries, if they are installed
 
 
 def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:

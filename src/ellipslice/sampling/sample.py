@@ -157,9 +157,9 @@ def sample(
         better for skewed posteriors) require a log-likelihood that factorises over the elements of f and is written
         with `jax.numpy`. "pilot" fits any likelihood by a pilot run. "auto" uses the best of these that is possible,
         and `moves.SplitHamiltonian` if a pilot run shows that gradients help. A `Prior` such as `Dense(covariance,
-        mean)` is used as it is. The draws are from the exact posterior in all cases. The attributes `reference` and
-        `move_reason` state what was chosen. Default: "auto" or no reference, chosen automatically, if `move` is not
-        given.
+        mean)` is used as it is. The draws are from the exact posterior in all cases. The fit runs on the CPU, also for
+        the engine "batched". The attributes `reference` and `move_reason` state what was chosen. Default: "auto" or no
+        reference, chosen automatically, if `move` is not given.
     store : path, optional
         Folder to create, such as "run.zarr", to which draws and checkpoints are written during the run. Memory use is
         then bounded, and `resume` continues the run after a crash. Values of the result are read from the disk when

@@ -18,7 +18,7 @@ from ellipslice.sampling.automatic_move import choose_automatic_move, why_plain_
 from ellipslice.sampling.drive import Plan, snapshot
 from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_deterministic, warn_if_prior_counted_twice
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move
-from ellipslice.sampling.result import empty_tree
+from ellipslice.sampling.result import empty_tree, import_in_background
 from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
 from ellipslice.store.store import create
 from ellipslice.store.stored_run import StoredRun
@@ -36,11 +36,11 @@ def fitted_move(
 ) -> ReferenceMove | None:
     """Return the move of a run with `reference=`, or without `move=`. None if the move is given."""
     if reference is not None:
-        return fit_reference_move(reference, posterior, spec.seed, engine, workers, log_concave)
+        return fit_reference_move(reference, posterior, spec, engine, workers, log_concave)
     if given is not None or isinstance(posterior, TruncatedPosterior):
         return None
-    why_plain = why_plain_ellipses(posterior, spec, engine, workers is not None)
-    return choose_automatic_move(posterior, spec, engine, log_concave, why_plain)
+    why_plain = why_plain_ellipses(posterior, spec, engine)
+    return choose_automatic_move(posterior, spec, engine, workers is not None, log_concave, why_plain)
 
 
 def engine_of_run(
@@ -57,6 +57,8 @@ def engine_of_run(
     if fitted is not None and fitted.prepared is not None:
         engine.cache_prepared(spec.move, fitted.prepared)
     engine.check(spec, by_workers=workers is not None)
+    if engine.traced and workers is None:  # others may fork, which is unsafe during an import
+        import_in_background()
     if log_concave:
         check_concave(engine)
     return with_workers(engine, workers, f, spec), why

@@ -13,13 +13,14 @@ fallback, which gives the same result more slowly, and a probe, which returns wh
 - `blas`: the product with a triangular matrix
 - `memory`: page sizes and reuse of memory
 - `runtime`: the state of JAX and of executors
+- `compilation_cache`: JAX's cache of compiled programs, only while this library runs
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ellipslice.undocumented import blas, jaxprs, memory, runtime, xla_loop
+from ellipslice.undocumented import blas, compilation_cache, jaxprs, memory, runtime, xla_loop
 from ellipslice.undocumented.registry import taken
 
 ITEMS: dict[str, Callable[[], str | None]] = {
@@ -32,6 +33,7 @@ ITEMS: dict[str, Callable[[], str | None]] = {
     memory.PAGES: memory.probe_pages,
     runtime.STARTED: runtime.probe_started,
     runtime.DEVICE: runtime.probe_device,
+    compilation_cache.ITEM: compilation_cache.probe,
 }
 """Items with their probes. A probe returns why the fallback is used, or None if it is not."""
 

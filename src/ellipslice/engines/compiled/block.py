@@ -11,6 +11,7 @@ from jax import lax
 
 from ellipslice.engines.compiled.scouts import Scout
 from ellipslice.engines.compiled.search import CompiledTarget, Found, search
+from ellipslice.jax_settings import to_device
 from ellipslice.moves import Info, Move, State
 from ellipslice.noise import UpdateNoise
 from ellipslice.undocumented.xla_loop import run_loop
@@ -152,10 +153,10 @@ class BlockRunner:
 
     def begin(self, state: State) -> ChainState:
         """Return a chain that starts at `state`, on the device."""
-        f = jnp.asarray(state.f)
+        f = to_device(state.f)
         # JAX would compile the loop twice if the log-likelihood were a Python float here, because the loop returns an
         # array.
-        state = State(f, jnp.asarray(state.log_likelihood, f.dtype))
+        state = State(f, to_device(state.log_likelihood, f.dtype))
         return ChainState(state, self._scout.first_state(self._likelihood, state))
 
     def run(self, chain: ChainState, noise: Any, first: int, stop: int) -> tuple[Trace, ChainState]:

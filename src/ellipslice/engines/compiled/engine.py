@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
@@ -16,7 +15,7 @@ from ellipslice.engines.compiled.chain import BlocksAhead, CompiledChain, Compil
 from ellipslice.engines.compiled.lock_step import GROUP, GroupRunner, form_groups
 from ellipslice.engines.compiled.scouts import LookAhead, NoScout, Scout, TangentPlanes
 from ellipslice.engines.compiled.search import evaluate, evaluate_together
-from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device
+from ellipslice.jax_settings import computes_on_cpu, on_cpu, on_one_device, to_device
 from ellipslice.likelihoods import Likelihood
 from ellipslice.moves import Move, State
 from ellipslice.noise import NoiseSpec, block_length
@@ -119,7 +118,7 @@ class CompiledEngine(Engine):
     def _group_runner(self, move: Move, noise_spec: NoiseSpec, length: int) -> GroupRunner:
         """Return the runner of blocks of `length` updates, shared by all groups of chains in lock step."""
         max_updates = 1 if GROUP * self.posterior.prior.size > MAX_BLOCK_STATE else length
-        on_device = jax.tree.map(jnp.asarray, self.prepared(move))
+        on_device = jax.tree.map(to_device, self.prepared(move))
         # Without the vectorised sum, which is made for a single vector.
         return GroupRunner(move, noise_spec, self._likelihood, on_device, max_updates)
 
@@ -136,7 +135,7 @@ class CompiledEngine(Engine):
             and not isinstance(scout, LookAhead)
         )
         max_updates = 1 if self.posterior.prior.size > MAX_BLOCK_STATE else length
-        on_device = jax.tree.map(jnp.asarray, prepared)
+        on_device = jax.tree.map(to_device, prepared)
         compile_mode = WIDE if fits and single_call_supported() else PLAIN
         return BlockRunner(move, scout, self._vectorised_likelihood, on_device, max_updates, compile_mode)
 
@@ -149,7 +148,7 @@ class CompiledEngine(Engine):
         function = self.posterior.log_likelihood.callable
         scout = TangentPlanes(function.curvature_rate_bound if isinstance(function, Likelihood) else None)
         try:
-            scout.first_state(self._vectorised_likelihood, State(jnp.asarray(start.f), start.log_likelihood))
+            scout.first_state(self._vectorised_likelihood, State(to_device(start.f), start.log_likelihood))
         except Exception as error:  # noqa: BLE001  the log-likelihood was compiled, only its derivatives were not
             note("tangent planes", f"the log-likelihood could not be differentiated ({first_line(error)})")
             return NoScout()  # a scout changes the speed only, not the draws

@@ -16,10 +16,12 @@ from ellipslice.engines.compiled import CompiledEngine
 from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device.noise import chain_keys, update_keys
 from ellipslice.engines.device.prior_draws import Source, can_draw, source_of
+from ellipslice.engines.device.reference_draws import ReferenceSources, check_single_precision
+from ellipslice.engines.device.reference_updates import runs_in_lock_step
 from ellipslice.engines.device.run import BatchedRun, Plan, run_block
 from ellipslice.engines.device.sharding import REPLICATED, chains_over_devices
 from ellipslice.jax_settings import jax_settings, on_one_device, tracing_settings
-from ellipslice.moves import Move, Path, State
+from ellipslice.moves import Move, State
 from ellipslice.moves.search import WIDTH
 from ellipslice.posterior import Posterior
 from ellipslice.programs.site_program import KERNEL
@@ -94,16 +96,27 @@ class BatchedEngine(Engine):
             points = _first_points(self.source, chain_keys(seed, chains))[:, : self.posterior.prior.size]
             return list(np.asarray(points, np.float64))
 
+    def check(self, spec: RunSpec, by_workers: bool = False) -> None:
+        super().check(spec, by_workers)
+        if not self.double and runs_in_lock_step(spec.move):
+            check_single_precision(self.prepared(spec.move))
+
+    def _sources(self, move: Move) -> Source | ReferenceSources:
+        """Return the source of draws from the prior, with that of the reference if the move has one."""
+        if not runs_in_lock_step(move):
+            return self.source
+        with jax_settings(self.double):
+            return ReferenceSources(self.source, self.prepared(move), self.padded, self.dtype)
+
     def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> BatchedRun:
-        path, count = spec.move.path, len(spec.chains)
-        assert path is not None  # noqa: S101  `why_not_batched` has been called before
+        count = len(spec.chains)
         length = self.block_length(count)
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
-        fixed = self.likelihood, self.source
+        fixed = self.likelihood, self._sources(spec.move)
         if mesh is not None:
             fixed = jax.device_put(fixed, NamedSharding(mesh, REPLICATED))
         ahead, slots = _look_ahead(spec.look_ahead, count, self.fused), -(-length // spec.thin)
-        plan = Plan(self.fused, path, ahead, length, slots, self.dtype, mesh)
+        plan = Plan(self.fused, spec.move, ahead, length, slots, self.dtype, mesh)
         return BatchedRun(
             plan, (*fixed, chain_keys(spec.seed, spec.chains)), spec, starts, self._first(spec, starts), updates
         )
@@ -134,15 +147,17 @@ class FusedEngine(BatchedEngine):
 
 def why_not_batched(posterior: Posterior, move: Move) -> str | None:
     """Return why the batched engine cannot run chains with this move, or None if it can."""
-    if move.path is None:
+    if move.path is None and not runs_in_lock_step(move):
         return f"an update of {move!r} is not a single search, so it runs chain by chain"
     if not can_draw(posterior.prior):
         return f"{posterior.prior!r} draws on the host"
     return None
 
 
-def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
-    """Return why the fused kernel cannot run chains with this path, or None if it can."""
+def why_not_fused(engine: BatchedEngine, move: Move) -> str | None:
+    """Return why the fused kernel cannot run chains with this move, or None if it can."""
+    if move.path is None:
+        return f"an update of {type(move).__name__} is not a single search, which the fused kernel requires"
     size = engine.posterior.prior.size
     if size > MAX_KERNEL_ELEMENTS:
         return f"a state of {size:,} elements does not fit into a GPU's registers (at most {MAX_KERNEL_ELEMENTS:,} do)"
@@ -152,7 +167,7 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
     try:
         with jax_settings(engine.double):
             elementwise(engine.likelihood, size, engine.dtype, KERNEL)
-            _try_to_lower(engine, path)
+            _try_to_lower(engine, move)
     except NotFactorised as reason:
         return f"the fused kernel cannot compute the log-likelihood as a sum over the elements of f: {reason}"
     except Exception as error:  # noqa: BLE001  the GPU's compiler may raise anything
@@ -160,11 +175,11 @@ def why_not_fused(engine: BatchedEngine, path: Path) -> str | None:
     return None
 
 
-def _try_to_lower(engine: BatchedEngine, path: Path) -> None:
+def _try_to_lower(engine: BatchedEngine, move: Move) -> None:
     """Lower the fused block for one chain and one update, without running it. Raise if that is impossible."""
     size, number = engine.posterior.prior.size, jax.ShapeDtypeStruct((), np.int32)
     state = State(jax.ShapeDtypeStruct((1, size), engine.dtype), jax.ShapeDtypeStruct((1,), engine.dtype))
-    plan, keys = Plan(True, path, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
+    plan, keys = Plan(True, move, 1, 1, 1, engine.dtype), jax.ShapeDtypeStruct((2, 1), np.uint32)
     run_block.lower(plan, engine.likelihood, engine.source, keys, np.uint32(0), state, number, number, number)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ellipslice.engines.device.draws import ChainTotals, DrawBuffer, DrawSchedule
 from ellipslice.engines.device.kernel_chain import (
     KernelChain,
     KernelInputs,
@@ -22,7 +23,6 @@ from ellipslice.engines.device.kernel_chain import (
     KernelSettings,
 )
 from ellipslice.engines.device.kernel_launch import launch, program_number
-from ellipslice.engines.device.loop import ChainTotals, DrawBuffer, DrawSchedule
 from ellipslice.engines.device.noise import DeviceNoise
 from ellipslice.moves import State
 from ellipslice.moves.search import WIDTH, Path
@@ -62,7 +62,7 @@ def fused_block(
 
     written = launch(kernel, shapes, chains, "chain", dtype, interpret)(*inputs)
     (f, log_likelihood), draws, totals = jax.tree.unflatten(out_tree, written)
-    draws = DrawBuffer(*(part.reshape(slots, chains, *part.shape[1:]) for part in draws))
+    draws = jax.tree.map(lambda part: part.reshape(slots, chains, *part.shape[1:]), draws)
     draws = draws._replace(f=draws.f[..., :size], search_failed=draws.search_failed > 0)
     return State(f[:, :size], log_likelihood), draws, totals
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 
+from ellipslice.engines.device.draws import ChainTotals, DrawBuffer
 from ellipslice.engines.device.kernel_launch import load, uniform
-from ellipslice.engines.device.loop import ChainTotals, DrawBuffer
 from ellipslice.moves import State
 from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
 from ellipslice.noise import threefry
@@ -163,7 +163,7 @@ class KernelChain:
             angle = jnp.where(accepted, self._last_angle(found, late, row), self.dtype(0))
             self._store(self.outputs.draws.f, f, place)
             numbers = log_likelihood, found.tried, found.nan_evaluations, failed, angle
-            for reference, number in zip(self.outputs.draws[1:], numbers, strict=True):
+            for reference, number in zip(self.outputs.draws[1:-1], numbers, strict=True):
                 reference[place] = number
 
         totals = ChainTotals(

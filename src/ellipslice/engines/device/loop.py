@@ -7,6 +7,7 @@ although they are at different updates.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ellipslice.engines.device.draws import ChainTotals, DrawBuffer, DrawSchedule
 from ellipslice.engines.device.noise import DeviceNoise, angle_uniform
 from ellipslice.moves import State
 from ellipslice.moves.search import MAX_EVALUATIONS, WIDTH, Path, next_angle
@@ -21,74 +23,6 @@ from ellipslice.programs.traced import over_many
 
 PASSES_PER_GRAPH = 4
 """Number of passes that a GPU launches as one graph of kernels, because each launch of a graph costs time."""
-
-
-class DrawSchedule(NamedTuple):
-    """The updates of a block that are kept as draws.
-
-    An update is kept if its number, counted from the end of warm-up, is thin - 1, 2 thin - 1, ...
-    """
-
-    updates: Any
-    """Number of updates in the block."""
-    since: Any
-    """Number of the block's first update, counted from the end of warm-up. It is negative during warm-up."""
-    thin: Any
-
-    def slot(self, t: Any) -> tuple[Any, Any]:
-        """Return whether update t of the block is kept as a draw, and the index of that draw in the block."""
-        number = self.since + t + 1
-        leaves_draw = (number > 0) & (number % self.thin == 0)
-        return leaves_draw, number // self.thin - self._before - 1
-
-    @property
-    def first(self) -> Any:
-        """Number of the first update that is kept as a draw, counted in this block. It may be in a later block."""
-        return (self._before + 1) * self.thin - self.since - 1
-
-    @property
-    def _before(self) -> Any:
-        """Number of draws in earlier blocks."""
-        return jnp.maximum(self.since, 0) // self.thin
-
-
-class DrawBuffer(NamedTuple):
-    """The draws of a block with their statistics: arrays of shape (draws, chains), and `f` (draws, chains, size)."""
-
-    f: Any
-    log_likelihood: Any
-    proposals: Any
-    nan_evaluations: Any
-    search_failed: Any
-    angle: Any
-
-    def pack(self) -> Any:
-        """Return one array with all fields, shape (..., size + 5), so that a draw is stored by one write."""
-        numbers = (number.astype(self.f.dtype)[..., None] for number in self[1:])
-        return jnp.concatenate([self.f, *numbers], axis=-1)
-
-    @classmethod
-    def unpack(cls, rows: Any, size: int) -> DrawBuffer:
-        """Return the fields of an array that `pack` has made, with their types."""
-        numbers = [rows[..., column] for column in range(size, rows.shape[-1])]
-        log_likelihood, proposals, nans, failed, angle = numbers
-        return cls(
-            f=rows[..., :size],
-            log_likelihood=log_likelihood,
-            proposals=proposals.astype(jnp.int32),
-            nan_evaluations=nans.astype(jnp.int32),
-            search_failed=failed > 0,
-            angle=angle,
-        )
-
-
-class ChainTotals(NamedTuple):
-    """Sums over all updates of each chain, and its largest log-likelihood: arrays of shape (chains,)."""
-
-    proposals: Any
-    nan_evaluations: Any
-    failed_searches: Any
-    highest: Any
 
 
 class _Angle(NamedTuple):
@@ -178,7 +112,24 @@ def run_block_on_device(
     slots : int
         Largest number of draws of a chain.
     """
-    block = _Block(path, look_ahead, likelihood, noise, schedule, slots)
+    return run_searches(path, look_ahead, passes, over_many(likelihood, 2), state, noise, schedule, slots)
+
+
+def run_searches(
+    path: Path,
+    look_ahead: int,
+    passes: int,
+    evaluate: Callable[[Any], Any],
+    state: State,
+    noise: DeviceNoise,
+    schedule: DrawSchedule,
+    slots: int,
+) -> tuple[State, DrawBuffer, ChainTotals]:
+    """Run a block of updates, as `run_block_on_device`, with another form of the log-likelihood.
+
+    `evaluate` is a function of points, shape (chains, look_ahead, size). The path may have a `log_factor`.
+    """
+    block = _Block(path, look_ahead, evaluate, noise, schedule, slots)
     unroll = min(PASSES_PER_GRAPH, passes) if jax.default_backend() == "gpu" else 1
     end = lax.while_loop(
         lambda carry: jnp.any(carry.chains.unpack().update < schedule.updates),
@@ -193,21 +144,26 @@ class _Block:
     """The passes of one block. The attributes are what every pass reads."""
 
     def __init__(
-        self, path: Path, look_ahead: int, likelihood: Any, noise: DeviceNoise, schedule: DrawSchedule, slots: int
+        self,
+        path: Path,
+        look_ahead: int,
+        evaluate: Callable[[Any], Any],
+        noise: DeviceNoise,
+        schedule: DrawSchedule,
+        slots: int,
     ):
-        self.path, self.look_ahead, self.evaluate = path, look_ahead, over_many(likelihood, 2)
+        self.path, self.look_ahead, self.evaluate = path, look_ahead, evaluate
         self.noise, self.schedule, self.slots = noise, schedule, slots
         self.length, count = noise.level.shape
         self.chain = jnp.arange(count, dtype=jnp.int32)
 
     def begin(self, state: State) -> _Carry:
         """Return the carry before the first pass."""
-        (count, size), dtype = state.f.shape, state.f.dtype
+        count, dtype = len(state.f), state.f.dtype
         none, zero = jnp.zeros(count, jnp.int32), jnp.zeros(count, dtype)
         totals = ChainTotals(none, none, none, state.log_likelihood)
         chains = _Chains(state.f, state.log_likelihood, none, none, none, _Angle(zero, zero, zero), totals)
-        numbers = len(DrawBuffer._fields) - 1
-        return _Carry(chains.pack(), jnp.zeros((self.slots, count, size + numbers), dtype))
+        return _Carry(chains.pack(), DrawBuffer.empty(self.slots, state))
 
     def one_pass(self, _: Any, carry: _Carry) -> _Carry:
         """Evaluate the next angles of every chain, and accept the first acceptable one of each."""
@@ -222,7 +178,8 @@ class _Block:
         values = self.evaluate(a[:, None] * w_a[..., None] + b[:, None] * w_b[..., None])
 
         # Beyond the table all angles of a pass are equal, so only one of them counts.
-        above, used, nans = _first_acceptable(values, log_y, jnp.where(in_table, self.look_ahead, 1))
+        adjusted = values + self.path.log_factor(theta)
+        above, used, nans = _first_acceptable(adjusted, log_y, jnp.where(in_table, self.look_ahead, 1))
         last = self.chain, used - 1
         accepted, tried = above & running, now.tried + used
         ended = running & (accepted | (tried >= MAX_EVALUATIONS))

@@ -53,8 +53,17 @@ def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
 
 def update_keys(keys: Any, first: Any, length: int) -> Any:
     """Return the Threefry keys of `length` updates of each chain, from number `first` on: shape (2, length, chains)."""
-    number = first + jnp.arange(length, dtype=np.uint32)
-    return jnp.stack(threefry(keys[0], keys[1], number[:, None], jnp.uint32(0)))
+    return keys_of(keys, update_numbers(first, length))
+
+
+def update_numbers(first: Any, length: int) -> Any:
+    """Return the numbers of `length` updates from number `first` on, shape (length,)."""
+    return first + jnp.arange(length, dtype=np.uint32)
+
+
+def keys_of(keys: Any, numbers: Any) -> Any:
+    """Return the Threefry keys of updates of each chain, by their numbers: shape (2, numbers, chains)."""
+    return jnp.stack(threefry(keys[0], keys[1], numbers[:, None], jnp.uint32(0)))
 
 
 def draw_noise(
@@ -89,9 +98,18 @@ def draw_noise(
     flat = keys.reshape(2, -1)
     nu, unit = source.draw_terms(flat) if in_terms else (source.draw(flat), None)
     nu = nu.reshape(*keys.shape[1:], -1)
-    level = -jnp.log(positive(threefry(keys[0], keys[1], jnp.uint32(0), jnp.uint32(0))[0], dtype))
     here, theta, brackets = angles(path, keys, dtype)
-    return DeviceNoise(nu, unit, level, here, theta, brackets, keys)
+    return DeviceNoise(nu, unit, levels(keys, dtype), here, theta, brackets, keys)
+
+
+def levels(keys: Any, dtype: Any) -> Any:
+    """Return a standard exponential for each key, for keys of shape (2, ...)."""
+    return -jnp.log(positive(threefry(keys[0], keys[1], jnp.uint32(0), jnp.uint32(0))[0], dtype))
+
+
+def place_uniform(keys: Any, dtype: Any) -> Any:
+    """Return the uniform that places the bracket of a search, or chooses the angle of a trajectory, for each key."""
+    return _uniform(keys, 1, dtype)
 
 
 def _uniform(keys: Any, number: Any, dtype: Any) -> Any:
@@ -109,7 +127,7 @@ def first_angles(path: Path, keys: Any, dtype: Any) -> tuple[Any, Any, Any]:
 
     The shapes are those of `DeviceNoise.here`, `.theta` and `.brackets`.
     """
-    return traced_angles(path, _uniform(keys, 1, dtype), lambda number: angle_uniform(keys, number, dtype))
+    return traced_angles(path, place_uniform(keys, dtype), lambda number: angle_uniform(keys, number, dtype))
 
 
 def traced_angles(path: Path, place: Any, uniform: Callable[[Any], Any]) -> tuple[Any, Any, Any]:

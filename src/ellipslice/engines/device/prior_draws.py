@@ -56,7 +56,9 @@ class UnwhitenedNormals(Source):
     dtype: Any = static()
 
     def __init__(self, prior: Prior, padded: int, dtype: Any):
-        set_fields(self, prior=jax.tree.map(lambda leaf: _as(leaf, dtype), prior), padded=padded, dtype=dtype)
+        set_fields(
+            self, prior=jax.tree.map(lambda leaf: as_device_array(leaf, dtype), prior), padded=padded, dtype=dtype
+        )
 
     def draw(self, keys: Any) -> Any:
         count = self.prior.noise_size
@@ -125,6 +127,11 @@ def source_of(prior: Prior, padded: int, dtype: Any, float16: bool | None = None
     factor = prior.device_factor()
     if factor is None:
         return UnwhitenedNormals(prior, padded, dtype)
+    return source_of_factor(factor, padded, dtype, float16)
+
+
+def source_of_factor(factor: np.ndarray, padded: int, dtype: Any, float16: bool | None = None) -> Source:
+    """Return the fastest source of draws z @ factor, as `source_of`. The factor has the shape (normals, size)."""
     if float16 is None:
         float16 = (
             bool(dtype == np.float32) and len(factor) >= MIN_NORMALS_FOR_FLOAT16 and jax.default_backend() == "gpu"
@@ -148,7 +155,7 @@ def _padded(factor: np.ndarray, padded: int) -> np.ndarray:
     return rows
 
 
-def _as(leaf: Any, dtype: Any) -> Any:
+def as_device_array(leaf: Any, dtype: Any) -> Any:
     """Return an array on the device. Convert it to `dtype` if it is in double precision."""
     return jnp.asarray(leaf, dtype) if np.asarray(leaf).dtype == np.float64 else jnp.asarray(leaf)
 

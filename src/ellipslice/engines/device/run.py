@@ -5,7 +5,7 @@ While the draws of one block are read, the next block runs on the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,13 +15,16 @@ import numpy as np
 from jax.sharding import Mesh
 
 from ellipslice.engines.base import Checkpoint, Counts, RunSpec
-from ellipslice.engines.device.loop import DrawBuffer, DrawSchedule, run_block_on_device
-from ellipslice.engines.device.noise import draw_noise, first_angles
+from ellipslice.engines.device.draws import DrawBuffer, DrawSchedule
+from ellipslice.engines.device.lock_step import run_lock_step
+from ellipslice.engines.device.loop import run_block_on_device
+from ellipslice.engines.device.noise import DeviceNoise, draw_noise, first_angles
 from ellipslice.engines.device.prior_draws import Source
+from ellipslice.engines.device.reference_updates import UPDATES
 from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS
 from ellipslice.engines.rows import STATISTICS, DeviceCheckpoints, DeviceStates, Rows
 from ellipslice.jax_settings import jax_settings
-from ellipslice.moves import Path, State
+from ellipslice.moves import Move, State
 
 
 class Plan(NamedTuple):
@@ -29,7 +32,8 @@ class Plan(NamedTuple):
 
     fused: bool
     """True for the GPU kernel, False for the XLA loop."""
-    path: Path
+    move: Move
+    """A move that is a single search, or one that runs in lock step."""
     look_ahead: int
     """Number of angles of a chain that are evaluated in parallel."""
     length: int
@@ -48,6 +52,8 @@ class _Sums(NamedTuple):
     proposals: Any
     nan_evaluations: Any
     search_failed: Any
+    first_accepted: Any
+    """Number of updates that accepted their first proposal. It is 0 unless chains run in lock step."""
     highest: Any
     """Largest log-likelihood after any of these updates."""
 
@@ -60,7 +66,8 @@ def run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
     """
     if plan.mesh is None:
         return _run_on_one_device(plan, *arguments)
-    state, draws = State(SHARED, SHARED), DrawBuffer(*[SHARED_DRAWS] * len(DrawBuffer._fields))
+    layout: list[Any] = [SHARED_DRAWS] * len(DrawBuffer._fields)
+    state, draws = State(SHARED, SHARED), DrawBuffer(*layout)
     in_specs = REPLICATED, REPLICATED, SHARED_DRAWS, REPLICATED, state, REPLICATED, REPLICATED, REPLICATED
     out_specs = state, draws, _Sums(*[SHARED] * len(_Sums._fields))
     run = jax.shard_map(
@@ -70,7 +77,7 @@ def run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
 
 
 def _run_on_one_device(
-    plan: Plan, likelihood: Any, source: Source, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
+    plan: Plan, likelihood: Any, source: Any, keys: Any, first: Any, state: State, stop: Any, since: Any, thin: Any
 ) -> tuple[State, DrawBuffer, _Sums]:
     """Run the block's updates of the chains of one device.
 
@@ -78,8 +85,8 @@ def _run_on_one_device(
     ----------
     plan : Plan
     likelihood : callable
-    source : Source
-        Source of draws from the prior.
+    source : Source or ReferenceSources
+        Source of draws from the prior, or the sources of a move that runs in lock step.
     keys : array, shape (2, chains)
         Threefry keys of the chains.
     first : uint32
@@ -90,17 +97,32 @@ def _run_on_one_device(
         Number of updates to make, number of the first one counted from the end of warm-up, and thinning: the fields of
         `DrawSchedule`.
     """
+    schedule = DrawSchedule(stop, since, thin)
+    if plan.move.path is None:
+        updates = UPDATES[type(plan.move)](
+            plan.move, plan.look_ahead, likelihood, source, keys, first, plan.length, plan.dtype
+        )
+        state, draws, counts, first_accepted = run_lock_step(updates, state, schedule, plan.slots)
+    else:
+        loop, noise = _loop_and_noise(plan, source, keys, first)
+        state, draws, counts = loop(likelihood, state, noise, schedule, plan.slots)
+        first_accepted = jnp.int32(0)
+    proposals, nans, failed = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
+    sums = _Sums(stop * counts.nan_evaluations.size, proposals, nans, failed, first_accepted, jnp.max(counts.highest))
+    return state, draws, _Sums(*(jnp.reshape(part, 1) for part in sums))
+
+
+def _loop_and_noise(plan: Plan, source: Source, keys: Any, first: Any) -> tuple[Callable[..., Any], DeviceNoise]:
+    """Return the loop for moves that are a single search, and the random numbers of the block."""
+    path = plan.move.path
+    assert path is not None  # noqa: S101  the caller has checked it
     if plan.fused:
         from ellipslice.engines.device import kernel, kernel_angles  # Pallas takes a second to import
 
-        angles, loop = kernel_angles.fused_angles, partial(kernel.fused_block, plan.path, plan.look_ahead)
+        angles, loop = kernel_angles.fused_angles, partial(kernel.fused_block, path, plan.look_ahead)
     else:
-        angles, loop = first_angles, partial(run_block_on_device, plan.path, plan.look_ahead, plan.look_ahead)
-    noise = draw_noise(plan.path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
-    state, draws, counts = loop(likelihood, state, noise, DrawSchedule(stop, since, thin), plan.slots)
-    proposals, nans, failed = (jnp.sum(part, dtype=np.int32) for part in counts[:3])
-    sums = _Sums(stop * counts.nan_evaluations.size, proposals, nans, failed, jnp.max(counts.highest))
-    return state, draws, _Sums(*(jnp.reshape(part, 1) for part in sums))
+        angles, loop = first_angles, partial(run_block_on_device, path, plan.look_ahead, plan.look_ahead)
+    return loop, draw_noise(path, source, keys, first, plan.length, plan.dtype, angles, in_terms=plan.fused)
 
 
 class _Block(NamedTuple):
@@ -123,7 +145,7 @@ class BatchedRun:
     ----------
     plan : Plan
     fixed : tuple
-        Arguments of `run_block` that stay the same: the likelihood, the source of prior draws and the chain keys.
+        Arguments of `run_block` that stay the same: the likelihood, the source of draws and the chain keys.
     spec : RunSpec
     starts : sequence of Checkpoint
     state : State
@@ -184,14 +206,15 @@ class BatchedRun:
     def _read(self, block: _Block) -> Rows:
         """Return the rows of a block. Statistics are copied to the host; states stay on the device until needed."""
         first, stop = (max(0, update - self._spec.warmup) // self._spec.thin for update in (block.first, block.stop))
-        count, (f, *statistics) = stop - first, block.draws
+        count, (f, *statistics, more) = stop - first, block.draws
         log_likelihood, proposals, *rest = (np.asarray(part)[:count].T for part in statistics)
-        columns = log_likelihood, proposals, proposals, *rest
+        columns = log_likelihood, proposals, proposals, *rest, *(np.asarray(part)[:count].T for part in more)
+        names = *STATISTICS, *self._spec.move.statistics
         sums = _Sums(*(np.asarray(part) for part in block.sums))
         # `extend` repeats a block that was cut short, so the counts start again from the beginning of that block.
         before = self._before if block.first == self._before.updates else self._last
-        total, tried, nans, failed = (part.sum().item() for part in sums[:-1])
-        counts = before.counts + Counts(total, tried, tried, nans, failed)
+        total, tried, nans, failed, first_accepted = (part.sum().item() for part in sums[:-1])
+        counts = before.counts + Counts(total, tried, tried, nans, failed, first_accepted)
         state = self._last.state
         if count:
             state = State(np.asarray(f[count - 1, 0]), float(log_likelihood[0, -1]))
@@ -202,7 +225,7 @@ class BatchedRun:
             chains=slice(0, len(resume)),
             first=first,
             f=DeviceStates(f, 0, count),
-            statistics=dict(zip(STATISTICS, columns, strict=True)),
+            statistics=dict(zip(names, columns, strict=True)),
             resume=resume,
             last=[self._last],
             highest=sums.highest.max().item(),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.optimize import linprog
 
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors.base import Prior
@@ -70,6 +69,8 @@ def _basis(prior: Prior, draws: np.ndarray) -> Any:
 
 def _max_slack(rows: Any, limits: np.ndarray) -> tuple[np.ndarray, float]:
     """Return a y, and the largest t, at most 1, with rows @ y + t <= limits."""
+    from scipy.optimize import linprog  # slow to import, and needed only here
+
     count, size = rows.shape
     cost = np.append(np.zeros(size), -1.0)
     inequalities = scipy.sparse.hstack([rows, np.ones((count, 1))])
