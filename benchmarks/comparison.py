@@ -1,4 +1,4 @@
-"""Write docs/explanation/benchmarks.md from the results in benchmarks/results.
+"""Write docs/explanation/benchmarks.md and its plot from the results in benchmarks/results.
 
 python benchmarks/comparison.py
 """
@@ -6,12 +6,20 @@ python benchmarks/comparison.py
 from __future__ import annotations
 
 import json
+import math
 import statistics
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
+
+from ellipslice.apps.bench.effective.tables import ALONE, Summary, choices, ratio, summaries, worst_choice
+from ellipslice.apps.bench.plots import draw_effective
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "explanation" / "benchmarks.md"
+PLOT = HERE.parent / "docs" / "images" / "effective_samples.png"
 
 HEAD = """# Benchmarks
 
@@ -43,56 +51,122 @@ def page() -> str:
     """Return the page."""
     results = {path.stem: json.loads(path.read_text(encoding="utf8")) for path in (HERE / "results").glob("*.json")}
     parts = [HEAD, _effective_samples(results["effective_samples"])]
+    if "choice" in results:
+        parts.append(_choice(results["choice"]))
     for name in sorted(results):
         if results[name].keys() & {"settings", "sizes", "results"}:  # other results are on other pages
             parts.append(_part(results[name]))
     return "\n".join(parts)
 
 
-EFFECTIVE = {
+METHODS = {
+    "auto": '`es.sample(likelihood, prior, reference="auto")`',
+    "reference": '`es.sample(likelihood, prior, reference="auto")` without kicks',
+    "ellipses": '`es.sample(likelihood, prior, reference="ep")`, which has no kicks',
     "plain": "`es.sample(likelihood, prior)`, the paper's algorithm",
-    "reference": '`es.sample(likelihood, prior, reference="auto")`',
     "NUTS": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations",
+    "NUTS-diagonal": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations, diagonal mass matrix",
+    "NUTS-dense": "the same with a dense mass matrix",
+    "NUTS-identity": "the same with the identity as mass matrix",
     "mgrad": "BlackJAX's `mgrad_gaussian`, tuned to an acceptance rate near 0.55",
 }
-"""Methods of `benchmarks/effective_samples.py`, as the page describes them."""
+"""Methods of `ellipslice bench --effective`, and those of earlier results, as the page describes them."""
+
+EFFECTIVE_ORDER = ("pines", "USPS", "Mine", "R10", "R01")
 
 
 def _effective_samples(result: dict[str, Any]) -> str:
-    """Return the section on effective samples per CPU second, with NUTS and an auxiliary gradient sampler."""
-    rows, machine = result["effective_samples"], result["machine"]
-    problems = [name for name in ("R01", "R10", "Mine", "USPS") if any(row["problem"] == name for row in rows)]
-    seeds = len({row["seed"] for row in rows})
+    """Return the section on effective samples per CPU second, compared with gradient methods."""
+    rows = result["effective_samples"]
+    found = summaries(rows)
+    names = {one.problem for one in found}
+    problems = [name for name in EFFECTIVE_ORDER if name in names] + sorted(names - set(EFFECTIVE_ORDER))
+    methods = [name for name in METHODS if any(one.method == name for one in found)]
+    ours = methods[0]
+    cells = {(one.problem, one.method): f"{one.rate:,.0f}" if one.converged else "not converged" for one in found}
     lines = [
         "## Effective samples per second, compared with gradient methods",
         "",
-        f"`python benchmarks/effective_samples.py --seeds {seeds}`, one core ({machine['processor']}),",
-        f"JAX {machine['jax']}, double precision, commit {result['commit'][:7]}. Effective samples per CPU second",
-        "of the worst element of f: four chains from long runs, medians over seeds. Compilation and preparation (fit,",
-        "tuning, warm-up) are excluded. Use this table for a choice of method,",
-        "because updates of different methods differ in cost and in correlation.",
+        *_origin(result, "--effective"),
+        "Effective samples per CPU second of the worst element of f: four chains from long runs, medians over seeds.",
+        "Compilation and preparation (fit, tuning, warm-up) are excluded. A method with an R-hat of at least 1.05, or",
+        "an effective sample size below 100, has not converged and has no rate. Use this table for a choice of method,",
+        "because updates of different methods differ in cost and in correlation. [How it is",
+        "measured](../../benchmarks/README.md).",
         "",
-        "| | " + " | ".join(problems) + " |",
-        "|---" * (1 + len(problems)) + "|",
+        *_columns("", problems),
+        *(_line(METHODS[method], [cells.get((name, method), "") for name in problems]) for method in methods),
+        "",
+        fill(f"{_fastest(found, problems)} Rate of {METHODS[ours]}, divided by those of the other methods:", 115),
+        "",
+        *_columns("", problems),
     ]
-    for method, description in EFFECTIVE.items():
-        cells = []
-        for problem in problems:
-            own = [row for row in rows if (row["method"], row["problem"]) == (method, problem)]
-            rate = statistics.median(row["effective_sample_size"] / row["sampling_seconds"] for row in own)
-            cells.append(f"{rate:,.0f}" if all(row["converged"] for row in own) else "not converged")
-        lines.append(f"| {description} | " + " | ".join(cells) + " |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "NUTS is faster than the plain algorithm on every problem of this table, and `mgrad_gaussian` is on R01",
-            "and R10. Sampling around a reference Gaussian is the fastest of the four on all of them. On R01 and R10",
-            "the posterior is Gaussian, which is the best case for it. On USPS the reference is poor, and the margin",
-            "over NUTS is smallest there.",
-            "",
-        ]
-    )
+    for method in methods[1:]:
+        factors = [ratio(found, name, method, ours) for name in problems]
+        lines.append(_line(METHODS[method], ["" if one is None else f"{one:,.3g}" for one in factors]))
+    return "\n".join([*lines, "", "![rates of all methods and seeds](../images/effective_samples.png)", ""])
+
+
+def _columns(first: str, names: list[str]) -> list[str]:
+    """Return the head of a table."""
+    return [f"| {first} | " + " | ".join(names) + " |", "|---" * (1 + len(names)) + "|"]
+
+
+def _line(first: str, cells: list[str]) -> str:
+    return f"| {first} | " + " | ".join(cells) + " |"
+
+
+def _origin(result: dict[str, Any], option: str) -> list[str]:
+    """Return lines on the command, the machine and the commit of a result."""
+    rows, machine, arguments = result["effective_samples"], result["machine"], result["arguments"]
+    seeds = len({row["seed"] for row in rows})
+    command = f"`ellipslice bench {option} --seeds {seeds}`"
+    if not isinstance(arguments[0], dict):  # the results of an earlier script
+        command = f"An earlier form of `ellipslice bench {option}`, {seeds} seeds"
+    return [
+        f"{command}, one core ({machine['processor']}),",
+        f"JAX {machine['jax']}, double precision, commit {result['commit'][:7]}.",
+    ]
+
+
+def _fastest(found: Sequence[Summary], problems: list[str]) -> str:
+    """Return a sentence on the fastest method on each problem."""
+    by_method: dict[str, list[str]] = {}
+    for name in problems:
+        rates = {one.method: one.rate for one in found if one.problem == name and one.converged}
+        if rates:
+            by_method.setdefault(max(rates, key=lambda method: rates[method]), []).append(name)
+    parts = [f"{METHODS[method]} on {', '.join(names)}" for method, names in by_method.items()]
+    return f"Fastest method: {'; '.join(parts)}."
+
+
+def _choice(result: dict[str, Any]) -> str:
+    """Return the section on the choice of `reference="auto"`."""
+    rows = result["effective_samples"]
+    by_key = {(one.problem, one.method): one for one in summaries(rows)}
+    found = choices(rows)
+    lines = [
+        "## The choice among independent draws, ellipses and kicks",
+        "",
+        *_origin(result, "--choice"),
+        'Effective samples per CPU second of each move that `reference="auto"` can choose, and what it chose. "Best /',
+        'chosen" is the rate of the best of the three moves divided by that of the run with `reference="auto"`. All',
+        "four are measured separately, so the ratio may be below 1 by chance.",
+        "",
+        *_columns(
+            "problem", ["independent", "ellipses", "kicks", "chosen (seeds)", "best / chosen, median", "largest"]
+        ),
+    ]
+    for name in dict.fromkeys(one.problem for one in found):
+        own = [one for one in found if one.problem == name]
+        losses = [one.loss for one in own if one.loss is not None]
+        summary = [by_key.get((name, method)) for method in ALONE]
+        cells = ["" if one is None else f"{one.rate:,.0f}" if one.converged else "not converged" for one in summary]
+        counts = Counter(one.chosen for one in own).most_common()
+        ends = [statistics.median(losses), max(losses)] if losses else [math.inf, math.inf]
+        shown = [f"{end:.2f}" if end < math.inf else "not converged" for end in ends]
+        lines.append(_line(name, [*cells, ", ".join(f"{kind} ({count})" for kind, count in counts), *shown]))
+    return "\n".join([*lines, "", worst_choice(found), ""])
 
 
 def _part(result: dict[str, Any]) -> str:
@@ -224,5 +298,7 @@ def _costs(rows: list[dict[str, Any]], against: str, label: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    measured = json.loads((HERE / "results" / "effective_samples.json").read_text(encoding="utf8"))
+    draw_effective(measured["effective_samples"], measured["machine"], PLOT)
     PAGE.write_text(page(), encoding="utf8")
     print(f"wrote {PAGE.name}")

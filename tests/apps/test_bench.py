@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -19,7 +20,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ellipslice.apps.bench.plots import draw_timings
+from ellipslice.apps.bench.effective import join, measure, methods, problems, tables
+from ellipslice.apps.bench.plots import draw_timings, effective_figure
 from ellipslice.apps.bench.process import LocalSampler, peak_memory, workers
 from ellipslice.apps.bench.run import _caption, _time, compare_with_earlier
 from ellipslice.apps.bench.samplers import FAST_CPU_SUFFIX, Timing, make, names, own_function
@@ -288,3 +290,220 @@ def test_mine_has_rank_13_or_so_and_usps_is_of_full_rank():
     """The speed on both problems depends on these ranks."""
     assert Dense(problem("Mine").covariance).noise_size < 20
     assert Dense(problem("USPS").covariance).noise_size == 767
+
+
+def effective_bench(*options):
+    return CliRunner().invoke(app, ["bench", *options], env={"COLUMNS": "200"})
+
+
+@pytest.mark.long
+def test_effective_writes_a_table_a_file_and_a_plot(tmp_path):
+    out = tmp_path / "effective.json"
+    options = ("--problems", "R01", "--methods", "auto,plain", "--seeds", "1", "--seconds", "0.1", "--out", str(out))
+    before = os.sched_getaffinity(0)
+    result = effective_bench("--effective", *options)
+    assert result.exit_code == 0, result.output
+    assert os.sched_getaffinity(0) == before
+    assert "worst element of f" in result.output
+    written = json.loads(out.read_text())
+    assert written["arguments"][0]["methods"] == ["auto", "plain"]
+    assert re.fullmatch(r"[0-9a-f]{40}\+?|not a git checkout", written["commit"])
+    rows = {row["method"]: row for row in written["effective_samples"]}
+    assert set(rows) == {"auto", "plain"}
+    assert rows["auto"]["chosen"] == "independent"
+    assert rows["auto"]["converged"]
+    assert rows["auto"]["effective_sample_size"] > 0.5 * rows["auto"]["updates"]
+    assert all(row["sampling_seconds"] > 0 for row in rows.values())
+    assert out.with_suffix(".png").stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_choice_measures_each_move(tmp_path):
+    out = tmp_path / "choice.json"
+    result = effective_bench("--choice", "--problems", "R01", "--seeds", "1", "--seconds", "0.1", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert "The largest ratio of the best move to the chosen one is" in result.output
+    rows = json.loads(out.read_text())["effective_samples"]
+    assert {row["method"] for row in rows} == set(methods.CHOICE_METHODS)
+    assert [row["method"] for row in rows if row["preparation_seconds"] is not None] == ["auto"]
+    (found,) = tables.choices(rows)
+    assert found.chosen == "independent"
+    assert found.loss < 20  # the timing of a tenth of a second is noisy
+
+
+@pytest.mark.long
+def test_processes_measure_rivals(tmp_path):
+    """Two processes, each pinned to a core."""
+    out = tmp_path / "rivals.json"
+    cores = len(os.sched_getaffinity(0))
+    options = ("--methods", "mgrad,NUTS-dense", "--seeds", "1", "--processes", str(min(2, cores)), "--out", str(out))
+    result = effective_bench("--effective", "--problems", "R01", "--seconds", "0.3", *options)
+    assert result.exit_code == 0, result.output
+    rows = {row["method"]: row for row in json.loads(out.read_text())["effective_samples"]}
+    assert rows["mgrad"]["acceptance"] == pytest.approx(0.55, abs=0.2)
+    assert all(row["effective_sample_size"] > 50 for row in rows.values())
+    assert all(row["preparation_seconds"] > 0 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--effective", "--choice"], "both given"),
+        (["--effective", "--chains", "2"], "--chains was given with --effective"),
+        (["--choice", "--nuts"], "--nuts was given with --choice"),
+        (["--seeds", "2"], "--seeds requires --effective or --choice"),
+        (["--effective", "--problems", "R11"], "no problem 'R11'. Choose from pines"),
+        (["--effective", "--methods", "slow"], "no method 'slow'. Choose from auto"),
+        (["--effective", "--processes", "999"], "--processes must be between 1 and"),
+        (["--effective", "--seeds", "0"], "--seeds must be at least 1"),
+    ],
+)
+def test_options_of_another_table_are_one_line(options, message):
+    result = effective_bench(*options)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert result.output.count("\n") == 1
+
+
+def effective_row(method, rate, seed=1, problem="R10", converged=True, **more):
+    ess = 1000.0 if converged else 50.0
+    shared = {"problem": problem, "method": method, "seed": seed, "converged": converged, "rhat": 1.01}
+    times = {"preparation_seconds": 1.0, "sampling_seconds": ess / rate}
+    return {**shared, "effective_sample_size": ess, **times, **more}
+
+
+def test_ratios_are_of_medians_and_only_of_methods_that_converged():
+    rows = [effective_row("auto", rate, seed) for seed, rate in enumerate((90.0, 100.0, 500.0))]
+    rows += [effective_row("mgrad", 10.0), effective_row("plain", 10.0, converged=False)]
+    found = tables.summaries(rows)
+    assert found[0].rate == pytest.approx(100.0)
+    assert (found[0].low, found[0].high) == pytest.approx((90.0, 500.0))
+    assert tables.ratio(found, "R10", "mgrad") == pytest.approx(10.0)
+    assert tables.ratio(found, "R10", "plain") is None
+    assert tables.ratio(found, "R10", "NUTS-dense") is None
+    assert tables.goal("R10", "NUTS-dense") == tables.goal("R10", "NUTS-diagonal") == 40
+    assert tables.goal("R10", "plain") is None
+
+
+def test_the_choice_is_compared_with_the_best_move_of_each_seed():
+    rows = []
+    for seed, (ellipses, kicks) in enumerate([(100.0, 30.0), (100.0, 250.0)], 1):
+        rows += [effective_row("only-ellipses", ellipses, seed), effective_row("only-kicks", kicks, seed)]
+        rows += [effective_row("only-independent", 1e6, seed, converged=False)]
+        rows += [effective_row("auto", 100.0, seed, chosen="ellipses")]
+    one, two = tables.choices(rows)
+    assert (one.best, one.loss) == ("ellipses", pytest.approx(1.0))
+    assert (two.best, two.loss) == ("kicks", pytest.approx(2.5))
+    assert tables.worst_choice([one, two]) == (
+        "The largest ratio of the best move to the chosen one is 2.50 (R10, seed 2: ellipses was chosen, and kicks is "
+        "the best). In 1 of 2 choices it is at most 2."
+    )
+    rows[-1] = effective_row("auto", 100.0, 2, chosen="ellipses", converged=False)
+    assert "it has not converged" in tables.worst_choice(tables.choices(rows))
+
+
+def test_results_of_one_commit_are_joined(tmp_path):
+    about = {"machine": {"processor": "some", "jax": "1"}, "commit": "abc", "arguments": [{"seeds": [1]}]}
+    paths = [tmp_path / f"{seed}.json" for seed in (1, 2)]
+    for seed, path in enumerate(paths, 1):
+        rows = [effective_row("auto", 100.0, seed), effective_row("auto", 10.0, seed, "pines")]
+        path.write_text(json.dumps(about | {"effective_samples": rows}))
+    joined = join(paths, tmp_path / "joined.json")
+    assert [(row["problem"], row["seed"]) for row in joined] == [("pines", 1), ("pines", 2), ("R10", 1), ("R10", 2)]
+    assert json.loads((tmp_path / "joined.json").read_text())["arguments"] == 2 * about["arguments"]
+    with pytest.raises(ValueError, match="auto on R10 with seed 1 is in several files"):
+        join([paths[0], paths[0]], None)
+    paths[1].write_text(json.dumps(about | {"commit": "def", "effective_samples": []}))
+    with pytest.raises(ValueError, match="different commits, abc, def"):
+        join(paths, None)
+    paths[1].write_text(json.dumps({"results": []}))
+    with pytest.raises(ValueError, match="is not a result of"):
+        join(paths, None)
+
+
+def test_methods_without_their_package_are_left_out(monkeypatch):
+    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
+    assert methods.why_not("mgrad", "R01") == "it requires blackjax, which is not installed"
+    assert methods.why_not("NUTS-dense", "R01") == "it requires numpyro, which is not installed"
+    assert methods.why_not("auto", "R01") is None
+
+
+def test_a_dense_mass_matrix_needs_a_small_problem():
+    pytest.importorskip("numpyro")
+    assert methods.why_not("NUTS-dense", "USPS") == "the warm-up is too short for a dense mass matrix of 767 rows"
+    assert methods.why_not("NUTS-dense", "Mine") is None
+
+
+def test_the_worst_element_is_found():
+    """One element of 50 has an autocorrelation of 0.9, so an autocorrelation time of 19."""
+    rng = np.random.default_rng(0)
+    f = rng.standard_normal((4, 5000, 50))
+    for i in range(1, 5000):
+        f[:, i, 7] = 0.9 * f[:, i - 1, 7] + math.sqrt(1 - 0.9**2) * f[:, i, 7]
+    quick = measure.quick_ess(f)
+    assert np.argmin(quick) == 7
+    assert quick[7] == pytest.approx(20_000 / 19, rel=0.25)
+    found = measure.worst(f)
+    assert found.ess == pytest.approx(20_000 / 19, rel=0.25)
+    assert found.converged
+    f[0, :, 3] += 3.0
+    assert measure.worst(f).rhat > 1.2
+    assert not measure.worst(np.zeros((4, 100, 5))).converged
+
+
+def test_a_run_is_planned_by_speed_autocorrelation_and_memory(monkeypatch):
+    rng = np.random.default_rng(0)
+    fast = measure.Drawn(rng.standard_normal((4, 500, 10)), 0.5)
+    assert measure.plan(fast, 1, 10.0) == (10_000, 1)
+    slow = measure.Drawn(np.repeat(rng.standard_normal((4, 50, 10)), 100, axis=1), 0.5)
+    draws, thin = measure.plan(slow, 1, 10.0)
+    assert 10 <= thin <= 30
+    assert draws * thin == pytest.approx(100_000, rel=0.01)
+    monkeypatch.setattr(measure, "MAX_STORED_VALUES", 4 * 10 * 300)
+    assert measure.plan(fast, 1, 10.0) == (300, 1)
+
+
+class SimulatedSampler:
+    """Independent draws, each of which takes a millisecond."""
+
+    preparation = 1.0
+
+    def __init__(self):
+        self.details = {"chosen": "kicks"}
+        self.lengths = []
+
+    def draw(self, draws, thin):
+        self.lengths.append(draws)
+        return measure.Drawn(np.random.default_rng(draws).standard_normal((4, draws, 3)), 1e-3 * draws * thin)
+
+
+def test_short_runs_are_repeated(monkeypatch):
+    sampler = SimulatedSampler()
+    found = measure.measure(sampler, 4.0)
+    assert found["sampling_seconds"] == pytest.approx(4.0, rel=0.01)
+    assert len(found["timings"]) == 1
+    assert found["effective_sample_size"] == pytest.approx(16_000, rel=0.2)
+    assert found["chosen"] == "kicks"
+    monkeypatch.setattr(measure, "MAX_STORED_VALUES", 4 * 3 * 600)
+    found = measure.measure(sampler, 4.0)
+    assert found["sampling_seconds"] == pytest.approx(0.6)
+    assert len(found["timings"]) == 4
+
+
+@pytest.mark.parametrize("name", problems.SYNTHETIC)
+def test_the_problems_of_the_choice_are_posteriors(name):
+    given = problems.latent_problem(name)
+    assert len(given.covariance) == {"pines": 900, "NB1600": 1600}.get(name, len(given.covariance))
+    np.testing.assert_array_equal(given.covariance, given.covariance.T)
+    with jax_settings():
+        assert np.isfinite(float(given.log_likelihood(np.zeros(len(given.covariance)))))
+
+
+def test_a_plot_has_a_point_for_each_seed():
+    pytest.importorskip("matplotlib")
+    rows = [effective_row("auto", 100.0, seed) for seed in (1, 2)] + [effective_row("mgrad", 9.0, converged=False)]
+    (axes,) = effective_figure(rows, {"processor": "some", "jax": "1"}).axes
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
+    assert len(faces) == 3
+    assert faces.count("white") == 1
+    assert axes.get_yscale() == "log"

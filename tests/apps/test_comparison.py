@@ -70,6 +70,45 @@ def test_costs_are_tables_and_a_picture():
     assert "| ours | 12.5 | 12.5 |" in told
 
 
+def some_effective(rates):
+    """Return results of `ellipslice bench` on one problem: the rate of each method, or None if it has not converged."""
+    rows = [
+        {
+            "problem": "pines",
+            "method": method,
+            "seed": seed,
+            "chosen": "kicks",
+            "converged": rate is not None,
+            "effective_sample_size": 100.0 * (rate or 1.0),
+            "rhat": 1.0,
+            "sampling_seconds": 100.0,
+            "preparation_seconds": None,
+        }
+        for method, rate in rates.items()
+        for seed in (1, 2)
+    ]
+    about = {"machine": {"processor": "some", "jax": "1"}, "commit": "0123456789", "arguments": [{}]}
+    return about | {"effective_samples": rows}
+
+
+def test_rates_and_their_ratios_are_tables():
+    page = comparison()
+    told = page._effective_samples(some_effective({"auto": 1200.0, "NUTS-dense": 300.0, "mgrad": None}))
+    assert "`ellipslice bench --effective --seeds 2`, one core (some)," in told
+    assert f"| {page.METHODS['auto']} | 1,200 |" in told
+    assert f"| {page.METHODS['mgrad']} | not converged |" in told
+    assert f"Fastest method: {page.METHODS['auto']} on pines." in told.replace("\n", " ")
+    assert f"| {page.METHODS['NUTS-dense']} | 4 |" in told
+
+
+def test_the_choice_is_a_table():
+    rates = {"only-independent": None, "only-ellipses": 50.0, "only-kicks": 300.0, "auto": 200.0}
+    told = comparison()._choice(some_effective(rates))
+    assert "`ellipslice bench --choice --seeds 2`" in told
+    assert "| pines | not converged | 50 | 300 | kicks (2) | 1.50 | 1.50 |" in told
+    assert "In 2 of 2 choices it is at most 2." in told
+
+
 @pytest.mark.long
 def test_scaling_draws_what_it_measures(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")

@@ -1,7 +1,8 @@
-"""The plot of a benchmark: the speed of each sampler as a ratio to BlackJAX."""
+"""Plots of the benchmarks: speed as a ratio to BlackJAX, and effective samples per CPU second."""
 
 from __future__ import annotations
 
+import statistics
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -108,3 +109,84 @@ def _colour(sampler: str) -> str:
     if sampler.startswith("NUTS"):
         return COLOURS["nuts"]
     return FAINT if sampler.startswith("floor") else GREY
+
+
+METHODS = {
+    "auto": ('reference="auto"', COLOURS["elliptical"]),
+    "reference": ('reference="auto"', COLOURS["elliptical"]),
+    "ellipses": ("reference, no kicks", COLOURS["recentred"]),
+    "plain": ("plain", COLOURS["neal"]),
+    "only-independent": ("independent draws", COLOURS["neal"]),
+    "only-ellipses": ("ellipses", COLOURS["recentred"]),
+    "only-kicks": ("kicks", COLOURS["line"]),
+    "NUTS": ("NUTS", COLOURS["nuts"]),
+    "NUTS-diagonal": ("NUTS, diagonal mass", COLOURS["nuts"]),
+    "NUTS-dense": ("NUTS, dense mass", "#8c3d00"),
+    "NUTS-identity": ("NUTS, identity mass", "#f0a070"),
+    "mgrad": ("mgrad_gaussian", COLOURS["control"]),
+}
+"""Label and colour of the methods of `bench.effective`, in the order of the plot."""
+
+
+def draw_effective(rows: Rows, machine: dict[str, Any], path: Path) -> None:
+    """Plot the results of `bench.effective` and write them to a file."""
+    with styled():
+        effective_figure(rows, machine).savefig(path)
+
+
+def effective_figure(rows: Rows, machine: dict[str, Any]) -> Figure:
+    """Return a figure with a group of columns per problem: a point per seed, and a line at the median of a method."""
+    from matplotlib.figure import Figure
+
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    methods = [name for name in METHODS if any(row["method"] == name for row in rows)]
+    width = max(8.5, 1.4 + 0.14 * (len(methods) + 2) * len(problems))
+    figure = Figure(figsize=(width, 4.8))
+    axes = figure.add_axes((0.75 / width, 0.17, 1 - 0.95 / width, 0.56))
+    for i, problem in enumerate(problems):
+        for j, method in enumerate(methods):
+            own = [row for row in rows if (row["problem"], row["method"]) == (problem, method)]
+            _draw_seeds(axes, i + 0.8 * ((j + 0.5) / len(methods) - 0.5), 0.28 / len(methods), own)
+    axes.set(yscale="log", xlim=(-0.5, len(problems) - 0.5))
+    axes.set_xticks(range(len(problems)), problems, fontsize=10, color=INK)
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.tick_params(axis="y", which="both", labelcolor=GREY, labelsize=8.5, length=0)
+    axes.tick_params(axis="x", length=0)
+    axes.grid(axis="y", color=FAINT, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[:].set_visible(False)
+    for i in range(1, len(problems)):
+        axes.axvline(i - 0.5, color=FAINT, linewidth=0.8)
+    handles = [_legend_handle(method) for method in methods]
+    figure.legend(
+        handles=handles, loc="upper left", bbox_to_anchor=(0.55 / width, 0.875), ncols=min(4, len(methods)), fontsize=9,
+        frameon=False, handletextpad=0.3, columnspacing=1.4,
+    )  # fmt: skip
+    where = f"One core, {machine['processor']}; double precision; JAX {machine['jax']}"
+    figure.text(0.2 / width, 0.94, "Effective samples per CPU second", fontsize=13, fontweight="bold")
+    figure.text(0.2 / width, 0.895, where, fontsize=9, color=GREY)
+    figure.text(0.2 / width, 0.03, _effective_note(rows), fontsize=8, color=GREY)
+    return figure
+
+
+def _draw_seeds(axes: Axes, x: float, half: float, rows: Rows) -> None:
+    """Draw a point for each seed, and a line at their median. Points of runs that have not converged are hollow."""
+    rates = sorted(row["effective_sample_size"] / row["sampling_seconds"] for row in rows)
+    for row in rows:
+        colour, value = METHODS[row["method"]][1], row["effective_sample_size"] / row["sampling_seconds"]
+        axes.plot(x, value, "o", markersize=4, color=colour, markerfacecolor=colour if row["converged"] else "white")
+    if rows and all(row["converged"] for row in rows):
+        colour = METHODS[rows[0]["method"]][1]
+        axes.hlines(statistics.median(rates), x - half, x + half, color=colour, linewidth=2.2)
+
+
+def _legend_handle(method: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    label, colour = METHODS[method]
+    return Line2D([], [], marker="o", linestyle="", markersize=5, color=colour, label=label)
+
+
+def _effective_note(rows: Rows) -> str:
+    note = "Worst element of f; compilation and preparation are excluded. Points are seeds, lines their medians."
+    return note if all(row["converged"] for row in rows) else f"{note} Hollow: not converged."

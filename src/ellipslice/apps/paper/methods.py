@@ -22,6 +22,7 @@ runs use the result, and the time of the first call includes the fit.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -90,10 +91,16 @@ def with_controls(one: Problem, seed: int) -> MethodSetup:
 @cache
 def recentred(name: str, seed: int) -> Move:
     """Return the move around a reference Gaussian that is fitted to the posterior."""
-    engine = CompiledEngine(Posterior(prior(name, 0.0), problem(name).likelihood))
-    return ReferenceSlice(
-        fit_reference("auto", engine, lambda count: prior_starts(engine, seed, range(count)), seed).reference
-    )
+    return fit_ellipses(problem(name).likelihood, prior(name, 0.0), seed)[1]
+
+
+def fit_ellipses(
+    log_likelihood: Callable[[Any], Any], prior: Dense, seed: int
+) -> tuple[CompiledEngine, ReferenceSlice]:
+    """Return ellipses of the reference Gaussian that `reference="auto"` fits, and the engine that was used for it."""
+    engine = CompiledEngine(Posterior(prior, log_likelihood))
+    fitted = fit_reference("auto", engine, lambda count: prior_starts(engine, seed, range(count)), seed)
+    return engine, ReferenceSlice(fitted.reference)
 
 
 @cache
