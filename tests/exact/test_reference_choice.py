@@ -18,6 +18,7 @@ from ellipslice.likelihoods import Poisson, StudentT
 from ellipslice.moves import ReferenceSlice, SplitHamiltonian
 from ellipslice.moves.split_hamiltonian import SplitPrepared
 from ellipslice.posterior import Posterior
+from ellipslice.sampling import choose_reference_move
 from ellipslice.sampling.initial_states import reference_starts
 from ellipslice.sampling.kick_pilot import (
     KICKS,
@@ -68,7 +69,8 @@ def auto_is(monkeypatch):
     return replace
 
 
-def test_a_reference_that_is_neither_gives_ellipses(auto_is):
+def test_ellipses_are_used_if_they_are_better(auto_is, monkeypatch):
+    monkeypatch.setattr(choose_reference_move, "trajectory_mixing", lambda found: 1e-3)
     auto_is(es.Dense(0.4 * (np.eye(3) + 0.5), mean=[0.4, -0.2, 0.6]))
     tree = es.sample(FEW, SMALL, reference="auto", **OPTIONS)
     assert "independence=False" in tree.attrs["move"]
@@ -121,11 +123,11 @@ def test_a_black_box_gives_ellipses(auto_is):
     assert tree.attrs["move_reason"] == "ellipses, because the log-likelihood is not compiled"
 
 
-def test_workers_give_ellipses(auto_is):
-    auto_is(es.Dense(np.eye(3), mean=4.0))
+def test_workers_do_not_change_the_choice():
+    alone = es.sample(OUTLIERS, ROUGH, reference="auto", **OPTIONS)
     with ThreadPoolExecutor(2) as executor:
-        tree = es.sample(black_box, SMALL, reference="auto", executor=executor, **OPTIONS)
-    assert tree.attrs["move_reason"] == "ellipses, because workers evaluate the log-likelihood"
+        tree = es.sample(OUTLIERS, ROUGH, reference="auto", executor=executor, **OPTIONS)
+    np.testing.assert_array_equal(tree.posterior.f, alone.posterior.f)
 
 
 def test_a_log_likelihood_without_gradient_gives_ellipses(auto_is):
@@ -168,7 +170,7 @@ def test_ellipses_move_as_far_as_in_a_run():
             ellipse_mixing(Trajectories(1, 1.0, 1.0, piece), relative, engine, seed)
             for seed, piece in enumerate(pieces)
         ]
-    assert np.mean(found) == pytest.approx(expected, rel=0.2)
+    assert 0.2 * expected < np.mean(found) < 1.2 * expected  # the harmonic mean over states is smaller
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

@@ -41,7 +41,7 @@ INTERNAL = {
     # `ellipslice bench --choice` measures kicks with the number that the library tunes.
     "ellipslice.sampling.initial_states.reference_starts",
     "ellipslice.sampling.kick_pilot.KickPilot",
-    "ellipslice.store.store.check_free",
+    "ellipslice.store.create.check_free",
     "ellipslice.sampling.until.Until",
     "ellipslice.jax_settings.jax_settings",
     "ellipslice.undocumented.ITEMS",

@@ -21,7 +21,7 @@ from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume
 from ellipslice.sampling.arguments import check_timeout
-from ellipslice.store.store import check_free
+from ellipslice.store.create import check_free
 from ellipslice.store.verify import check_draws
 
 

@@ -14,6 +14,7 @@ checks that it is valid.
 - `constrained_arcs`: the arcs of an ellipse that satisfy linear inequalities
 - `reference_slice`: elliptical slice sampling around a reference Gaussian
 - `split_hamiltonian`: rotations around a reference Gaussian, with kicks by the gradient
+- `covariances`: products with the covariance of a reference or of the prior
 - `cycle`: several moves in turn
 - `local`: block updates, each block given the rest
 - `local_blocks`: partitions of the elements into blocks

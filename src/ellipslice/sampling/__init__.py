@@ -7,6 +7,8 @@
 - `start`: the start of a run: its move, its engine, its sink
 - `reference_move`: fit a reference Gaussian, and the move that uses it
 - `choose_reference_move`: choose the kind of this move, by a pilot run
+- `kick_pilot`: the pilot run that chooses the number of kicks
+- `automatic_move`: choose the move of a run without `move` and `reference`
 - `initial_states`: initial states of the chains
 - `likelihood_checks`: mistakes that raise no error and give wrong answers
 - `drive`: advance the chains until the run ends
@@ -14,7 +16,11 @@
 - `sinks`: collect the rows of a run, and keep draws in memory
 - `keep`: select what is stored of each state
 - `traces`: traces of a few quantities, and their diagnostics
+- `measures`: effective sample size and R-hat of all quantities, and their limits
 - `until`: stopping rules
+- `automatic_length`: the length of a run without `draws` and `until`
+- `advice`: advice for runs that have not converged
+- `forecast`: forecast of the time of a slow run
 - `progress`: the progress display
 - `interrupt`: Ctrl-C
 - `result`: the DataTree

@@ -92,7 +92,8 @@ def kicks_or_ellipses(pilot: KickPilot, relative: Any, engine: Engine, seed: int
     )
 
 
-@np.errstate(over="ignore", under="ignore")  # a weight that underflows is 0, and a ratio above 1 counts as 1
+# A weight that underflows is 0, a ratio above 1 counts as 1, and a run with an infinite log-likelihood raises later.
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def independence_acceptance(relative: RelativeReference, engine: Engine, seed: int) -> float:
     """Estimate the acceptance rate of independence Metropolis with the reference as the proposal.
 

@@ -16,7 +16,7 @@ AFTER_SECONDS = 5.0
 """Seconds of sampling after which the forecast is made."""
 
 MIN_SECONDS = 60.0
-"""Shortest time until the first convergence check that is worth a message."""
+"""Shortest time until the first convergence check for which a message is printed."""
 
 
 class Forecast:

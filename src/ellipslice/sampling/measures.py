@@ -36,7 +36,7 @@ class Diagnostics(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a converged run must satisfy."""
+    """Limits that a converged run must satisfy."""
 
     effective_sample_size: float
     """Smallest effective sample size."""

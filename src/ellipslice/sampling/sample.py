@@ -35,7 +35,7 @@ from ellipslice.sampling.result import check_names
 from ellipslice.sampling.sinks import Collector
 from ellipslice.sampling.start import engine_of_run, fitted_move, start_run
 from ellipslice.sampling.until import StoppingRule, Until, check_goals
-from ellipslice.store.store import check_free
+from ellipslice.store.create import check_free
 from ellipslice.store.stored_run import StoredRun
 
 if TYPE_CHECKING:

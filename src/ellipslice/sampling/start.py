@@ -20,7 +20,7 @@ from ellipslice.sampling.likelihood_checks import check_concave, warn_if_not_det
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move
 from ellipslice.sampling.result import empty_tree, import_in_background
 from ellipslice.sampling.sinks import Collector, MemorySink, RunSink
-from ellipslice.store.store import create
+from ellipslice.store.create import create
 from ellipslice.store.stored_run import StoredRun
 from ellipslice.truncated_posterior import TruncatedPosterior
 

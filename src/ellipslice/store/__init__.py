@@ -1,6 +1,7 @@
 """A run on disk: a Zarr group that xarray reads, and the data that `resume` needs.
 
-- `store`: the store of a run: create, write, commit
+- `store`: the store of a run: write, commit, close
+- `create`: create the store of a run
 - `layout`: create the Zarr arrays and their metadata
 - `arrays`: arrays that grow with the draws
 - `journal`: the record of a commit, atomic replacement of files, and the lock

@@ -32,8 +32,8 @@ from ellipslice.apps.fits.settings import FORMAT, RESTORE, FitSettings, read_set
 from ellipslice.apps.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
 from ellipslice.gp import Fit
 from ellipslice.sampling.until import Until
+from ellipslice.store.create import check_free
 from ellipslice.store.journal import replace
-from ellipslice.store.store import check_free
 
 PACKAGES = ("ellipslice", "jax", "numpy", "scipy", "tinygp", "numpyro", "xarray", "zarr")
 """Packages whose versions are recorded in settings.json."""
