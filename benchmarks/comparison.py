@@ -50,7 +50,7 @@ def page() -> str:
 
 
 EFFECTIVE = {
-    "plain": "`es.sample(likelihood, prior)`, the paper's algorithm",
+    "plain": "`es.sample(likelihood, prior, move=EllipticalSlice())`, the paper's algorithm",
     "reference": '`es.sample(likelihood, prior, reference="auto")`',
     "NUTS": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations",
     "mgrad": "BlackJAX's `mgrad_gaussian`, tuned to an acceptance rate near 0.55",
