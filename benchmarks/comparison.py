@@ -63,7 +63,7 @@ METHODS = {
     "auto": '`es.sample(likelihood, prior, reference="auto")`',
     "reference": '`es.sample(likelihood, prior, reference="auto")` without kicks',
     "ellipses": '`es.sample(likelihood, prior, reference="ep")`, which has no kicks',
-    "plain": "`es.sample(likelihood, prior)`, the paper's algorithm",
+    "plain": "`es.sample(likelihood, prior, move=EllipticalSlice())`, the paper's algorithm",
     "NUTS": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations",
     "NUTS-diagonal": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations, diagonal mass matrix",
     "NUTS-dense": "the same with a dense mass matrix",

@@ -43,7 +43,8 @@ def softmax(y):
 
 kernel = 9.0 * kernels.ExpSquared(1.0)
 model = es.gp.LatentGP(dict.fromkeys(classes, kernel), softmax)
-fit = model.fit(points, label, draws=250, warmup=3_000, thin=200, seed=1)
+fit = model.fit(points, label, seed=1)
+print(fit.tree.attrs["move_reason"])
 print(es.diagnostics.check_convergence(fit.tree))
 
 # %%

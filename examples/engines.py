@@ -45,7 +45,8 @@ def batch(f):
 # `sample` chooses the engine, and `attrs["engine_reason"]` states the reason. The runs are short: enough to compare
 # engines, but the convergence report requires about ten times as many updates for precise posterior means.
 
-run = {"draws": 2_000, "warmup": 500, "chains": 4, "seed": 1, "progress": False}
+move = es.moves.EllipticalSlice()  # the same on all engines; the default depends on the engine
+run = {"move": move, "draws": 2_000, "warmup": 500, "chains": 4, "seed": 1, "progress": False}
 trees = {
     "compiled": es.sample(compiled, prior, **run),
     "host": es.sample(plain, prior, **run),

@@ -53,14 +53,15 @@ def main(picture: str | None = None) -> None:
     y = rng.poisson(np.exp(2.0 + np.asarray(es.Dense(covariance).draw_zero_mean(rng, 1))[0]))
     likelihood = es.likelihoods.Poisson(y)
     options = {"draws": UPDATES, "warmup": 2000, "chains": 4, "seed": 1, "progress": False}
+    ellipses = es.moves.EllipticalSlice()  # without it, `sample` would choose a reference, which mixes well everywhere
 
     print("effective sample size per 1,000 updates (per 1,000 proposals)")
     print(f"{'sigma_m':>8} {'in the covariance':>22} {'joint update':>22} {'separate updates':>22} {'ratio':>12}")
     found = {}
     for sigma_m in (1.0, 3.0, 10.0, 100.0):
-        inside = es.sample(likelihood, es.Dense(covariance + sigma_m**2), **options)
+        inside = es.sample(likelihood, es.Dense(covariance + sigma_m**2), move=ellipses, **options)
         separate = es.Stack({"f": es.Dense(covariance), "m": es.Diagonal(sigma_m**2)})
-        joint = es.sample(lambda f, m: likelihood(f + m), separate, **options)
+        joint = es.sample(lambda f, m: likelihood(f + m), separate, move=ellipses, **options)
         in_turn = es.sample(lambda f, m: likelihood(f + m), separate, move=es.moves.Local("names"), **options)
         sizes = [effective_sample_size(inside, inside.posterior.f.values)]
         for tree in (joint, in_turn):

@@ -32,10 +32,11 @@ offset = np.log(counts.sum() / counts.size) - variance / 2
 likelihood = es.likelihoods.Poisson(counts.ravel(), offset=offset)
 
 # %%
-# `reference="auto"` samples around a Gaussian approximation of the posterior, which mixes faster here than plain
-# elliptical slice sampling.
+# `sample` chooses to sample around a Gaussian approximation of the posterior, which mixes faster here than plain
+# elliptical slice sampling. The run ends when it has converged.
 
-tree = es.sample(likelihood, prior, reference="auto", draws=1_000, thin=5, seed=1)
+tree = es.sample(likelihood, prior, seed=1)
+print(tree.attrs["move_reason"])
 print(es.diagnostics.check_convergence(tree))
 
 # %%

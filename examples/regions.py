@@ -46,12 +46,13 @@ print(f"{regions} regions, {cases.sum()} cases, {np.mean(cases == 0):.0%} of the
 # %%
 # Under the prior, the log risk of a region is 0.98 times the mean of its neighbours plus noise. The expected counts are
 # standardised, so that the log risk is about zero on average. The data are much more informative than this prior, and
-# plain elliptical slice sampling would mix slowly. `reference="auto"` samples around a Gaussian approximation of the
-# posterior, which targets the same posterior.
+# plain elliptical slice sampling would mix slowly. `sample` therefore chooses to sample around a Gaussian approximation
+# of the posterior, which targets the same posterior.
 
 prior = es.SparsePrecision.car(graph, 0.98, precision=4.0)
 likelihood = es.likelihoods.Poisson(cases, offset=np.log(expected))
-tree = es.sample(likelihood, prior, reference="auto", draws=1_000, seed=1)
+tree = es.sample(likelihood, prior, seed=1)
+print(tree.attrs["move_reason"])
 print(es.diagnostics.check_convergence(tree))
 
 # %%

@@ -30,20 +30,18 @@ print(f"{alarms.sum()} alarms in {len(days):,} days")
 
 # %%
 # The prior is a process in continuous time. The log rate has a standard deviation of 1 and a length scale of about
-# seven years. Only every 20th element of each draw is kept, which is enough for the plot and saves memory.
+# seven years. Only every 20th element of each draw is kept, which is enough for the plot and saves memory. No Gaussian
+# approximation is fitted to so many elements; `sample` chooses rotations with kicks by the gradient around the prior.
 
 prior = es.Markov(quasisep.Matern52(scale=2_500.0), days, mean=np.log(0.015))
 kept = slice(None, None, 20)
 tree = es.sample(
     es.likelihoods.Poisson(alarms),
     prior,
-    draws=250,
-    warmup=500,
-    thin=60,
-    chains=2,
     seed=1,
     keep=lambda f: {"log_rate": f[kept]},
 )
+print(tree.attrs["move_reason"])
 print(f"{tree.attrs['updates']:,} updates in {tree.attrs['sampling_time']:.0f} s")
 print(es.diagnostics.check_convergence(tree))
 

@@ -46,7 +46,7 @@ model = es.gp.LatentGP(
     mean={"mean": 0.0, "log_noise": -1.0},
     parameters={"amplitude": dist.LogNormal(0.7, 0.5)},
 )
-fit = model.fit(x, y, draws=1_500, warmup=500, seed=1)
+fit = model.fit(x, y, seed=1)
 print(es.diagnostics.check_convergence(fit.tree))
 
 # %%

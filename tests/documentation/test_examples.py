@@ -51,16 +51,12 @@ def test_every_example_is_run():
 
 
 SCRIPTS = {
-    "classes": {
-        "draws=250, warmup=3_000, thin=200": "draws=20, warmup=20, thin=1",
-        "60": "12",
-        "draws=400": "draws=20",
-    },
+    "classes": {"label, seed=1": "label, draws=20, warmup=20, seed=1", "60": "12", "draws=400": "draws=20"},
     "engines": {"2_000": "200", "500": "50"},
-    "pines": {"draws=1_000, thin=5": "draws=20"},
-    "regions": {"draws=1_000": "draws=50"},
-    "time_series": {"6_000": "500", "draws=250": "draws=20", "1_000_000": "1_000"},
-    "two_latents": {"draws=1_500, warmup=500": "draws=20, warmup=20"},
+    "pines": {"prior, seed=1": "prior, draws=20, seed=1"},
+    "regions": {"prior, seed=1": "prior, draws=50, seed=1"},
+    "time_series": {"6_000": "500", "    seed=1,": "    draws=20, seed=1,", "1_000_000": "1_000"},
+    "two_latents": {"x, y, seed=1": "x, y, draws=20, warmup=20, seed=1"},
 }
 """Examples without a main function, with the replacements that make them small."""
 

@@ -49,10 +49,10 @@ def test_the_page_on_long_runs(capsys, tmp_path, monkeypatch):
     assert len(blocks) == 6
     for block in blocks:
         exec(compile(block, "checkpoints.md", "exec"), names)
-        if "draws=800" in block:
-            assert names["tree"].posterior.f.shape == (4, 800, 50)
-    assert names["so_far"].posterior.f.shape == (4, 800, 50)
-    assert "800 draws" in capsys.readouterr().out
+        if "draws=1500" in block:
+            assert names["tree"].posterior.f.shape == (4, 1500, 50)
+    assert names["so_far"].posterior.f.shape == (4, 1500, 50)
+    assert "1,500 draws" in capsys.readouterr().out
     assert names["tree"].attrs["stopped_by"] in ("goals", "seconds", "draws")
 
 

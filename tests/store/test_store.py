@@ -156,7 +156,7 @@ class Disk:
 
     def __init__(self, monkeypatch, folder):
         self.left, self._folder = 10**9, str(folder)
-        opening, renaming, syncing = pathlib.Path.open, pathlib.Path.replace, store.os.fsync
+        opening, renaming, syncing = pathlib.Path.open, pathlib.Path.replace, os.fsync
 
         def opened(path, mode="r", *args, **kwargs):
             if mode in ("r", "rb") or self._folder not in str(path):
@@ -175,7 +175,7 @@ class Disk:
 
         monkeypatch.setattr(pathlib.Path, "open", opened)
         monkeypatch.setattr(pathlib.Path, "replace", renamed)
-        monkeypatch.setattr(store.os, "fsync", synced)
+        monkeypatch.setattr(os, "fsync", synced)
 
     def count(self):
         self.left -= 1
