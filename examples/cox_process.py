@@ -11,12 +11,12 @@ compare the true field with the posterior mean and standard deviation.
     python examples/cox_process.py        # 48 x 48 cells; writes cox_process.png
     python examples/cox_process.py --size 1000 --warmup 500 --draws 150 --thin 10        # a million cells, ten minutes
 
-The kernel is exponential. To save memory, `keep` stores only the average of the log intensity over squares of cells. The
-move is plain elliptical slice sampling, so that a million cells are possible in ten minutes. An update costs one prior
-draw and a few evaluations, but it changes all cells jointly, so the chains mix slowly if the events are informative.
-With the default settings the run does not converge: the smallest effective sample size is about 20, and the convergence
-report states it. The maps are then only approximate. Precise ones need about ten times as many updates, or rotations
-with kicks by the gradient, `es.moves.SplitHamiltonian(None, kicks=16)`, which take longer per update.
+The kernel is exponential. To save memory, `keep` stores only the average of the log intensity over squares of cells.
+The move is plain elliptical slice sampling, so that a million cells are possible in ten minutes. An update costs one
+prior draw and a few evaluations, but it changes all cells jointly, so the chains mix slowly if the events are
+informative. With the default settings the run does not converge: the smallest effective sample size is about 20, and
+the convergence report states it. The maps are then only approximate. Precise ones need about ten times as many updates,
+or rotations with kicks by the gradient, `es.moves.SplitHamiltonian(None, kicks=16)`, which take longer per update.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ Gaussian approximation of the posterior, mixes much faster. Compare the trace pl
 
 A smooth function is observed at 200 points with heavy-tailed noise of scale 0.03, a thirtieth of the prior standard
 deviation. The same posterior is sampled in three parametrisations: plain, around a Gaussian from expectation
-propagation (`reference="auto"`, the default for this likelihood), and around one from a pilot run (`reference="pilot"`), which works
-for any likelihood.
+propagation (`reference="auto"`, the default for this likelihood), and around one from a pilot run
+(`reference="pilot"`), which works for any likelihood.
 The table has the effective sample size of the log-likelihood and of the worst element of f, per 1,000 updates. Only the
 run with `reference="auto"` converges. The plain run mixes about 500 times more slowly, and a pilot run finds a poorer
 Gaussian for these 200 elements.

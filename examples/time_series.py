@@ -31,7 +31,7 @@ print(f"{alarms.sum()} alarms in {len(days):,} days")
 # %%
 # The prior is a process in continuous time. The log rate has a standard deviation of 1 and a length scale of about
 # seven years. Only every 20th element of each draw is kept, which is enough for the plot and saves memory. No Gaussian
-# approximation is fitted to so many elements; `sample` chooses rotations with kicks by the gradient around the prior.
+# approximation is fitted above 5,000 elements; `sample` chooses rotations with kicks by the gradient around the prior.
 
 prior = es.Markov(quasisep.Matern52(scale=2_500.0), days, mean=np.log(0.015))
 kept = slice(None, None, 20)
