@@ -104,6 +104,10 @@ class Engine(abc.ABC):
         """
         return np.array(self.evaluate_all(list(points)))
 
+    def value_and_gradient(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the log-likelihood and its gradient at one centred flat vector. Only if `why_no_gradient` is None."""
+        raise NotImplementedError(f"the {self.name} engine has no gradients")
+
     def why_no_gradient(self) -> str | None:
         """Return why this engine has no gradients of the log-likelihood; None if it has."""
         return "the log-likelihood is not compiled"

@@ -8,6 +8,7 @@
 - `reference_move`: fit a reference Gaussian, and the move that uses it
 - `choose_reference_move`: choose the kind of this move, by a pilot run
 - `kick_pilot`: the pilot run that chooses the number of kicks
+- `mode`: a state near the mode, where trajectories around the prior begin
 - `automatic_move`: choose the move of a run without `move` and `reference`
 - `initial_states`: initial states of the chains
 - `likelihood_checks`: mistakes that raise no error and give wrong answers

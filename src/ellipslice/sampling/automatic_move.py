@@ -15,13 +15,14 @@ from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.choose import choose_engine
 from ellipslice.jax_settings import on_cpu
-from ellipslice.moves import Cycle, EllipticalSlice, SplitHamiltonian
+from ellipslice.moves import Cycle, EllipticalSlice, SplitHamiltonian, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.choose_reference_move import kicks_or_ellipses
 from ellipslice.sampling.initial_states import first_draw, prior_starts
 from ellipslice.sampling.kick_pilot import CHAINS, KickPilot, collect
 from ellipslice.sampling.measures import measure
+from ellipslice.sampling.mode import near_mode
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
 from ellipslice.sampling.result import import_in_background
 
@@ -114,12 +115,17 @@ def _around_prior(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceM
     no_gradient = engine.why_no_gradient()
     if no_gradient is not None:
         return plain._replace(reason=f"plain ellipses, because {no_gradient}")
-    starts = prior_starts(engine, seed, range(CHAINS))
+    mode = near_mode(engine)  # trajectories from prior draws may all be rejected
+    starts = (
+        prior_starts(engine, seed, range(CHAINS)) if mode is None else [State(mode, engine.evaluate(mode))] * CHAINS
+    )
     pilot = KickPilot(None, prepared, engine, starts, seed)
     kicks, reason = kicks_or_ellipses(pilot, prepared.reference, engine, seed)
     if kicks is None:
         return plain._replace(reason=reason)
-    return ReferenceMove.plain(SplitHamiltonian(None, kicks), f"around the prior, {reason}", prepared.with_kicks(kicks))
+    found = SplitHamiltonian(None, kicks), prepared.with_kicks(kicks)
+    reached = tuple(state.f for state in pilot.states)
+    return ReferenceMove(*found, None, None, f"around the prior, {reason}", reached)
 
 
 def _preliminary_sample_size(plain: ReferenceMove, engine: Engine, seed: int) -> float:

@@ -33,6 +33,9 @@ SLOW_ELLIPSES = 0.02
 It is made from single updates. Chains that move little in an update often move even less over many updates, for example
 if they rarely change between modes: with outliers under Student-t noise the estimate was 30 times too large."""
 
+MIN_ACCEPTANCE = 0.1
+"""Acceptance rate of trajectories below which they are not preferred to slow ellipses."""
+
 
 class ChosenMove(NamedTuple):
     """A move, the result of its `prepare`, and the reason for its choice in one sentence."""
@@ -80,7 +83,7 @@ def kicks_or_ellipses(pilot: KickPilot, relative: Any, engine: Engine, seed: int
     """Return the number of kicks, or None if ellipses are better, and the reason in one sentence."""
     found = pilot.tune()
     kicks, ellipses = trajectory_mixing(found), ellipse_mixing(found, relative, engine, seed)
-    trusted = ellipses**2 / (ellipses + SLOW_ELLIPSES)
+    trusted = ellipses**2 / (ellipses + SLOW_ELLIPSES) if found.acceptance > MIN_ACCEPTANCE else ellipses
     if trusted >= kicks / (KICK_COST * found.kicks):
         return None, (
             f"ellipses: about {ellipses:.2g} independent states per update, and {kicks:.2g} by trajectories with "

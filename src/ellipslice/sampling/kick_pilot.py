@@ -95,6 +95,11 @@ class KickPilot:
                 break
         return best
 
+    @property
+    def states(self) -> Sequence[State]:
+        """Current states of the chains."""
+        return self._states
+
     def run(self, kicks: int, updates: int) -> Trajectories:
         """Continue all chains for some updates, with new random numbers."""
         move = SplitHamiltonian(self._reference, kicks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ class ReferenceMove(NamedTuple):
     """Method of the fit: "laplace", "ep", "pilot" or "given"; None if there is no reference."""
     reason: str
     """The kind of move and why it was chosen, in one sentence."""
+    starts: tuple[np.ndarray, ...] = ()
+    """States that a pilot run has reached, centred and flat. Chains begin there, if there are any."""
+
+    def points(self, chains: Sequence[int]) -> list[np.ndarray] | None:
+        """Return a state of the pilot run for each chain; None if there are none."""
+        return [self.starts[chain % len(self.starts)] for chain in chains] if self.starts else None
 
     @classmethod
     def plain(cls, move: Move, reason: str, prepared: Any = None) -> ReferenceMove:

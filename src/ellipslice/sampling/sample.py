@@ -236,6 +236,7 @@ def sample(
         fitted = fitted_move(posterior, spec, move, reference, engine, workers, bool(log_concave))
         spec = spec if fitted is None else replace(spec, move=fitted.move)
         around = None if fitted is None else fitted.around
+        points = fitted.points(spec.chains) if points is None and fitted is not None else points
         trial = trial_point(posterior, spec, points, around)
         runner, why = engine_of_run(posterior, spec, engine, trial, workers, fitted, bool(log_concave))
         starts = first_states(runner, spec, points, around)

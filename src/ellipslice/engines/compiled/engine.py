@@ -55,6 +55,15 @@ class CompiledEngine(Engine):
         with on_cpu():
             return program_properties(self._likelihood, self.posterior.prior.size)
 
+    def value_and_gradient(self, f: np.ndarray) -> tuple[float, np.ndarray]:
+        with on_cpu():
+            value, gradient = self._value_and_gradient(f)
+            return float(value), np.asarray(gradient)
+
+    @cached_property
+    def _value_and_gradient(self) -> Any:
+        return jax.jit(jax.value_and_grad(self._likelihood))
+
     def why_no_gradient(self) -> str | None:
         likelihood, point = self._likelihood, jax.ShapeDtypeStruct((self.posterior.prior.size,), np.float64)
         try:
