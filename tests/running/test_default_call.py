@@ -311,7 +311,7 @@ def test_a_fit_that_fails_gives_plain_ellipses(monkeypatch):
 @pytest.fixture
 def large(monkeypatch):
     """No reference is fitted for more than two elements."""
-    monkeypatch.setattr(automatic_move, "MAX_REFERENCE_SIZE", 2)
+    monkeypatch.setattr(automatic_move, "MAX_SIZE", 2)
 
 
 def test_large_latents_get_rotations_around_the_prior(large):
@@ -323,6 +323,14 @@ def test_large_latents_get_rotations_around_the_prior(large):
     assert tree.attrs["move"].startswith("SplitHamiltonian(reference=None, kicks=")
     assert tree.attrs["stopped_by"] == "converged"
     assert "reference" not in tree.attrs
+
+
+def test_a_prior_with_many_standard_normals_is_large(monkeypatch):
+    """A `Stationary` prior draws on a larger grid, whose covariance factor may not fit into memory."""
+    prior = es.Stationary(lambda lag: np.exp(-np.linalg.norm(lag, axis=-1)), shape=(6, 6), spacing=0.2)
+    assert prior.noise_size > prior.size
+    monkeypatch.setattr(automatic_move, "MAX_SIZE", prior.size)
+    assert reason(es.likelihoods.Poisson(np.ones((6, 6))), prior).startswith(("around the prior, ", "ellipses: "))
 
 
 def test_large_latents_without_gradient_get_plain_ellipses(large):

@@ -123,7 +123,8 @@ class LatentGP(ModelDefinition):
         y : array
             Data, as the likelihood takes them.
         draws : int, optional
-            Number of draws per chain. Default: 1000. It cannot be combined with `until`.
+            Number of draws per chain. Default: as in `sample`, until the run has converged. It cannot be combined with
+            `until`.
         warmup : int
             Number of updates that are discarded at the start of each chain. Default: 500. Nothing is tuned in them.
         chains : int

@@ -1,8 +1,8 @@
 """Choose the move of a run without `move` and `reference`.
 
 A reference Gaussian is fitted where this is quick: for a compiled log-likelihood that factorises over the elements of
-f. For others a preliminary run with plain ellipses shows whether they need one. Above `MAX_REFERENCE_SIZE` elements no
-reference can be fitted, and a pilot run chooses between ellipses and rotations with kicks around the prior.
+f. For others a preliminary run with plain ellipses shows whether they need one. Above `MAX_SIZE` elements a fit would
+take too long, and a pilot run chooses between ellipses and rotations with kicks around the prior.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from ellipslice.approximations.fit import factorise_likelihood
-from ellipslice.approximations.sites import MAX_REFERENCE_SIZE
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.choose import choose_engine
 from ellipslice.jax_settings import on_cpu
@@ -25,6 +24,11 @@ from ellipslice.sampling.measures import measure
 from ellipslice.sampling.mode import near_mode
 from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
 from ellipslice.sampling.result import import_in_background
+
+MAX_SIZE = 2500
+"""Largest number of elements of f, and of standard normals of the prior, for which a reference is fitted by default.
+
+The time of a fit grows with the third power of the size."""
 
 PRELIMINARY_UPDATES = 1000
 """Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise."""
@@ -66,14 +70,14 @@ def choose_automatic_move(
         return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
     if not by_workers:  # they may fork, which is unsafe during an import
         import_in_background()
-    if posterior.prior.size > MAX_REFERENCE_SIZE:
+    if max(posterior.prior.size, posterior.prior.noise_size) > MAX_SIZE:
         return _around_prior(plain, runner, seed)
     try:
         # In this process also if there are workers, so that they do not change the draws.
         return _plain_if_enough(plain, runner, seed) or fit_reference_move(
             "auto", posterior, spec, engine, None, log_concave
         )
-    except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
+    except (ValueError, TypeError, ArithmeticError, MemoryError, np.linalg.LinAlgError) as error:
         first_line = str(error).partition("\n")[0]
         return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")
 

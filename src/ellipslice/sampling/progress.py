@@ -116,6 +116,8 @@ class _ProgressText:
             return
         self._first_draw_at = clock if self._first_draw_at is None else self._first_draw_at
         last = now.total >= self.size.chains * self.size.draws
+        if math.isinf(self._next_diagnostics) and not last:
+            self._next_diagnostics = 0.0  # the run was made longer
         if clock < self._next_diagnostics and not (last and self._next_diagnostics < math.inf):
             return
         found = self._traces.measure(now.draws)

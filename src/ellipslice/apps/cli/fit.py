@@ -121,8 +121,8 @@ def fit(
     draws: Annotated[
         int | None,
         typer.Option(
-            help="Number of draws per chain. With a goal or --max-seconds: at most this number. Default: 1000; with a "
-            "goal or --max-seconds: 100000."
+            help="Number of draws per chain. With a goal or --max-seconds: at most this number. Default: until the run "
+            "has converged; with a goal or --max-seconds: 100000."
         ),
     ] = None,
     warmup: Annotated[int, typer.Option(help="Number of warm-up updates per chain, which are discarded.")] = 500,

@@ -65,7 +65,7 @@ class FitSettings:
     cells : tuple of int or None
         Number of cells for events: one for all inputs, or one per input. None: the default of `model.CELLS`.
     draws : int or None
-        Draws per chain. None: 1,000, or 100,000 with a stopping rule.
+        Draws per chain. None: until the run has converged, or 100,000 with a stopping rule.
     warmup, chains, seed : int
     effective_sample_size, rhat, max_seconds : float or None
         Goals and budget of the stopping rule `Until`.
