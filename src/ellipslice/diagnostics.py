@@ -160,7 +160,8 @@ def efficiency(tree: xarray.DataTree, trace: Any = None) -> Efficiency:
     --------
     >>> import numpy as np, jax.numpy as jnp
     >>> import ellipslice as es
-    >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), draws=2000, seed=1)
+    >>> move = es.moves.EllipticalSlice()
+    >>> tree = es.sample(lambda f: -jnp.sum((f - 1.0) ** 2), es.Diagonal(np.ones(3)), move=move, draws=2000, seed=1)
     >>> found = es.diagnostics.efficiency(tree)
     >>> 10 < found.evaluations_per_effective_sample < 50
     True

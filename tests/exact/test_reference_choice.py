@@ -34,7 +34,7 @@ COVARIANCE = 4.0 * np.exp(-np.abs(np.subtract.outer(TIMES, TIMES)) / 3.0)
 ROUGH = es.Dense(COVARIANCE)
 FEW = Poisson(np.array([1, 0, 2]))
 SMALL = es.Dense(np.eye(3) + 0.5)
-OUTLIERS = StudentT(np.where(TIMES % 5, np.sin(TIMES), 6.0), noise_scale=0.1, degrees_of_freedom=2.0)
+OUTLIERS = StudentT(np.where(TIMES % 5, np.sin(TIMES), 3.0), noise_scale=0.2, degrees_of_freedom=3.0)
 """Far from Gaussian: every fifth observation is an outlier, so that many elements have two modes."""
 
 OPTIONS = {"draws": 50, "warmup": 50, "chains": 2, "seed": 1, "progress": False}

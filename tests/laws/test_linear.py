@@ -66,12 +66,14 @@ def test_rounding_does_not_add_up():
 
 
 def test_any_kind_of_matrix_gives_the_same_chain():
-    dense = es.sample(LinearPredictor(A, G), PRIOR, **QUICK)
+    dense = es.sample(LinearPredictor(A, G), PRIOR, move=es.moves.EllipticalSlice(), **QUICK)
     for other in (scipy.sparse.csr_array(A), scipy.sparse.coo_matrix(A), aslinearoperator(A)):
-        tree = es.sample(LinearPredictor(other, G), PRIOR, **QUICK)
+        tree = es.sample(LinearPredictor(other, G), PRIOR, move=es.moves.EllipticalSlice(), **QUICK)
         np.testing.assert_allclose(tree.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
         assert tree.attrs["engine"] == "compiled"
-    black_box = es.sample(LinearPredictor(scipy.sparse.csr_array(A), plain), PRIOR, **QUICK)
+    black_box = es.sample(
+        LinearPredictor(scipy.sparse.csr_array(A), plain), PRIOR, move=es.moves.EllipticalSlice(), **QUICK
+    )
     assert black_box.attrs["engine"] == "host"
     np.testing.assert_allclose(black_box.posterior.f, dense.posterior.f, rtol=1e-9, atol=1e-9)
 
@@ -102,7 +104,9 @@ def test_proposals_cost_no_product():
             Counted.columns += X.shape[1]
             return A @ X
 
-    tree = es.sample(LinearPredictor(Counted(), G), PRIOR, draws=2000, warmup=0, chains=1, seed=1, progress=False)
+    move = es.moves.EllipticalSlice()
+    options = {"draws": 2000, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    tree = es.sample(LinearPredictor(Counted(), G), PRIOR, move=move, **options)
     assert tree.attrs["evaluations"] > 4000
     # One product for each update of whole blocks, and a few for the first checks.
     assert Counted.columns < 2000 * 1.5 + 200

@@ -89,6 +89,7 @@ def test_coal_mining_as_in_the_paper():
     tree = es.sample(
         Poisson(coal.counts, offset=np.log(191 / 811)),
         es.Dense(np.exp(-0.5 * lag**2)),
+        move=es.moves.EllipticalSlice(),
         draws=8000,
         warmup=500,
         chains=4,

@@ -25,7 +25,7 @@ def own(f):
 
 
 def run(log_likelihood=own, **options):
-    return es.sample(log_likelihood, PRIOR, **(OPTIONS | options))
+    return es.sample(log_likelihood, PRIOR, **({"move": es.moves.EllipticalSlice()} | OPTIONS | options))
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ ANGLE = pi / 2
 ANGLE_SPREAD = 0.2
 """The angle of a trajectory is uniform within this share of ANGLE, so that no direction returns to its start."""
 
-DIVERGED = 1e100
+DIVERGED = 1e30
 """Elements of f from which on a trajectory has diverged."""
 
 

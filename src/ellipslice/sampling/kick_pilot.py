@@ -76,23 +76,29 @@ class KickPilot:
     def tune(self) -> Trajectories:
         """Return the pilot run of the number of kicks with the most independent states per product.
 
-        The first comparison may start far from equilibrium, so its result is compared with its neighbours afterwards.
+        The first search may start far from equilibrium, so that it is repeated from its result, with longer runs.
         """
-        best = Trajectories(KICKS[0], 0.0, 0.0, np.empty(0))
-        for kicks in KICKS:
-            if best.score > 1.0 / (kicks + 1):
-                break  # even if every trajectory were accepted
-            best = max(best, self.run(kicks, SEARCH_UPDATES), key=lambda found: found.score)
+        best = self._search(Trajectories(KICKS[0], 0.0, 0.0, np.empty(0)), KICKS, SEARCH_UPDATES)
         best = self.run(best.kicks, UPDATES)
         place = KICKS.index(best.kicks)
-        for direction in (1, -1):
-            for following in KICKS[place + 1 :] if direction == 1 else KICKS[:place][::-1]:
-                found = self.run(following, UPDATES)
-                if found.score <= best.score:
-                    break
-                best = found
-            if best.kicks > KICKS[place]:
+        larger = self._search(best, KICKS[place + 1 :], UPDATES)
+        return larger if larger.kicks > best.kicks else self._search(best, KICKS[:place][::-1], UPDATES, patient=False)
+
+    def _search(
+        self, best: Trajectories, candidates: Sequence[int], updates: int, patient: bool = True
+    ) -> Trajectories:
+        """Return the best of a pilot run and those with other numbers of kicks.
+
+        The search ends where more kicks could not be better even if every trajectory were accepted. If it is not
+        patient, it ends at the first one that is worse.
+        """
+        for kicks in candidates:
+            if best.score > 1.0 / (kicks + 1):
                 break
+            found = self.run(kicks, updates)
+            if not patient and found.score <= best.score:
+                break
+            best = max(best, found, key=lambda one: one.score)
         return best
 
     @property
