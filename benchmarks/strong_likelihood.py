@@ -67,9 +67,11 @@ def measure(name: str, rounds: int, plain: int) -> dict[str, Any]:
     prior = es.Dense(one.covariance)
     some = np.linspace(0, prior.size - 1, 30).astype(int)
     options: dict[str, Any] = {"keep": lambda f: f[some], "progress": False}
-    long = es.sample(one.likelihood, prior, draws=plain, warmup=plain // 10, chains=2, seed=1, **options)
+    move = es.moves.EllipticalSlice()
+    long = es.sample(one.likelihood, prior, move=move, draws=plain, warmup=plain // 10, chains=2, seed=1, **options)
     per_update = efficiency(long)
-    start = es.sample(one.likelihood, prior, draws=1, warmup=2000, chains=1, seed=3, progress=False).posterior.f[0, 0]
+    first = {"draws": 1, "warmup": 2000, "chains": 1, "seed": 3, "progress": False}
+    start = es.sample(one.likelihood, prior, move=move, **first).posterior.f[0, 0]
     their_sampler, theirs, ours = blackjax(one, own_function(one)(jnp), np.asarray(start), 1), [], []
     around: dict[str, Any] = {"reference": "auto", "chains": 1, "warmup": 100, "seed": 2, **options}
     updates = 5_000

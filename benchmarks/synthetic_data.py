@@ -54,6 +54,7 @@ def effective_samples(dimensions: int, seed: int, chains: int) -> float:
     tree = es.sample(
         problem.likelihood,
         es.Dense(problem.covariance),
+        move=es.moves.EllipticalSlice(),
         draws=100_000,
         warmup=10_000,
         chains=chains,

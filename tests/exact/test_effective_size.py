@@ -82,7 +82,14 @@ def test_what_has_no_effective_size_is_refused(trace, says):
 
 
 def test_efficiency_divides_by_the_measure_it_names():
-    tree = es.sample(lambda f: -(f**2).sum(), es.Diagonal(np.ones(3)), draws=500, seed=1, progress=False)
+    tree = es.sample(
+        lambda f: -(f**2).sum(),
+        es.Diagonal(np.ones(3)),
+        move=es.moves.EllipticalSlice(),
+        draws=500,
+        seed=1,
+        progress=False,
+    )
     found = efficiency(tree)
     log_l = tree.sample_stats["total_log_likelihood"]
     assert found.effective_sample_size == sum(effective_sample_size(chain) for chain in log_l.values)

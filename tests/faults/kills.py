@@ -87,7 +87,15 @@ def run(name, path):
     if path.exists():
         es.resume(path, log_likelihood, progress=False, **again)
     else:
-        es.sample(log_likelihood, smooth(), seed=3, progress=False, store=path, **{"chains": 3, **options})
+        es.sample(
+            log_likelihood,
+            smooth(),
+            move=es.moves.EllipticalSlice(),
+            seed=3,
+            progress=False,
+            store=path,
+            **{"chains": 3, **options},
+        )
 
 
 def fork(name, path):

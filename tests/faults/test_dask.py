@@ -29,10 +29,12 @@ def client():
 def test_killed_workers_change_nothing(client, tmp_path):
     """Two of three workers die during a run with a store. The log-likelihood is a closure, which Dask can send."""
     pytest.importorskip("zarr")
-    alone = es.sample(bowl, PRIOR, draws=150, **OPTIONS)
+    alone = es.sample(bowl, PRIOR, move=es.moves.EllipticalSlice(), draws=150, **OPTIONS)
     shift = 0.0
     executor = client.get_executor()
-    es.sample(lambda f: slow_bowl(f) + shift, PRIOR, draws=3, executor=executor, **OPTIONS)
+    es.sample(
+        lambda f: slow_bowl(f) + shift, PRIOR, move=es.moves.EllipticalSlice(), draws=3, executor=executor, **OPTIONS
+    )
     killed = []
 
     def kill():
@@ -44,7 +46,13 @@ def test_killed_workers_change_nothing(client, tmp_path):
     timer = threading.Timer(3.0, kill)
     timer.start()
     made = es.sample(
-        lambda f: slow_bowl(f) + shift, PRIOR, draws=150, executor=executor, store=tmp_path / "run.zarr", **OPTIONS
+        lambda f: slow_bowl(f) + shift,
+        PRIOR,
+        move=es.moves.EllipticalSlice(),
+        draws=150,
+        executor=executor,
+        store=tmp_path / "run.zarr",
+        **OPTIONS,
     )
     timer.join()
     assert len(killed) == 2
@@ -57,6 +65,8 @@ def test_killed_workers_change_nothing(client, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_one_chain_uses_the_cluster(client):
     options = {**OPTIONS, "chains": 1, "draws": 30}
-    alone = es.sample(bowl, PRIOR, **options)
-    made = es.sample(slow_bowl, PRIOR, executor=client.get_executor(), look_ahead=3, **options)
+    alone = es.sample(bowl, PRIOR, move=es.moves.EllipticalSlice(), **options)
+    made = es.sample(
+        slow_bowl, PRIOR, move=es.moves.EllipticalSlice(), executor=client.get_executor(), look_ahead=3, **options
+    )
     np.testing.assert_array_equal(made.posterior.f, alone.posterior.f)

@@ -118,7 +118,10 @@ def test_powers_in_the_kernel(exponent):
 def test_a_chain_runs_in_lanes_and_new_data_need_no_compiling():
     prior = es.Dense(np.exp(-0.5 * np.subtract.outer(np.linspace(0, 3, 20), np.linspace(0, 3, 20)) ** 2))
     options = {"draws": 50, "chains": 1, "seed": 1, "progress": False}
-    trees = [es.sample(es.likelihoods.Logistic(signs), prior, **options) for signs in (SIGNS[:20], -SIGNS[:20])]
+    trees = [
+        es.sample(es.likelihoods.Logistic(signs), prior, move=es.moves.EllipticalSlice(), **options)
+        for signs in (SIGNS[:20], -SIGNS[:20])
+    ]
     for signs, tree in zip((SIGNS[:20], -SIGNS[:20]), trees, strict=True):
         f = tree.posterior.f.values[0]
         expected = [es.likelihoods.Logistic(signs).pointwise(row).sum() for row in f]

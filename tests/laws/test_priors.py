@@ -201,7 +201,15 @@ def test_a_function_whose_data_have_changed_is_compiled_again():
     means = []
     for value in (0.0, 1.0):
         data[:] = value
-        tree = es.sample(log_likelihood, Diagonal(np.ones(3)), draws=100, chains=1, seed=1, progress=False)
+        tree = es.sample(
+            log_likelihood,
+            Diagonal(np.ones(3)),
+            move=es.moves.EllipticalSlice(),
+            draws=100,
+            chains=1,
+            seed=1,
+            progress=False,
+        )
         assert tree.attrs["engine"] == "compiled"
         means.append(float(tree.posterior.f.mean()))
     assert abs(means[0]) < 0.1

@@ -494,7 +494,15 @@ def test_what_a_prior_can_do():
     ids=lambda prior: type(prior).__name__,
 )
 def test_priors_with_structure_run(prior):
-    tree = es.sample(es.likelihoods.Poisson(np.ones(prior.shape)), prior, draws=20, chains=2, seed=1, progress=False)
+    tree = es.sample(
+        es.likelihoods.Poisson(np.ones(prior.shape)),
+        prior,
+        move=es.moves.EllipticalSlice(),
+        draws=20,
+        chains=2,
+        seed=1,
+        progress=False,
+    )
     assert tree.posterior.f.shape == (2, 20, *prior.shape)
     assert np.isfinite(tree.posterior.f).all()
 

@@ -23,8 +23,8 @@ def short_stretches(monkeypatch):
 
 
 def differs(log_likelihood, executor, **options):
-    alone = es.sample(log_likelihood, PRIOR, **OPTIONS)
-    made = es.sample(log_likelihood, PRIOR, executor=executor, **OPTIONS, **options)
+    alone = es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), **OPTIONS)
+    made = es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), executor=executor, **OPTIONS, **options)
     return not all(
         np.array_equal(alone.sample_stats[name], made.sample_stats[name])
         for name in ("total_log_likelihood", "evaluations", "angle")
@@ -37,7 +37,7 @@ def test_nothing_planted():
 
 
 def test_a_stretch_begins_with_the_noise_of_another_update(monkeypatch):
-    alone = es.sample(bowl, PRIOR, **OPTIONS)
+    alone = es.sample(bowl, PRIOR, move=es.moves.EllipticalSlice(), **OPTIONS)
     right = HostEngine._chains
 
     def wrong(self, spec, starts, updates):
@@ -48,7 +48,7 @@ def test_a_stretch_begins_with_the_noise_of_another_update(monkeypatch):
         return chains
 
     monkeypatch.setattr(HostEngine, "_chains", wrong)
-    made = es.sample(bowl, PRIOR, executor=Pickled(), **OPTIONS)
+    made = es.sample(bowl, PRIOR, move=es.moves.EllipticalSlice(), executor=Pickled(), **OPTIONS)
     assert not np.array_equal(made.posterior.f, alone.posterior.f)
 
 
@@ -90,9 +90,9 @@ def test_a_worker_keeps_the_job_of_another_run(monkeypatch):
     monkeypatch.setattr(pool, "drop_payloads", lambda keys: None)  # as if the workers were other processes
     remote._payloads.clear()
     workers = Pickled()
-    es.sample(bowl, PRIOR, executor=workers, **OPTIONS)
+    es.sample(bowl, PRIOR, move=es.moves.EllipticalSlice(), executor=workers, **OPTIONS)
     with pytest.raises(ValueError, match="a worker of the executor computed"):
-        es.sample(other, PRIOR, executor=workers, **OPTIONS)
+        es.sample(other, PRIOR, move=es.moves.EllipticalSlice(), executor=workers, **OPTIONS)
     remote._payloads.clear()
 
 

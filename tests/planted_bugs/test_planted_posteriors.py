@@ -36,7 +36,15 @@ def run(log_likelihood, prior, seed, engine):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*prior would count twice")
         tree = es.sample(
-            log_likelihood, prior, draws=5000, warmup=100, chains=4, seed=seed, engine=engine, progress=False
+            log_likelihood,
+            prior,
+            move=es.moves.EllipticalSlice(),
+            draws=5000,
+            warmup=100,
+            chains=4,
+            seed=seed,
+            engine=engine,
+            progress=False,
         )
     return tree.posterior.f.values.reshape(4, 5000)
 

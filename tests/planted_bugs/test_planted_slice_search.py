@@ -25,12 +25,12 @@ def rounded_otherwise(f):
 
 
 def in_batches(log_likelihood=bowls):
-    return es.sample(log_likelihood, PRIOR, vectorized=True, look_ahead=8, **OPTIONS)
+    return es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), vectorized=True, look_ahead=8, **OPTIONS)
 
 
 def by_workers(log_likelihood=bowls):
     with ThreadPoolExecutor(2) as pool:
-        return es.sample(log_likelihood, PRIOR, executor=pool, look_ahead=4, **OPTIONS)
+        return es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), executor=pool, look_ahead=4, **OPTIONS)
 
 
 def same(one, two):
@@ -40,7 +40,7 @@ def same(one, two):
 
 @pytest.fixture
 def alone():
-    return es.sample(bowls, PRIOR, **OPTIONS)
+    return es.sample(bowls, PRIOR, move=es.moves.EllipticalSlice(), **OPTIONS)
 
 
 def last_on_the_slice(self, points, values):

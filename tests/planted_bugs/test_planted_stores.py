@@ -27,9 +27,9 @@ def log_likelihood(f):
 
 def cut_and_go_on(folder):
     """Check that a run of 30 draws equals one that stops after 12 draws, with a leftover chunk, and is resumed."""
-    es.sample(log_likelihood, PRIOR, draws=30, store=folder / "whole.zarr", **OPTIONS)
+    es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), draws=30, store=folder / "whole.zarr", **OPTIONS)
     path = folder / "run.zarr"
-    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), draws=12, store=path, **OPTIONS)
     chunk = path / "posterior/f/c/0/1/0"
     chunk.parent.mkdir()
     chunk.write_bytes(b"left over")
@@ -115,7 +115,7 @@ def test_a_journal_ahead_of_its_draws_is_noticed(tmp_path, monkeypatch):
             chunk.write_bytes(bytes(chunk.stat().st_size))
 
     monkeypatch.setattr(store.Store, "commit", commit)
-    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), draws=12, store=path, **OPTIONS)
     with pytest.raises(ValueError, match="the draws of chain 0"):
         es.resume(path, log_likelihood, draws=30, progress=False)
 
@@ -138,7 +138,7 @@ def does_not_look_at_draws(monkeypatch):
 def test_a_chunk_that_is_gone_would_be_read_all_the_same(plant, chunk, tmp_path, monkeypatch):
     """Zarr reads a missing chunk as one that was never written: without the check it would not be detected."""
     path = tmp_path / "run.zarr"
-    es.sample(log_likelihood, PRIOR, draws=12, store=path, **OPTIONS)
+    es.sample(log_likelihood, PRIOR, move=es.moves.EllipticalSlice(), draws=12, store=path, **OPTIONS)
     (path / chunk).unlink()
     with pytest.raises(ValueError, match=r"missing|damaged"):
         verify.check_draws(path)

@@ -45,7 +45,7 @@ def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
     for fit in range(fits):
         f = MEAN + factor @ rng.standard_normal(5)
         likelihood = Poisson(template.simulate(f, rng))
-        tree = es.sample(likelihood, prior, engine=engine, seed=SEED + fit, **OPTIONS)
+        tree = es.sample(likelihood, prior, move=es.moves.EllipticalSlice(), engine=engine, seed=SEED + fit, **OPTIONS)
         draws = tree.posterior["f"].to_numpy()[0]
         ranks["first"].append(rank(f[0], draws[:, 0]))
         ranks["middle"].append(rank(f[2], draws[:, 2]))
@@ -73,7 +73,9 @@ def two_named_latents(fits: int) -> dict[str, list[int]]:
     ranks: dict[str, list[int]] = {"f": [], "b": [], "f + b": []}
     for fit in range(fits):
         f, b = rng.normal(0, np.sqrt(0.8), 3), rng.normal(-0.7, np.sqrt(1.5))
-        tree = es.sample(Survey(template.simulate(f + b, rng)), prior, seed=SEED + fit, **OPTIONS)
+        tree = es.sample(
+            Survey(template.simulate(f + b, rng)), prior, move=es.moves.EllipticalSlice(), seed=SEED + fit, **OPTIONS
+        )
         fs, bs = tree.posterior["f"].to_numpy()[0], tree.posterior["b"].to_numpy()[0]
         ranks["f"].append(rank(f[1], fs[:, 1]))
         ranks["b"].append(rank(b, bs))

@@ -161,7 +161,8 @@ MOVES = {
 
 
 def drawn(problem: Problem, **options: Any) -> np.ndarray:
-    tree = es.sample(problem.log_likelihood, problem.prior, progress=False, **options)
+    given = {"move": es.moves.EllipticalSlice(), "progress": False, **options}
+    tree = es.sample(problem.log_likelihood, problem.prior, **given)
     assert tree.attrs["engine"] == options["engine"]
     assert tree.attrs["nan_evaluations"] == tree.attrs["failed_searches"] == 0
     f = tree.posterior["f"].to_numpy()
@@ -223,6 +224,7 @@ def test_stack_with_an_offset(engine):
     tree = es.sample(
         log_likelihood,
         prior,
+        move=es.moves.EllipticalSlice(),
         engine=engine,
         draws={"compiled": 20000, "host": 5000}[engine],
         thin={"compiled": 3, "host": 1}[engine],
@@ -258,7 +260,14 @@ def compare_with_oracle(draws: np.ndarray, what: str) -> None:
 @pytest.mark.parametrize("engine", ["compiled", "host"])
 def test_double_prior_oracle(engine):
     tree = es.sample(
-        Gaussian([1.0], 0.5), es.Diagonal([1.0]), engine=engine, draws=12000, chains=4, seed=SEED + 5, progress=False
+        Gaussian([1.0], 0.5),
+        es.Diagonal([1.0]),
+        move=es.moves.EllipticalSlice(),
+        engine=engine,
+        draws=12000,
+        chains=4,
+        seed=SEED + 5,
+        progress=False,
     )
     compare_with_oracle(tree.posterior["f"].to_numpy()[..., 0], engine)
 

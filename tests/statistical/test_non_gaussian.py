@@ -90,6 +90,7 @@ def test_two_latents(name, engine):
     tree = es.sample(
         ours,
         es.Dense(COVARIANCE, MEAN),
+        move=es.moves.EllipticalSlice(),
         engine=engine,
         draws={"compiled": 20000, "host": 5000}[engine],
         warmup=200,
@@ -120,6 +121,7 @@ def test_a_scipy_likelihood_on_the_host():
     tree = es.sample(
         log_likelihood,
         es.Dense(COVARIANCE, MEAN),
+        move=es.moves.EllipticalSlice(),
         vectorized=True,
         draws=2000,
         warmup=100,
@@ -156,6 +158,7 @@ def test_truncated_gaussian(low, high, engine):
     tree = es.sample(
         log_likelihood,
         es.Diagonal(sd**2, mean=mean),
+        move=es.moves.EllipticalSlice(),
         engine=engine,
         draws={"compiled": 20000, "host": 4000}[engine],
         warmup=50,
@@ -194,6 +197,7 @@ def test_bimodal(engine):
     tree = es.sample(
         log_likelihood,
         es.Diagonal(1.0),
+        move=es.moves.EllipticalSlice(),
         engine=engine,
         draws={"compiled": 30000, "host": 6000}[engine],
         warmup=100,
@@ -219,7 +223,16 @@ def test_one_latent_many_observations():
     density = np.exp(y.sum() * x - len(y) * np.exp(x) - 0.5 * x**2 - (y.sum() * 2.5 - len(y) * math.exp(2.5)))
     density /= density.sum()
     mean = density @ x
-    tree = es.sample(log_likelihood, es.Diagonal(1.0), draws=20000, warmup=200, chains=4, seed=SEED + 5, progress=False)
+    tree = es.sample(
+        log_likelihood,
+        es.Diagonal(1.0),
+        move=es.moves.EllipticalSlice(),
+        draws=20000,
+        warmup=200,
+        chains=4,
+        seed=SEED + 5,
+        progress=False,
+    )
     f = tree.posterior["f"].to_numpy()
     compare(f, mean, "mean")
     compare((f - mean) ** 2, density @ (x - mean) ** 2, "variance")

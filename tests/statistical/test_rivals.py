@@ -61,7 +61,16 @@ def test_blackjax_agrees(problem):
     draws = 12000
     theirs = rival_draws(log_likelihood, mean, covariance, draws, SEED + 1)
     prior = es.Dense(covariance, mean)
-    tree = es.sample(log_likelihood, prior, draws=draws, warmup=1000, chains=4, seed=SEED + 2, progress=False)
+    tree = es.sample(
+        log_likelihood,
+        prior,
+        move=es.moves.EllipticalSlice(),
+        draws=draws,
+        warmup=1000,
+        chains=4,
+        seed=SEED + 2,
+        progress=False,
+    )
     ours = tree.posterior["f"].to_numpy()
 
     middle = theirs.mean(axis=(0, 1))
@@ -120,7 +129,14 @@ def nan_outside(f: Any) -> Any:
 def test_nan_is_never_accepted_here():
     with pytest.warns(UserWarning, match="gave NaN"):
         tree = es.sample(
-            nan_outside, es.Diagonal([1.0]), initial=[0.5], draws=500, warmup=0, seed=SEED + 4, progress=False
+            nan_outside,
+            es.Diagonal([1.0]),
+            move=es.moves.EllipticalSlice(),
+            initial=[0.5],
+            draws=500,
+            warmup=0,
+            seed=SEED + 4,
+            progress=False,
         )
     assert tree.attrs["engine"] == "compiled"
     assert tree.attrs["nan_evaluations"] > 0

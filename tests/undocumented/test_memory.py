@@ -89,7 +89,15 @@ def test_draws_of_one_run_stay_when_another_is_let_go(monkeypatch):
     prior, size = es.Diagonal(np.ones(200)), 3000
 
     def run(seed):
-        return es.sample(lambda f: -2 * ((f - 1) ** 2).sum(), prior, draws=size, chains=1, seed=seed, progress=False)
+        return es.sample(
+            lambda f: -2 * ((f - 1) ** 2).sum(),
+            prior,
+            move=es.moves.EllipticalSlice(),
+            draws=size,
+            chains=1,
+            seed=seed,
+            progress=False,
+        )
 
     first = run(1)
     kept, expected = first.posterior["f"][0, 10:20], first.posterior["f"][0, 10:20].to_numpy().copy()
