@@ -303,7 +303,7 @@ def test_a_fit_that_fails_gives_plain_ellipses(monkeypatch):
     def failing(*given):
         raise np.linalg.LinAlgError("not positive definite")
 
-    monkeypatch.setattr(automatic_move, "fit_reference_move", failing)
+    monkeypatch.setattr(automatic_move, "fit_with_engine", failing)
     expected = "plain ellipses, because no reference could be fitted: not positive definite"
     assert reason(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3))) == expected
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ellipslice.approximations.gaussian import WhiteGaussian
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
-from ellipslice.engines.rows import Rows
+from ellipslice.engines.rows import Rows, collect
 from ellipslice.moves import EllipticalSlice, Move, State
 from ellipslice.moves.reference_slice import ReferenceSlice
 from ellipslice.priors import Dense
@@ -55,17 +55,7 @@ def fit_pilot(engine: Engine, rows: np.ndarray, starts: Sequence[State], seed: i
 
 def _run(engine: Engine, spec: RunSpec, starts: Sequence[State]) -> list[list[Rows]]:
     """Return the rows of each chain. Their states are on the host, because device engines make no pilot runs."""
-    run = engine.run(spec, [Checkpoint(0, state) for state in starts], UPDATES)
-    found: list[list[Rows]] = [[] for _ in starts]
-    try:
-        while not run.finished:
-            run.advance()
-            for rows in run.take():
-                own = found[rows.chains.start]
-                own.append(rows.since(own[-1].first + own[-1].draws if own else 0))
-    finally:
-        run.close()
-    return found
+    return collect(engine.run(spec, [Checkpoint(0, state) for state in starts], UPDATES), len(starts))
 
 
 def _shrunk_covariance(z: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from ellipslice.engines.base import Checkpoint, Counts, RunSpec
+from ellipslice.engines.base import Checkpoint, Counts, Run, RunSpec
 from ellipslice.moves import Info, Move, State
 
 STATISTICS = {
@@ -189,3 +189,17 @@ class ChainRows:
             last=[self._last],
             highest=float(log_likelihood.max()),
         )
+
+
+def collect(run: Run, chains: int) -> list[list[Rows]]:
+    """Advance a run of single chains to its end. Return the rows of each, for pilot runs."""
+    found: list[list[Rows]] = [[] for _ in range(chains)]
+    try:
+        while not run.finished:
+            run.advance()
+            for rows in run.take():
+                own = found[rows.chains.start]
+                own.append(rows.since(own[-1].first + own[-1].draws if own else 0))
+    finally:
+        run.close()
+    return found

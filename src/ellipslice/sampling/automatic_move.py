@@ -13,16 +13,17 @@ import numpy as np
 from ellipslice.approximations.fit import factorise_likelihood
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.choose import choose_engine
+from ellipslice.engines.rows import collect
 from ellipslice.jax_settings import on_cpu
 from ellipslice.moves import Cycle, EllipticalSlice, SplitHamiltonian, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.choose_reference_move import kicks_or_ellipses
 from ellipslice.sampling.initial_states import first_draw, prior_starts
-from ellipslice.sampling.kick_pilot import CHAINS, KickPilot, collect
+from ellipslice.sampling.kick_pilot import CHAINS, KickPilot
 from ellipslice.sampling.measures import measure
 from ellipslice.sampling.mode import near_mode
-from ellipslice.sampling.reference_move import ReferenceMove, fit_reference_move, pilot_seed
+from ellipslice.sampling.reference_move import ReferenceMove, fit_with_engine, pilot_seed
 from ellipslice.sampling.result import import_in_background
 
 MAX_SIZE = 2500
@@ -74,9 +75,7 @@ def choose_automatic_move(
         return _around_prior(plain, runner, seed)
     try:
         # In this process also if there are workers, so that they do not change the draws.
-        return _plain_if_enough(plain, runner, seed) or fit_reference_move(
-            "auto", posterior, spec, engine, None, log_concave
-        )
+        return _plain_if_enough(plain, runner, seed) or fit_with_engine("auto", runner, None, trial, seed, log_concave)
     except Exception as error:  # noqa: BLE001  a fit is optional; the run itself raises if the user's function does
         first_line = str(error).partition("\n")[0]
         return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.engines.base import Checkpoint, Engine, Run, RunSpec
-from ellipslice.engines.rows import Rows
+from ellipslice.engines.base import Checkpoint, Engine, RunSpec
+from ellipslice.engines.rows import collect
 from ellipslice.moves import SplitHamiltonian, State
 from ellipslice.moves.reference_slice import Reference
 from ellipslice.moves.split_hamiltonian import SplitPrepared
@@ -124,20 +124,6 @@ class KickPilot:
         moves = min(mean / (2.0 - mean), moves_from_rejections(angle != 0.0))
         f = np.stack([np.concatenate([part.f[0] for part in rows]) for rows in found])
         return Trajectories(kicks, mean, moves, f)
-
-
-def collect(run: Run, chains: int) -> list[list[Rows]]:
-    """Advance a run to its end. Return the rows of each chain."""
-    found: list[list[Rows]] = [[] for _ in range(chains)]
-    try:
-        while not run.finished:
-            run.advance()
-            for rows in run.take():
-                own = found[rows.chains.start]
-                own.append(rows.since(own[-1].first + own[-1].draws if own else 0))
-    finally:
-        run.close()
-    return found
 
 
 def moves_from_rejections(accepted: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.approximations import fit_reference
-from ellipslice.engines.base import RunSpec
+from ellipslice.engines.base import Engine, RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers
 from ellipslice.moves import Cycle, EllipticalSlice, Move, SplitHamiltonian
@@ -84,11 +84,21 @@ def fit_reference_move(
         engine = "compiled"
     not_on_gpu = Cycle(EllipticalSlice())  # device engines cannot run a Cycle, so they are not chosen
     chosen, _ = choose_engine(posterior, engine, trial, not_on_gpu, workers=workers)
+    return fit_with_engine(reference, chosen, workers, trial, own_seed, log_concave)
+
+
+def fit_with_engine(
+    reference: Any, chosen: Engine, workers: Workers | None, trial: np.ndarray, own_seed: int, log_concave: bool
+) -> ReferenceMove:
+    """Fit a reference with an engine of the CPU, and choose the move around it.
+
+    `trial` is a point at which workers time the log-likelihood, and `own_seed` the result of `pilot_seed`.
+    """
     if log_concave:
         check_concave(chosen)
     runner = with_workers(chosen, workers, trial)
     fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed)
-    relative = fitted.reference.relative_to(posterior.prior)
+    relative = fitted.reference.relative_to(chosen.posterior.prior)
     automatic = isinstance(reference, str) and reference == "auto"
     why_no_kicks = None if automatic else 'reference is not "auto"'
     pilot_engine = chosen if chosen.traced else runner  # compiled pilot runs are short, and need no workers
