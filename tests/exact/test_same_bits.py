@@ -308,7 +308,7 @@ class Misjudged(Poisson):
 def test_a_bowl_spares_more_than_planes():
     """The quadratic bound saves more than half of the evaluations, and the chain is bit-identical."""
     make, prior = CONCAVE["Poisson"]
-    options = {"draws": 2000, "warmup": 0, "chains": 1, "seed": 2, "progress": False}
+    options = {"draws": 2000, "warmup": 0, "chains": 1, "seed": 2, "progress": False, "move": EllipticalSlice()}
     planes, bowl = (es.sample(kind(make().y), prior, **options) for kind in (Planes, Poisson))
     np.testing.assert_array_equal(planes.posterior["f"], bowl.posterior["f"])
     assert bowl.attrs["evaluations"] < 0.5 * planes.attrs["evaluations"]
@@ -318,7 +318,7 @@ def test_a_bowl_spares_more_than_planes():
 def test_a_class_that_promises_too_much():
     make, prior = CONCAVE["Poisson"]
     with pytest.raises(ValueError, match="above a bound computed from curvature_rate_bound = 0"):
-        es.sample(Misjudged(make().y), prior, draws=2000, chains=1, seed=2, progress=False)
+        es.sample(Misjudged(make().y), prior, move=EllipticalSlice(), draws=2000, chains=1, seed=2, progress=False)
 
 
 def test_what_is_declared_concave_and_is_not():
