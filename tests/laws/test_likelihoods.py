@@ -7,6 +7,7 @@ import pickle
 import sys
 import warnings
 from decimal import Decimal, localcontext
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,9 @@ from ellipslice.likelihoods import (
     Poisson,
     Probit,
     StudentT,
+    derivatives,
 )
+from ellipslice.pytree import pytree, set_fields, static
 
 EVERY = pytest.mark.parametrize("name", CATALOGUE)
 COMPILED = pytest.mark.parametrize(  # the quick run compiles one of each class
@@ -178,6 +181,72 @@ def test_derivatives_are_those_of_the_value(name):
     # derivative of at most 100.
     np.testing.assert_allclose(slopes(item, f), (high - low) / (2 * h), rtol=0, atol=1e-6)
     np.testing.assert_allclose(curvature, (high - 2 * middle + low) / h**2, rtol=0, atol=1e-4)
+
+
+EXTREME = np.array([-700.0, -30.0, -5.0, 5.0, 30.0, 700.0])
+
+
+@COMPILED
+def test_derivatives_in_numpy_are_those_of_jax(name):
+    item = CATALOGUE[name]()
+
+    def curvatures(f):
+        return jax.grad(lambda f: jax.grad(lambda f: item.pointwise(f).sum())(f).sum())(f)
+
+    for f in (latents(item, batch=(20,)), everywhere(item, EXTREME)):
+        finite = np.isfinite(item.pointwise(f))
+        # JAX's second derivative of the probit log-likelihood is a difference of numbers of size abs(f), whose relative
+        # error is 2e-15, multiplied by abs(f). Sums of terms with opposite signs have the error of the largest term.
+        precision = 1e-12 + 2e-15 * f[finite] ** 2
+        for own, by_jax in ((item.slope(f), slopes(item, f)), (item.curvature(f), compiled(curvatures, f))):
+            assert type(own) is np.ndarray
+            assert own.shape == f.shape
+            assert own.dtype == np.float64
+            assert not np.isnan(own[finite]).any()
+            terms = np.abs(by_jax[finite]) + np.abs(item.y).max() * (np.abs(f[finite]) < 100)
+            assert (np.abs(own[finite] - by_jax[finite]) <= precision * terms).all()
+
+
+@EVERY
+def test_derivatives_of_built_in_classes_do_not_use_jax(name, monkeypatch):
+    item = CATALOGUE[name]()
+    monkeypatch.setattr(derivatives, "_evaluate", None)
+    f = latents(item)
+    np.testing.assert_array_equal(item.slope(np.stack([f, f])), [item.slope(f)] * 2)
+    np.testing.assert_array_equal(item.curvature(np.stack([f, f])), [item.curvature(f)] * 2)
+
+
+@pytree
+class Quartic(Likelihood):
+    """A likelihood without derivatives in NumPy."""
+
+    y: Any
+    coupled: bool = static()
+
+    def __init__(self, y, coupled=False):
+        set_fields(self, y=np.asarray(y, dtype=float), coupled=coupled)
+
+    def _pointwise(self, f, xp, special):
+        away = f - self.y
+        return -(away**4) + (away * xp.flip(away) if self.coupled else 0.0)
+
+    def simulate(self, f, rng):
+        raise NotImplementedError
+
+
+def test_derivatives_by_jax():
+    item, f = Quartic([0.5, -1.0, 2.0]), np.array([1.5, 1.0, 2.0])
+    np.testing.assert_allclose(item.slope(f), -4 * (f - item.y) ** 3, rtol=1e-13)
+    np.testing.assert_allclose(item.curvature(f), -12 * (f - item.y) ** 2, rtol=1e-13)
+    unregistered = type("Unregistered", (Quartic,), {})([0.5, -1.0, 2.0])  # not a pytree, so it is not compiled
+    np.testing.assert_allclose(unregistered.curvature(f), item.curvature(f), rtol=1e-13)
+
+
+def test_derivatives_of_coupled_values_are_rejected():
+    item, f = Quartic([0.5, -1.0, 2.0], coupled=True), np.array([1.5, 1.0, 2.0])
+    for derivative in (item.slope, item.curvature):
+        with pytest.raises(TypeError, match="depends on more than its own element of f"):
+            derivative(f)
 
 
 @COMPILED
@@ -416,9 +485,10 @@ def test_probit_has_all_its_digits():
     with jax.enable_x64(True):
         one = lambda x: Probit(np.ones(1)).pointwise(x[None])[0]  # noqa: E731
         got = [terms(jnp.asarray(x)), terms(x), jax.vmap(jax.grad(one))(x), jax.vmap(jax.grad(jax.grad(one)))(x)]
-    for values, expected, precision in zip(
-        got, (exact, exact, slopes, bends), (2e-13, 1e-12, 1e-12, 1e-7), strict=True
-    ):
+    item = Probit(np.ones(len(x)))
+    got += [item.slope(x), item.curvature(x)]
+    references = (exact, exact, slopes, bends, slopes, bends)
+    for values, expected, precision in zip(got, references, (2e-13, 1e-12, 1e-12, 1e-7, 1e-12, 1e-12), strict=True):
         np.testing.assert_allclose(values, np.array([float(value) for value in expected]), rtol=precision)
 
 
@@ -437,7 +507,8 @@ def test_labels_0_and_1_are_converted_and_said_so(make, y):
 def test_f_of_the_wrong_shape(name):
     item = CATALOGUE[name]()
     message = r"f has shape \(7,\), but y has shape .* Expected one element of f per observation"
-    for use in (item, item.pointwise, jax.jit(item), lambda f: item.simulate(f, np.random.default_rng(0))):
+    draw = lambda f: item.simulate(f, np.random.default_rng(0))  # noqa: E731
+    for use in (item, item.pointwise, item.slope, item.curvature, jax.jit(item), draw):
         with pytest.raises(ValueError, match=message):
             use(np.zeros(7))
     with pytest.raises(ValueError, match=r"f has shape \(\)"):

@@ -46,6 +46,14 @@ WRONG = {
         lambda: planted(__call__=lambda self, f: Gaussian.__call__(self, f - 0.01 * (f.ndim > 1))),
         "sum|batch",
     ),
+    "a slope with the wrong sign": (
+        lambda: planted(slope=lambda self, f: -Gaussian.slope(self, f)),
+        "slope is not the derivative",
+    ),
+    "a curvature with the wrong sign": (
+        lambda: planted(_curvature=lambda self, f: -Gaussian._curvature(self, f)),
+        "curvature is not the second derivative",
+    ),
     "data of the wrong shape": (
         lambda: planted(simulate=lambda self, f, rng: np.zeros(3)),
         "simulate returns shape",

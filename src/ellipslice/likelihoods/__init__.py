@@ -12,6 +12,7 @@ To add one, write a file with a class derived from `Likelihood` and decorated wi
 
 - `base`: the base class of observation models, and special functions
 - `arguments`: checks of observations and parameters
+- `derivatives`: first and second derivatives by JAX
 - `command`: description of a likelihood for the command line
 - `gaussian`: real numbers with Gaussian noise
 - `student_t`: real numbers with heavy-tailed noise

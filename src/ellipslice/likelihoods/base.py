@@ -18,6 +18,7 @@ import scipy.special
 from jax.core import Tracer
 
 from ellipslice.likelihoods.command import Command
+from ellipslice.likelihoods.derivatives import jax_curvature, jax_slope
 
 ARRAYS = (np.ndarray, jax.Array)
 NUMPY = (np.ndarray, np.generic)
@@ -103,6 +104,44 @@ class Likelihood(ABC):
     @abstractmethod
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         """Return the pointwise log-likelihood, computed only with `xp` (NumPy or JAX) and `special` (SciPy or JAX)."""
+
+    def slope(self, f: Any) -> np.ndarray:
+        """Return the first derivative of each pointwise value with respect to its own element of f.
+
+        Parameters
+        ----------
+        f : array, shape ``(..., *y.shape)``
+            Latent vector, or a batch of them.
+
+        Returns
+        -------
+        NumPy array, same shape as f
+
+        Raises
+        ------
+        TypeError
+            If a pointwise value depends on other elements of f, too.
+        """
+        f = np.asarray(self._as_array(f), dtype=np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            return self._slope(f)
+
+    def curvature(self, f: Any) -> np.ndarray:
+        """Return the second derivative of each pointwise value with respect to its own element of f.
+
+        It is at most 0 everywhere if the likelihood is log-concave. Arguments, result and errors are those of `slope`.
+        """
+        f = np.asarray(self._as_array(f), dtype=np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            return self._curvature(f)
+
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        """Return `slope` of a NumPy array. JAX computes it here; a formula in NumPy is much faster for few values."""
+        return jax_slope(self, f)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        """Return `curvature` of a NumPy array. JAX computes it here."""
+        return jax_curvature(self, f)
 
     def expected(self, f: Any) -> np.ndarray:
         """Return the expected observation given f; for binary labels the probability of +1.

@@ -80,6 +80,12 @@ class Binomial(Likelihood):
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        return self.y * scipy.special.expit(-f) - self.failures * scipy.special.expit(f)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        return -self.trials * (scipy.special.expit(f) * scipy.special.expit(-f))
+
     def expected(self, f: Any) -> np.ndarray:
         return np.asarray(self.trials) * scipy.special.expit(np.asarray(self._as_array(f)))
 

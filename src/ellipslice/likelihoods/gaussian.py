@@ -76,6 +76,12 @@ class Gaussian(Likelihood):
         z = (f - self.y) * self.inverse
         return self.constant - 0.5 * (z * z)
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        return (self.y - f) * (self.inverse * self.inverse)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(-self.inverse * self.inverse, f.shape).copy()
+
     def expected(self, f: Any) -> np.ndarray:
         return np.array(self._as_array(f))
 

@@ -67,6 +67,12 @@ class Logistic(Likelihood):
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return -softplus(-self.y * f, xp)
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        return self.y * scipy.special.expit(-self.y * f)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        return -scipy.special.expit(f) * scipy.special.expit(-f)
+
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.expit(np.asarray(self._as_array(f)))
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from ellipslice.likelihoods.arguments import check_counts, draw_counts, observations, parameter, read_only
 from ellipslice.likelihoods.base import Likelihood, namespace, softplus
@@ -90,6 +91,14 @@ class NegativeBinomial(Likelihood):
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         a = f + self.shift
         return self.log_coefficient - self.y * softplus(-a, xp) - self.dispersion * softplus(a, xp)
+
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        a = f + self.shift
+        return self.y * scipy.special.expit(-a) - self.dispersion * scipy.special.expit(a)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        a = f + self.shift
+        return -(self.y + self.dispersion) * (scipy.special.expit(a) * scipy.special.expit(-a))
 
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):

@@ -69,6 +69,12 @@ class Poisson(Likelihood):
         log_rate = f + self.offset
         return self.y * log_rate - xp.exp(log_rate) - self.log_factorial
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        return self.y - np.exp(f + self.offset)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        return -np.exp(f + self.offset)
+
     def expected(self, f: Any) -> np.ndarray:
         with np.errstate(over="ignore", under="ignore"):
             return np.exp(np.asarray(self._as_array(f)) + self.offset)

@@ -63,12 +63,45 @@ class Probit(Likelihood):
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return special.log_ndtr(self.y * f) if xp is np else _log_ndtr(self.y * f)
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        return self.y * _inverse_mills(self.y * f)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        x = self.y * f
+        ratio = _inverse_mills(x)
+        return -ratio * _ratio_plus(x, ratio)
+
     def expected(self, f: Any) -> np.ndarray:
         return scipy.special.ndtr(np.asarray(self._as_array(f)))
 
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._as_array(f))
         return np.where(rng.random(f.shape) < scipy.special.ndtr(f), 1.0, -1.0)
+
+
+def _inverse_mills(x: np.ndarray) -> np.ndarray:
+    """Return the normal density divided by Phi(x), without loss of digits in the tails."""
+    return np.sqrt(2 / np.pi) / scipy.special.erfcx(-np.sqrt(0.5) * x)
+
+
+def _ratio_plus(x: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    """Return x plus the inverse Mills ratio, which is about 1 / abs(x) for very negative x.
+
+    There the sum would lose digits, so it is Laplace's continued fraction 1 / (t + 2 / (t + 3 / ...)) with t = -x.
+    """
+    if x.size == 0 or x.min() > -FRACTION_BELOW:
+        return x + ratio
+    t = np.maximum(-x, FRACTION_BELOW)
+    tail = t
+    for k in range(FRACTION_TERMS, 1, -1):
+        tail = t + k / tail
+    return np.where(x > -FRACTION_BELOW, x + ratio, 1.0 / tail)
+
+
+FRACTION_BELOW = 5.0
+"""The continued fraction is used for x below minus this number."""
+FRACTION_TERMS = 30
+"""Number of terms of the continued fraction."""
 
 
 @jax.custom_jvp

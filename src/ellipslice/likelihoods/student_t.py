@@ -84,6 +84,16 @@ class StudentT(Likelihood):
         z = (f - self.y) / self.noise_scale
         return self.constant - (0.5 * (self.degrees_of_freedom + 1.0)) * xp.log1p(z * z / self.degrees_of_freedom)
 
+    def _slope(self, f: np.ndarray) -> np.ndarray:
+        z = (f - self.y) / self.noise_scale
+        return -(self.degrees_of_freedom + 1.0) * z / ((self.degrees_of_freedom + z * z) * self.noise_scale)
+
+    def _curvature(self, f: np.ndarray) -> np.ndarray:
+        z = (f - self.y) / self.noise_scale
+        squares = self.degrees_of_freedom + z * z
+        share = (z * z - self.degrees_of_freedom) / squares  # between -1 and 1, so nothing overflows
+        return (self.degrees_of_freedom + 1.0) / (self.noise_scale * self.noise_scale) * share / squares
+
     def expected(self, f: Any) -> np.ndarray:
         return np.array(self._as_array(f))
 

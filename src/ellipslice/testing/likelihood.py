@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.engines.compiled import CompiledEngine
@@ -29,6 +31,7 @@ def check_likelihood(log_likelihood: Callable[..., Any], f: Any, *, seed: int = 
 
     - `pointwise` has the shape of f, and sums to the log-likelihood.
     - A batch gives the same values as its rows.
+    - `slope` and `curvature` are the derivatives of `pointwise`.
     - `simulate` returns data of the shape of f.
 
     Parameters
@@ -88,5 +91,20 @@ def _check_parts(likelihood: Likelihood, f: np.ndarray, rng: np.random.Generator
         likelihood(batch), terms.reshape(5, -1).sum(axis=1), "pointwise does not sum to the value of the log-likelihood"
     )
     require_close([likelihood(row) for row in batch], likelihood(batch), "a batch gives other values than its rows")
+    _check_derivatives(likelihood, f + 0.1 * rng.standard_normal(f.shape))
     data = np.asarray(likelihood.simulate(f, rng))
     require(data.shape == f.shape, f"simulate returns shape {data.shape}; expected {f.shape}")
+
+
+def _check_derivatives(likelihood: Likelihood, f: np.ndarray) -> None:
+    """Check that `slope` and `curvature` are the derivatives of `pointwise`, if JAX can differentiate it."""
+
+    def by_jax(f: Any) -> Any:
+        return jax.grad(lambda f: likelihood.pointwise(f).sum())(f)
+
+    try:
+        slope, curvature = jax.jvp(by_jax, (jnp.asarray(f),), (jnp.ones(f.shape),))
+    except Exception:  # noqa: BLE001  JAX does not need to be able to differentiate it
+        return
+    require_close(likelihood.slope(f), slope, "slope is not the derivative of pointwise")
+    require_close(likelihood.curvature(f), curvature, "curvature is not the second derivative of pointwise")
