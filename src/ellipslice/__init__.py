@@ -7,6 +7,7 @@
 - `es.Dense`, `es.Diagonal`, `es.Markov` and others are the priors.
 - `es.likelihoods` and `es.moves` contain observation models and sampling moves.
 - `es.gp` has models with Gaussian processes: `es.gp.LatentGP` and `es.gp.CoxProcess`.
+- `es.terms` has terms of latent Gaussian models: fixed and group-level effects, random walks, spatial effects.
 - `es.diagnostics` checks convergence.
 - `es.evidence` and `es.approximate_evidence` compute the log marginal likelihood of a model.
 - `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings of the moves that have settings.
@@ -18,6 +19,7 @@ from ellipslice import data, diagnostics, gp, likelihoods, moves, testing
 from ellipslice.approximations import approximate_evidence
 from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
+from ellipslice.latent import terms
 from ellipslice.machine import version as _version
 from ellipslice.marginal import evidence
 from ellipslice.moves import step
@@ -67,6 +69,7 @@ __all__ = [
     "resume",
     "sample",
     "step",
+    "terms",
     "testing",
     "tune_controls",
     "tune_hamiltonian",

@@ -1,5 +1,7 @@
 """Latent Gaussian models: additive predictors of Gaussian terms, and families of responses.
 
+- `terms/`: terms of the linear predictor, one family per file
+- `hyperpriors`: priors of the hyperparameters of terms
 - `families`: the families of responses, by name
 - `family`: a family of responses: its likelihood, hyperparameters, checks and predictions
 """

@@ -1,0 +1,45 @@
+"""Terms of a linear predictor, one family per file: Gaussian effects with sparse precisions and hyperparameters.
+
+>>> import ellipslice as es
+>>> term = es.terms.RW2("age", prior=es.terms.pc_prior(1.0, 0.01))
+
+To add one, write a class derived from `Term` or `ScaledTerm`, import it and add it to `REGISTERED` here, and add it to
+`tests/latent/term_catalogue.py`.
+
+- `base`: the base class of terms
+- `scaled`: terms with one standard deviation, the base class for most new terms
+- `structure`: the matrices of a term, and the part that depends on the data
+- `columns`: columns of the data, missing values, levels and their codes
+- `generalised`: log determinants, variances and draws of precisions that are singular in known directions
+- `fixed`: coefficients of numeric columns
+- `iid`: independent effects of groups, random intercepts and slopes
+- `random_walk`: random walks of first and second order, regular, irregular and cyclic
+- `graph`: graphs of regions, and intrinsic autoregressions on them
+- `areal`: spatial effects of regions, ICAR, BYM and BYM2
+"""
+
+from ellipslice.latent.hyperpriors import gamma_precision, pc_prior
+from ellipslice.latent.terms.areal import BYM2, ICAR
+from ellipslice.latent.terms.base import Term
+from ellipslice.latent.terms.fixed import Fixed
+from ellipslice.latent.terms.iid import IID
+from ellipslice.latent.terms.random_walk import RW1, RW2
+from ellipslice.latent.terms.scaled import ScaledTerm
+from ellipslice.latent.terms.structure import Structure
+
+__all__ = [
+    "BYM2",
+    "ICAR",
+    "IID",
+    "RW1",
+    "RW2",
+    "Fixed",
+    "ScaledTerm",
+    "Structure",
+    "Term",
+    "gamma_precision",
+    "pc_prior",
+]
+
+REGISTERED = (Fixed, IID, RW1, RW2, ICAR, BYM2)
+"""All terms. The formulas, the reference pages and the tests read this list."""
