@@ -4,4 +4,5 @@
 - `hyperpriors`: priors of the hyperparameters of terms
 - `families`: the families of responses, by name
 - `family`: a family of responses: its likelihood, hyperparameters, checks and predictions
+- `formula/`: formulas: parser, design matrices, requests for terms
 """
