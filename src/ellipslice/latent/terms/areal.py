@@ -259,6 +259,10 @@ class BYM2(_Areal):
         from ellipslice.latent.mixing_distribution import PCMixing
 
         size = len(self.state.levels)
+        if not self.field.null:
+            raise ValueError(
+                "pc_mixing requires a graph with neighbours, but no region has one. Use IID instead of BYM2."
+            )
         if size > DENSE_LIMIT:
             raise ValueError(
                 f"pc_mixing requires the eigenvalues of a graph with {size} regions, and at most {DENSE_LIMIT} are "
