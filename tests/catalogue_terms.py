@@ -1,4 +1,4 @@
-"""The terms on which the property tests run. Add a case here for each new term, with its precision as a dense formula."""
+"""The terms on which the property tests run. Add a case for each new term, with a dense formula of its precision."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def walk(distances: np.ndarray) -> np.ndarray:
 
 
 def galerkin(distances: np.ndarray) -> np.ndarray:
-    """Return the precision of Lindgren & Rue (2008) for irregular positions: H' B^-1 H with the lumped mass matrix B."""
+    """Return the precision of Lindgren & Rue (2008) for irregular positions: H' B^-1 H, mass matrix B."""
     n = len(distances) + 1
     out = np.zeros((n, n))
     for i in range(1, n - 1):
@@ -87,7 +87,7 @@ def scaled_laplacian() -> np.ndarray:
 
 
 def joint_bym2(sd: float, phi: float) -> np.ndarray:
-    """Return the precision of the total effects b and the spatial effects u, from p(u) and b | u ~ N(sd sqrt(phi) u)."""
+    """Return the precision of total effects b and spatial effects u, from p(u) and b | u ~ N(sd sqrt(phi) u)."""
     n = len(REGIONS)
     residual = np.hstack([np.eye(n), -sd * np.sqrt(phi) * np.eye(n)])
     field = linalg.block_diag(np.zeros((n, n)), scaled_laplacian())
@@ -139,7 +139,9 @@ CATALOGUE: dict[str, Case] = {
     "AR1": Case(lambda: AR1("week"), autoregression),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
-    "ICAR, free levels": Case(lambda: ICAR("region", **GRAPH, constraint="none"), lambda sd: scaled_laplacian() / sd**2),
+    "ICAR, free levels": Case(
+        lambda: ICAR("region", **GRAPH, constraint="none"), lambda sd: scaled_laplacian() / sd**2
+    ),
     "BYM": Case(
         lambda: BYM("region", **GRAPH),
         lambda sd_structured, sd_unstructured: linalg.block_diag(

@@ -68,7 +68,9 @@ def gamma_precision(shape: float, rate: float) -> Any:
     numpyro.distributions.TransformedDistribution
     """
     distributions = numpyro_distributions()
-    precision = distributions.Gamma(positive_number("shape", shape), positive_number("rate", rate))
+    precision = distributions.Gamma(
+        positive_number("gamma_precision: shape", shape), positive_number("gamma_precision: rate", rate)
+    )
     return distributions.TransformedDistribution(precision, distributions.transforms.PowerTransform(-0.5))
 
 

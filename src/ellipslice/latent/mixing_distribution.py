@@ -49,11 +49,15 @@ class PCMixing(Distribution):
 
     def icdf(self, q: Any) -> Any:
         """Return the quantile, by bisection of the logit."""
-        low, high = jnp.full(jnp.shape(q), -50.0), jnp.full(jnp.shape(q), 50.0)
-        for _ in range(BISECTIONS):
+
+        def halve(_: int, bracket: tuple[Any, Any]) -> tuple[Any, Any]:
+            low, high = bracket
             middle = (low + high) / 2
             below = self.cdf(jax.nn.sigmoid(middle)) < q
-            low, high = jnp.where(below, middle, low), jnp.where(below, high, middle)
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        ends = jnp.full(jnp.shape(q), -50.0), jnp.full(jnp.shape(q), 50.0)
+        low, high = jax.lax.fori_loop(0, BISECTIONS, halve, ends)
         return jax.nn.sigmoid((low + high) / 2)
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
