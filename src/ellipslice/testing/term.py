@@ -13,6 +13,8 @@ from ellipslice.testing.assertions import require, require_close, require_p_valu
 
 DRAWS = 300
 """Number of draws of the statistical test."""
+SINGLE_ROWS = 10
+"""Largest number of rows of data that are tested one by one."""
 
 
 def check_term(
@@ -166,9 +168,11 @@ def _check_rows(bound: Any, data: Any, rng: np.random.Generator) -> None:
     if data is None:
         return
     require(not np.any(bound.unseen(data)), "unseen is True for a row of the data of bind")
-    some = rng.permutation(rows.shape[0])[: max(1, rows.shape[0] // 2)]
-    taken = data.iloc[some] if hasattr(data, "iloc") else {name: np.asarray(data[name])[some] for name in data}
-    require_close(bound.rows(taken).toarray(), rows.toarray()[some], "some rows of data have other rows than all data")
+    order = rng.permutation(rows.shape[0])
+    for some in (order[: max(1, len(order) // 2)], *order[:SINGLE_ROWS, None]):
+        taken = data.iloc[some] if hasattr(data, "iloc") else {name: np.asarray(data[name])[some] for name in data}
+        same = bound.rows(taken).toarray()
+        require_close(same, rows.toarray()[some], "some rows of data have other rows than all data")
 
 
 def _check_names(bound: Any, rng: np.random.Generator) -> None:

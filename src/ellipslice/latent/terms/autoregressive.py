@@ -22,7 +22,7 @@ SMALLEST = float(np.finfo(float).eps)
 """Smallest value of 1 - rho^2, so that a rho that rounds to 1 has a finite precision."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AR1(Term):
     """Stationary autoregression of first order over equally spaced times.
 
