@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ def lines() -> Iterator[str]:
     """Return a line for every public name with its signature. Methods and attributes follow their class."""
     for name in documented():
         module, _, own = name.rpartition(".")
-        yield from _describe(name, getattr(importlib.import_module(module), own))
+        yield from _describe(name, getattr(pkgutil.resolve_name(module), own))
     yield from _commands()
 
 

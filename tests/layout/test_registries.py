@@ -10,11 +10,12 @@ import pytest
 import ellipslice as es
 from ellipslice import approximations, likelihoods, moves, priors
 from ellipslice.apps.fits.settings import ALIASES, KERNELS, LIKELIHOODS, FitSettings
+from ellipslice.latent import terms
 from ellipslice.likelihoods import Likelihood, LinearPredictor
 from ellipslice.moves import Info, State
 from ellipslice.store.serial import known_classes, stored_name
 
-FOLDERS = (priors, likelihoods, moves)
+FOLDERS = (priors, likelihoods, moves, terms)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.__name__)
@@ -25,7 +26,8 @@ def test_every_public_class_is_registered(folder):
         LinearPredictor,
         State,
         Info,
-    }  # a predictor of f, not an observation model; and parts of updates
+        terms.Structure,
+    }  # a predictor of f, not an observation model; parts of updates; the matrices of a term
     assert len(set(folder.REGISTERED)) == len(folder.REGISTERED)
 
 

@@ -52,7 +52,7 @@ def pc_prior(sd: float, probability: float) -> Any:
     0.99
     """
     sd = positive_number("pc_prior: sd", sd)
-    return numpyro_distributions().Exponential(-math.log(_probability("pc_prior", probability)) / sd)
+    return numpyro_distributions().Exponential(-math.log(_inside("pc_prior: probability", probability)) / sd)
 
 
 def gamma_precision(shape: float, rate: float) -> Any:
@@ -68,15 +68,15 @@ def gamma_precision(shape: float, rate: float) -> Any:
     numpyro.distributions.TransformedDistribution
     """
     distributions = numpyro_distributions()
-    precision = distributions.Gamma(positive_number("shape", shape), positive_number("rate", rate))
+    precision = distributions.Gamma(
+        positive_number("gamma_precision: shape", shape), positive_number("gamma_precision: rate", rate)
+    )
     return distributions.TransformedDistribution(precision, distributions.transforms.PowerTransform(-0.5))
 
 
-def _probability(name: str, value: Any) -> float:
-    found = number(f"{name}: probability", value, above=0.0, most=1.0, expected="above 0 and below 1")
-    if found == 1.0:
-        raise ValueError(f"{name}: probability must be above 0 and below 1, but it is 1.")
-    return found
+def _inside(name: str, value: Any) -> float:
+    """Return a number that is above 0 and below 1. Raise if it is not."""
+    return number(name, value, above=0.0, most=math.nextafter(1.0, 0.0), expected="above 0 and below 1")
 
 
 def _support(distribution: Any) -> tuple[float, float]:
@@ -114,6 +114,8 @@ def describe_prior(prior: Any) -> str:
     ):
         steps = ", ".join(type(each).__name__ for each in prior.transforms)
         return f"{describe_prior(prior.base_dist)}, transformed by {steps}"
+    if (words := getattr(prior, "in_words", None)) is not None:
+        return words
     values = [(name, getattr(prior, name, None)) for name in prior.arg_constraints]
     shown = ", ".join(f"{name}={float(value):.4g}" for name, value in values if value is not None)
     return f"{type(prior).__name__}({shown})"
@@ -129,6 +131,39 @@ response for an identity link."""
 
 MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, lambda unit: numpyro_distributions().Uniform(0.0, 1.0))
 """A proportion of variance. Default prior: uniform on (0, 1)."""
+
+CORRELATION = Hyperparameter("correlation", -1.0, 1.0, lambda unit: numpyro_distributions().Uniform(-1.0, 1.0))
+"""A correlation. Default prior: uniform on (-1, 1)."""
+
+
+class MixingPrior(NamedTuple):
+    """The penalised-complexity prior of a mixing parameter, which depends on the graph of its term."""
+
+    u: float
+    probability: float
+
+
+def pc_mixing(u: float, probability: float) -> MixingPrior:
+    """Return the penalised-complexity prior of BYM2's phi: P(phi < u) = probability.
+
+    The distance from independent effects is the square root of twice the Kullback-Leibler divergence, and has an
+    exponential distribution (Riebler et al. 2016, Simpson et al. 2017). It depends on the eigenvalues of the graph, so
+    it becomes a distribution when the term is bound. Graphs may have at most 2,000 regions.
+
+    Parameters
+    ----------
+    u, probability : float
+        Above 0 and below 1. Riebler et al. use u = 0.5 and probability = 2 / 3.
+
+    Examples
+    --------
+    >>> import ellipslice as es
+    >>> prior = {"phi": pc_mixing(0.5, 2 / 3)}
+    >>> term = es.terms.BYM2("region", graph=[("a", "b"), ("b", "c")], prior=prior).bind({"region": ["a", "b"]})
+    >>> round(float(term.priors["phi"].cdf(0.5)), 5)
+    0.66667
+    """
+    return MixingPrior(_inside("pc_mixing: u", u), _inside("pc_mixing: probability", probability))
 
 
 def given_priors(prior: Any, hyperparameters: Mapping[str, Hyperparameter], term: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Property tests of priors, likelihoods and moves, which you can also run on your own classes.
+"""Property tests of priors, likelihoods, moves and terms, which you can also run on your own classes.
 
 >>> import numpy as np
 >>> import ellipslice as es
@@ -16,6 +16,7 @@ Statistical tests have a significance level of 1e-6, so a failure is almost cert
 - `reversible`: a test of reversibility in exact arithmetic
 - `stationary`: a posterior with known distribution, which an update must leave invariant
 - `gradients`: property tests of moves that need gradients
+- `term`: property tests of a term of a latent Gaussian model
 - `assertions`: assertions of the property tests
 """
 
@@ -23,5 +24,6 @@ from ellipslice.testing.likelihood import check_likelihood
 from ellipslice.testing.move import check_move
 from ellipslice.testing.prior import check_prior
 from ellipslice.testing.reversible import check_reversible
+from ellipslice.testing.term import check_term
 
-__all__ = ["check_likelihood", "check_move", "check_prior", "check_reversible"]
+__all__ = ["check_likelihood", "check_move", "check_prior", "check_reversible", "check_term"]

@@ -4,7 +4,7 @@
 >>> term = es.terms.RW2("age", prior=es.terms.pc_prior(1.0, 0.01))
 
 To add one, write a class derived from `Term` or `ScaledTerm`, import it and add it to `REGISTERED` here, and add it to
-`tests/latent/term_catalogue.py`.
+`tests/catalogue_terms.py`.
 
 - `base`: the base class of terms
 - `scaled`: terms with one standard deviation, the base class for most new terms
@@ -14,12 +14,14 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `fixed`: coefficients of numeric columns
 - `iid`: independent effects of groups, random intercepts and slopes
 - `random_walk`: random walks of first and second order, regular, irregular and cyclic
+- `autoregressive`: stationary autoregressions over equally spaced times
 - `graph`: graphs of regions, and intrinsic autoregressions on them
 - `areal`: spatial effects of regions, ICAR, BYM and BYM2
 """
 
-from ellipslice.latent.hyperpriors import gamma_precision, pc_prior
-from ellipslice.latent.terms.areal import BYM2, ICAR
+from ellipslice.latent.hyperpriors import gamma_precision, pc_mixing, pc_prior
+from ellipslice.latent.terms.areal import BYM, BYM2, ICAR
+from ellipslice.latent.terms.autoregressive import AR1
 from ellipslice.latent.terms.base import Term
 from ellipslice.latent.terms.fixed import Fixed
 from ellipslice.latent.terms.iid import IID
@@ -28,6 +30,8 @@ from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.structure import Structure
 
 __all__ = [
+    "AR1",
+    "BYM",
     "BYM2",
     "ICAR",
     "IID",
@@ -38,8 +42,9 @@ __all__ = [
     "Structure",
     "Term",
     "gamma_precision",
+    "pc_mixing",
     "pc_prior",
 ]
 
-REGISTERED = (Fixed, IID, RW1, RW2, ICAR, BYM2)
+REGISTERED = (Fixed, IID, RW1, RW2, AR1, ICAR, BYM, BYM2)
 """All terms. The formulas, the reference pages and the tests read this list."""

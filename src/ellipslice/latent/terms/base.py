@@ -208,13 +208,9 @@ class Term(abc.ABC):
     def priors(self) -> dict[str, Any]:
         """Priors of the hyperparameters by local name, distributions of NumPyro."""
         given = given_priors(self.prior, self.hyperparameters, type(self).__name__)
-        made = {
-            name: given.get(name) or each.make_prior(self.state.unit) for name, each in self.hyperparameters.items()
-        }
-        return {
-            name: check_prior(self._resolve(prior), self.hyperparameters[name], f"{self.name}_{name}")
-            for name, prior in made.items()
-        }
+        unit, each = self.state.unit, self.hyperparameters
+        made = {name: given[name] if name in given else each[name].make_prior(unit) for name in each}
+        return {name: check_prior(self._resolve(made[name]), each[name], f"{self.name}_{name}") for name in each}
 
     def _resolve(self, prior: Any) -> Any:
         """Return a prior that depends on the structure of the term as a distribution."""

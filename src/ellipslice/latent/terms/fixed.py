@@ -20,7 +20,7 @@ SLOPE_UNITS, INTERCEPT_UNITS = 2.5, 10.0
 """Default standard deviations: of the effect of one standard deviation of a column, and of an intercept, in units."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Fixed(Term):
     """Fixed effects: coefficients with independent Gaussian priors of mean 0.
 

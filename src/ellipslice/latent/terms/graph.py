@@ -61,8 +61,10 @@ def as_graph(graph: Any, regions: Any = None) -> Graph:
         return _from_edges(np.asarray(graph).tolist(), labels)
     if isinstance(graph, Iterable) and not isinstance(graph, str) and not hasattr(graph, "shape"):
         pairs = list(graph)
-        if pairs and all(isinstance(each, Iterable) and len(list(each)) == 2 for each in pairs):
+        if all(isinstance(each, Iterable) and not isinstance(each, str) and len(list(each)) == 2 for each in pairs):
             return _from_edges(pairs, labels)
+        if all(isinstance(each, Iterable) and len(list(each)) == len(pairs) for each in pairs):
+            return _from_matrix(np.asarray(pairs), labels)
     raise TypeError(f"graph is of type {type(graph).__name__} and cannot be read. {FORMS}")
 
 

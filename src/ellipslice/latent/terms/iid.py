@@ -14,7 +14,7 @@ from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.structure import Structure
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class IID(ScaledTerm):
     """Independent Gaussian effects of groups: random intercepts, or random slopes.
 

@@ -18,7 +18,7 @@ LEVEL, TREND = "sum to zero", "no linear trend"
 CONSTRAINTS = ("none", "level", "trend")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class _RandomWalk(ScaledTerm):
     """A random walk over the distinct values of a column, which may be irregular."""
 
@@ -103,7 +103,7 @@ class _RandomWalk(ScaledTerm):
         return f"{'cyclic ' * self.cyclic}random walk of {order} order over {self.size} positions, {scaled}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RW1(_RandomWalk):
     """Random walk of first order: increments are independent, with variances proportional to the distances.
 
@@ -140,7 +140,7 @@ class RW1(_RandomWalk):
     order: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RW2(_RandomWalk):
     """Random walk of second order: a smooth function whose second differences are independent.
 

@@ -80,8 +80,10 @@ def draw_constrained(precision: Any, constraints: np.ndarray, rng: np.random.Gen
     """
     size = precision.shape[0]
     if size > DENSE_LIMIT:
-        drawn = GeneralisedInverse(precision, constraints).unwhiten(rng.standard_normal((size, 1)))[:, 0]
         null = orthonormal_rows(constraints)
+        if np.abs(precision @ null.T).max(initial=0.0) > 1e-8 * precision.diagonal().max():
+            raise ValueError(f"{name} has {size} elements and constraints outside its null space, and cannot be drawn.")
+        drawn = GeneralisedInverse(precision, constraints).unwhiten(rng.standard_normal((size, 1)))[:, 0]
         return drawn - null.T @ (null @ drawn)
     basis = np.linalg.qr(np.concatenate([constraints.T, np.eye(size)], axis=1))[0] if len(constraints) else np.eye(size)
     basis = basis[:, len(constraints) :]

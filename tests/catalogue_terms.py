@@ -1,0 +1,152 @@
+"""The terms on which the property tests run. Add a case for each new term, with a dense formula of its precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Term
+
+DATA = {
+    "g": np.array(list("cabacb")),
+    "x": np.array([0.5, -1.0, 2.0, 3.5, 0.25, 1.0]),
+    "x2": np.array([10.0, 12.0, 9.0, 11.0, 10.5, 14.0]),
+    "day": np.array([0, 1, 2, 3, 4, 5]),
+    "age": np.array([20.0, 23.0, 30.0, 31.5, 40.0, 23.0]),
+    "week": np.array([3, 4, 9, 4, 6, 3]),
+    "region": np.array(list("abcade")),
+}
+AGES = np.array([20.0, 23.0, 30.0, 31.5, 40.0])
+EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("e", "f"), ("f", "h")]
+REGIONS = list("abcdefgh")  # two components, and g without neighbours
+
+
+class Case(NamedTuple):
+    """A term, and its precision."""
+
+    make: Callable[[], Term]
+    precision: Callable[..., Any]
+
+
+def moore_penrose_scaled(structure: np.ndarray) -> np.ndarray:
+    """Return a structure matrix times the geometric mean of the variances of its Moore-Penrose inverse."""
+    variances = np.diag(np.linalg.pinv(structure, rcond=1e-10, hermitian=True))
+    return structure * np.exp(np.log(variances).mean())
+
+
+def walk(distances: np.ndarray) -> np.ndarray:
+    """Return the precision of a random walk of first order, from the sum over increments."""
+    n = len(distances) + 1
+    out = np.zeros((n, n))
+    for i, d in enumerate(distances):
+        e = np.zeros(n)
+        e[i], e[i + 1] = -1.0, 1.0
+        out += np.outer(e, e) / d
+    return out
+
+
+def galerkin(distances: np.ndarray) -> np.ndarray:
+    """Return the precision of Lindgren & Rue (2008) for irregular positions: H' B^-1 H, mass matrix B."""
+    n = len(distances) + 1
+    out = np.zeros((n, n))
+    for i in range(1, n - 1):
+        before, after = distances[i - 1], distances[i]
+        e = np.zeros(n)
+        e[i - 1], e[i], e[i + 1] = 1 / before, -(1 / before + 1 / after), 1 / after
+        out += np.outer(e, e) / ((before + after) / 2)
+    return out
+
+
+def ring(n: int, order: int) -> np.ndarray:
+    """Return the circulant precision of a cyclic walk with equal steps."""
+    first = 2 * np.eye(n) - np.roll(np.eye(n), 1, axis=0) - np.roll(np.eye(n), -1, axis=0)
+    return np.linalg.matrix_power(first, order)
+
+
+def laplacian(edges: list[tuple[str, str]] = EDGES, regions: list[str] = REGIONS) -> np.ndarray:
+    """Return the precision of an intrinsic autoregression, in which a region without neighbours has variance 1."""
+    out = np.zeros((len(regions), len(regions)))
+    for a, b in edges:
+        i, j = regions.index(a), regions.index(b)
+        out[i, i] += 1
+        out[j, j] += 1
+        out[i, j] = out[j, i] = -1
+    return out + np.diag(np.diag(out) == 0)
+
+
+def scaled_laplacian() -> np.ndarray:
+    """Return the precision with every component scaled by itself (Freni-Sterrantino et al. 2018)."""
+    out = laplacian()
+    for part in ("abcd", "efh"):
+        at = np.ix_(*[[REGIONS.index(each) for each in part]] * 2)
+        out[at] = moore_penrose_scaled(out[at])
+    return out
+
+
+def joint_bym2(sd: float, phi: float) -> np.ndarray:
+    """Return the precision of total effects b and spatial effects u, from p(u) and b | u ~ N(sd sqrt(phi) u)."""
+    n = len(REGIONS)
+    residual = np.hstack([np.eye(n), -sd * np.sqrt(phi) * np.eye(n)])
+    field = linalg.block_diag(np.zeros((n, n)), scaled_laplacian())
+    return residual.T @ residual / (sd**2 * (1 - phi)) + field
+
+
+def autoregression(sd: float, rho: float) -> np.ndarray:
+    """Return the inverse of the covariance sd^2 rho^|i - j| of the weeks 3 to 9."""
+    return np.linalg.inv(sd**2 * rho ** np.abs(np.subtract.outer(np.arange(7), np.arange(7))))
+
+
+GAPS = np.diff(AGES) / 5.0  # in multiples of the mean distance
+GRAPH = {"graph": EDGES, "regions": REGIONS}
+HOURS = {"values": [0, 6, 7, 12, 20], "cyclic": True, "period": 24}
+
+
+def irregular_ring() -> np.ndarray:
+    """Return the precision of the positions of `HOURS`, whose distances are divided by their mean, 4.8."""
+    distances = np.array([6, 1, 5, 8, 4]) / 4.8
+    out = np.zeros((5, 5))
+    for i in range(5):
+        before, after = distances[i - 1], distances[i]
+        e = np.zeros(5)
+        e[i - 1], e[i], e[(i + 1) % 5] = 1 / before, -(1 / before + 1 / after), 1 / after
+        out += np.outer(e, e) / ((before + after) / 2)
+    return out
+
+
+CATALOGUE: dict[str, Case] = {
+    "Fixed": Case(lambda: Fixed(["1", "x"], sd=[10.0, 2.0]), lambda: np.diag([0.01, 0.25])),
+    "Fixed, a flat coefficient": Case(lambda: Fixed(["1", "x"], sd=["flat", 2.0]), lambda: np.diag([0.0, 0.25])),
+    "IID": Case(lambda: IID("g"), lambda sd: np.eye(3) / sd**2),
+    "IID, slopes": Case(lambda: IID("g", weights="x"), lambda sd: np.eye(3) / sd**2),
+    "RW1": Case(lambda: RW1("day", scale_model=False), lambda sd: walk(np.ones(5)) / sd**2),
+    "RW1, irregular, scaled": Case(lambda: RW1("age"), lambda sd: moore_penrose_scaled(walk(GAPS)) / sd**2),
+    "RW1, cyclic": Case(lambda: RW1("day", cyclic=True, scale_model=False), lambda sd: ring(6, 1) / sd**2),
+    "RW2": Case(lambda: RW2("day", scale_model=False), lambda sd: galerkin(np.ones(5)) / sd**2),
+    "RW2, irregular": Case(lambda: RW2("age", scale_model=False), lambda sd: galerkin(GAPS) / sd**2),
+    "RW2, scaled, no trend": Case(
+        lambda: RW2("age", constraint="trend"), lambda sd: moore_penrose_scaled(galerkin(GAPS)) / sd**2
+    ),
+    "RW2, cyclic": Case(lambda: RW2("day", cyclic=True), lambda sd: moore_penrose_scaled(ring(6, 2)) / sd**2),
+    "RW2, cyclic, free level": Case(
+        lambda: RW2("day", cyclic=True, constraint="none", scale_model=False), lambda sd: ring(6, 2) / sd**2
+    ),
+    "RW2, cyclic, irregular": Case(
+        lambda: RW2([6, 12, 7, 20], name="hour", scale_model=False, **HOURS), lambda sd: irregular_ring() / sd**2
+    ),
+    "AR1": Case(lambda: AR1("week"), autoregression),
+    "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
+    "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
+    "ICAR, free levels": Case(
+        lambda: ICAR("region", **GRAPH, constraint="none"), lambda sd: scaled_laplacian() / sd**2
+    ),
+    "BYM": Case(
+        lambda: BYM("region", **GRAPH),
+        lambda sd_structured, sd_unstructured: linalg.block_diag(
+            scaled_laplacian() / sd_structured**2, np.eye(8) / sd_unstructured**2
+        ),
+    ),
+    "BYM2": Case(lambda: BYM2("region", **GRAPH), joint_bym2),
+}

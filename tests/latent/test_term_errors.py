@@ -1,0 +1,146 @@
+"""Mistakes in terms: messages state what was given, what was expected and what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from catalogue_terms import DATA, EDGES, GRAPH
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed
+
+SQUARE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+
+
+def on(values, **columns):
+    return {"t": values, "x": np.arange(len(values)), **columns}
+
+
+MISTAKES = {
+    "unknown column": (
+        lambda: IID("hospitl").bind({"hospital": [1]}),
+        "'hospitl' is not a column of the data. Did you mean 'hospital'",
+    ),
+    "no data": (lambda: IID("g").bind(), "IID: column is the name 'g', but no data were given"),
+    "array without a name": (lambda: IID([1, 2]).bind(), "IID was given an array without a name. Give name="),
+    "a matrix as a column": (
+        lambda: IID(np.eye(2), name="g").bind(),
+        r"IID: column has shape \(2, 2\). Expected one value",
+    ),
+    "missing numbers": (
+        lambda: RW1("t").bind(on([1.0, np.nan, 2.0, np.nan])),
+        "RW1: column has missing values in rows 1, 3",
+    ),
+    "missing text": (
+        lambda: IID("t").bind(on(["a", None, "b"])),
+        "IID: column has missing values in row 1. Drop these",
+    ),
+    "missing category": (
+        lambda: IID("t").bind(pd.DataFrame({"t": pd.Categorical(["a", None])})),
+        "IID: column has missing values in row 1",
+    ),
+    "missing in pandas": (
+        lambda: IID("t").bind(pd.DataFrame({"t": pd.array([1, None, 2], dtype="Int64")})),
+        "IID: column has missing values in row 1",
+    ),
+    "missing date": (lambda: RW1("t").bind(on(pd.to_datetime(["2024-01-01", None]))), "missing values in row 1"),
+    "infinite": (lambda: RW1("t").bind(on([1.0, np.inf])), "RW1: column is not finite in rows 1"),
+    "several types": (lambda: IID("t").bind(on(np.array([1, "a"], dtype=object))), "values of several types"),
+    "walk over text": (lambda: RW2("t").bind(on(["a", "b", "c"])), "has the values a, b, c. Expected numbers or dates"),
+    "one position": (
+        lambda: RW1("t").bind(on([3, 3])),
+        "RW1: the column has 1 distinct value, but RW1 requires at least 2",
+    ),
+    "two positions": (lambda: RW2("t").bind(on([3, 4])), "has 2 distinct values, but RW2 requires at least 3"),
+    "small cycle": (lambda: RW1("t", cyclic=True).bind(on([1, 2])), "a cyclic walk requires at least 3"),
+    "cycle without period": (lambda: RW2("t", cyclic=True).bind(on([0, 1, 3])), "are not equally spaced. Give period="),
+    "short period": (
+        lambda: RW2("t", cyclic=True, period=3).bind(on([0, 1, 3])),
+        "period is 3, but the positions span 3",
+    ),
+    "period of a line": (lambda: RW2("t", period=3).bind(on([0, 1, 3])), "period is given, but the walk is not cyclic"),
+    "unknown constraint": (lambda: RW2("t", constraint="sum").bind(on([0, 1, 3])), "constraint must be one of .*'sum'"),
+    "trend of RW1": (
+        lambda: RW1("t", constraint="trend").bind(on([0, 1, 3])),
+        "only RW2 without cyclic=True has a linear",
+    ),
+    "data outside values": (
+        lambda: RW1("t", values=[1, 2]).bind(on([1, 2, 3])),
+        "t has no level 3. Its levels are: 1, 2",
+    ),
+    "one time": (lambda: AR1("t").bind(on([2, 2])), "the column has 1 distinct time, but AR1 requires at least 2"),
+    "irregular times": (
+        lambda: AR1("t").bind(on([0.0, 1.0, 2.5])),
+        "the time 2.5 is not a whole number of steps of 1 after",
+    ),
+    "far times": (lambda: AR1("t").bind(on([0, 1, 10**9])), "there are 1000000001 steps of 1, and at most 1000000"),
+    "weights of other length": (
+        lambda: IID("t", weights=[1.0], name="s").bind(on([1, 2])),
+        "weights has 1 rows, but the col",
+    ),
+    "missing weights": (lambda: IID("t", weights="w").bind(on([1, 2], w=[1.0, np.nan])), "weights must be finite"),
+    "text as a covariate": (lambda: Fixed("t").bind(on(["a", "b"])), "Fixed: column 't' has dtype"),
+    "missing covariate": (lambda: Fixed("t").bind(on([1.0, np.nan])), r"'t' must be finite, but .*\[1\] is nan"),
+    "column of zeros": (lambda: Fixed(["1", "t"]).bind(on([0, 0])), "the column 't' is 0 in all rows"),
+    "column twice": (lambda: Fixed(["t", "t"]).bind(on([0, 1])), "the coefficient 't' is there twice"),
+    "no columns": (lambda: Fixed([]).bind(on([0, 1])), "Fixed was given no column"),
+    "negative sd": (
+        lambda: Fixed("t", sd=-1.0).bind(on([0, 1])),
+        "sd of 't' must be a positive number or 'flat', but it is -1",
+    ),
+    "sd of another name": (
+        lambda: Fixed("t", sd={"u": 1}).bind(on([0, 1])),
+        "sd has the name 'u', but the coefficients are: t",
+    ),
+    "too many sd": (lambda: Fixed("t", sd=[1, 2]).bind(on([0, 1])), "sd has 2 values for 1 coefficients"),
+    "names of another length": (lambda: Fixed(np.eye(2), names=["a"]).bind(), "names has 1 names for 2 columns"),
+    "bad unit": (lambda: IID("g").bind(DATA, unit=0.0), "unit must be one positive number"),
+    "no graph": (lambda: ICAR("region").bind(DATA), "ICAR requires graph=. Give a symmetric matrix"),
+    "unknown graph": (lambda: ICAR("region", graph=3).bind(DATA), "graph is of type int and cannot be read"),
+    "missing regions": (
+        lambda: BYM2("region", graph=EDGES[:3]).bind(DATA),
+        "regions that are not in the graph: d, e. The regions of the graph are: a, b, c. Give regions=",
+    ),
+    "numbers from one": (
+        lambda: ICAR("t", graph=SQUARE).bind(on([1, 2, 3])),
+        "regions that are not in the graph: 3. The regions of the graph are: 0, 1, 2",
+    ),
+    "text and numbers": (
+        lambda: ICAR("t", graph=SQUARE).bind(on(["0", "1"])),
+        "regions that are not in the graph: 0, 1",
+    ),
+    "asymmetric matrix": (
+        lambda: ICAR("t", graph=np.triu(SQUARE)).bind(on([0, 1])),
+        "graph is not symmetric: from 0 to 1 it has 1, but from 1 to 0 0. Use the maximum",
+    ),
+    "asymmetric mapping": (
+        lambda: ICAR("t", graph={"a": ["b"], "b": []}).bind(on(["a", "b"])),
+        "b is a neighbour of a, but a is not a neighbour of b",
+    ),
+    "own neighbour": (lambda: ICAR("t", graph=SQUARE + np.eye(3)).bind(on([0, 1])), "region 0 is its own neighbour"),
+    "loop": (lambda: ICAR("t", graph=[("a", "a")]).bind(on(["a"])), "region a is its own neighbour"),
+    "negative weights": (lambda: ICAR("t", graph=-SQUARE).bind(on([0, 1])), "weights that are negative or not finite"),
+    "labels of another length": (
+        lambda: ICAR("t", graph=sparse.csr_array(SQUARE), regions=[1, 2]).bind(on([1, 2])),
+        r"graph has shape \(3, 3\), but there are 2 regions",
+    ),
+    "label twice": (lambda: ICAR("t", graph=SQUARE, regions=[1, 2, 2]).bind(on([1, 2])), "regions has a label twice"),
+    "edge of another region": (
+        lambda: ICAR("t", graph=[("a", "b"), ("b", "q")], regions=["a", "b"]).bind(on(["a"])),
+        "graph has edges of q, which are not among its regions: a, b",
+    ),
+    "no edges": (
+        lambda: ICAR("t", graph=[]).bind(on(["a"])),
+        "graph has no edge, so its regions are unknown. Give regions=",
+    ),
+    "tuples as regions": (lambda: ICAR("t", graph={(0, 1): []}).bind(on(["a"])), "Expected numbers or texts as labels"),
+    "constraint of ICAR": (lambda: ICAR("region", **GRAPH, constraint="sum").bind(DATA), "ICAR: constraint must be"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake(mistake):
+    make, message = MISTAKES[mistake]
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
