@@ -95,8 +95,8 @@ def analyse(rows: Any, cols: Any, size: int, solver: str = "numba") -> Analysis:
     size : int
         Number of rows of the matrix.
     solver : {"numba", "cholmod"}
-        "numba" is this library's own code. "cholmod" is CHOLMOD of cvxopt, whose licence is the GPL; it was slower on
-        all problems of `benchmarks/sparse_cholesky.py`. Default: "numba".
+        "numba" is this library's own code. "cholmod" is CHOLMOD of cvxopt, whose licence is the GPL. Its factorisations
+        were slower for all matrices of `benchmarks/sparse_cholesky.py`. Default: "numba".
 
     Raises
     ------
