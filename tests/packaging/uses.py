@@ -121,6 +121,17 @@ import subprocess, sys
 arguments = ["bench", "--problems", "R01", "--chains", "1", "--seconds", "0.05", "--rounds", "1"]
 subprocess.run([sys.executable, "-m", "ellipslice", *arguments], check=True)
 """,
+    "latent": """
+import sys
+import numpy as np
+import ellipslice as es
+assert "numba" not in sys.modules
+from ellipslice.latent.families import make_family
+from ellipslice.latent.family import default_priors
+from ellipslice.latent.sparse.analysis import analyse
+assert analyse([0, 1, 1], [0, 0, 1], 2).factorise([2.0, 1.0, 2.0]).selected_inverse().shape == (3,)
+assert default_priors(make_family("negative_binomial"), np.ones(3))
+""",
     "cholmod": """
 import numpy as np, scipy.sparse
 import ellipslice as es
@@ -149,6 +160,7 @@ Path("data.csv").write_text("x,y\\n1,2\\n2,3\\n")
 sys.argv = ["ellipslice", "fit", "data.csv", "-x", "x", "-y", "y"]
 main()
 """,
+    "latent": "from ellipslice.latent.sparse.analysis import analyse\nanalyse([0], [0], 1)",
     "cholmod": """
 import scipy.sparse
 import ellipslice as es

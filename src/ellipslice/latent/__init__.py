@@ -6,4 +6,5 @@
 - `families`: the families of responses, by name
 - `family`: a family of responses: its likelihood, hyperparameters, checks and predictions
 - `formula/`: formulas: parser, design matrices, requests for terms
+- `sparse/`: sparse Cholesky factorisations with one pattern and many values
 """
