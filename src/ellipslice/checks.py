@@ -6,11 +6,12 @@ and what to do. Checks that only one class needs are in the file of that class.
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,16 @@ def reject(name: str, values: np.ndarray, bad: np.ndarray, problem: str) -> None
     if bad.any():
         index, position = _first(bad)
         raise ValueError(f"{name}{position} = {values[index]:g} {problem}")
+
+
+def reject_unknown_names(argument: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise if a name is not known. The message suggests a similar one and lists the known ones."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            similar = difflib.get_close_matches(str(name), known, n=1)
+            meant = f" Did you mean {similar[0]!r}?" if similar else ""
+            raise ValueError(f"{argument} has {name!r}, which does not exist.{meant} Expected one of: {', '.join(known)}.")
 
 
 def _first(bad: np.ndarray) -> tuple[tuple[int, ...], str]:

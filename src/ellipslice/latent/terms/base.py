@@ -153,12 +153,19 @@ class Term(abc.ABC):
         ValueError
             If a row has a level that the term does not have.
         """
+        return csr_array(self.level_rows(data) @ self.state.structure.effect)
+
+    def level_rows(self, data: Any = None) -> csr_array:
+        """Return the matrix from effects of levels to rows of data, shape (rows, levels).
+
+        `data` and errors are those of `rows`. The linear predictor is this matrix times the effects in results.
+        """
         if data is not None:
             return self._design(self._new_column, data)
         return self.state and self._rows
 
     def _design(self, column: Any, data: Any) -> csr_array:
-        """Return the rows of A for a column, which is an array or the name of a column of the data."""
+        """Return `level_rows` for a column, which is an array or the name of a column of the data."""
         values, codes = self._codes(column, data)
         if (codes < 0).any():
             unseen = list(dict.fromkeys(values[codes < 0].tolist()))
@@ -166,8 +173,7 @@ class Term(abc.ABC):
                 f"{self.name} has no level {listed(unseen)}. Its levels are: {listed(self.state.levels)}. "
                 f"{self._advice_unseen}"
             )
-        each = csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), len(self.state.levels)))
-        return csr_array(each @ self.state.structure.effect)
+        return csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), len(self.state.levels)))
 
     _advice_unseen: ClassVar[str] = "Remove these rows."
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, eye_array
 
 from ellipslice.checks import as_numbers
-from ellipslice.latent.terms.columns import column_name, read_column
+from ellipslice.latent.terms.columns import as_index, column_name, read_column
 from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.structure import Structure
 
@@ -59,18 +59,25 @@ class IID(ScaledTerm):
 
     def _design(self, column: Any, data: Any) -> csr_array:
         rows: Any = super()._design(column, data)
-        if self.weights is None:
-            return rows
+        return rows if self.weights is None else csr_array(diags_array(self._slopes(column, data, rows.shape[0])) @ rows)
+
+    def _slopes(self, column: Any, data: Any, rows: int) -> np.ndarray:
+        """Return the weights of the rows of a column. Raise if their number differs."""
         new = column is not self.column and not isinstance(self.weights, str)
         weights = column_name(self.weights, None, "IID: weights") if new else self.weights
         values = as_numbers(
             read_column(weights, data, "IID: weights"), "IID: weights", advice="Drop or fill such rows."
         )
-        if len(values) != rows.shape[0]:
-            raise ValueError(
-                f"IID: weights has {len(values)} rows, but the column has {rows.shape[0]}. Give equal lengths."
-            )
-        return csr_array(diags_array(values) @ rows)
+        if len(values) != rows:
+            raise ValueError(f"IID: weights has {len(values)} rows, but the column has {rows}. Give equal lengths.")
+        return values
+
+    def new_groups(self, data: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each row of new data the number of its group, and its weight: 1 for a random intercept."""
+        values = as_index(read_column(self._new_column, data, self._argument()), self._argument())
+        _, groups = np.unique(values, return_inverse=True)
+        weights = np.ones(len(groups)) if self.weights is None else self._slopes(self._new_column, data, len(groups))
+        return groups, weights
 
 
 def _label(column: Any) -> str | None:

@@ -1,0 +1,287 @@
+"""The definition of a latent Gaussian model: response, family, terms and priors, checked, and its posterior."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ellipslice.checks import as_numbers
+from ellipslice.latent.assembly import Assembly, Block
+from ellipslice.latent.families import make_family
+from ellipslice.latent.family import Family, default_priors
+from ellipslice.latent.formula import Design, parse
+from ellipslice.latent.hyperparameters import Hyperparameters
+from ellipslice.latent.hyperpriors import describe_prior
+from ellipslice.latent.posterior import LatentPosterior
+from ellipslice.latent.predictor import FUNCTIONS, Predictor
+from ellipslice.latent.propriety import flat_predictors, separating, unidentified
+from ellipslice.latent.sparse.analysis import analyse
+from ellipslice.latent.terms import Term
+from ellipslice.latent.terms.columns import listed, read_column
+from ellipslice.likelihoods import Likelihood
+
+RESERVED = ("chain", "draw", "row")
+"""Names of dimensions of results, which terms must not have."""
+
+
+@dataclass(frozen=True, eq=False)
+class MakeLikelihood:
+    """Function from the parameters of the family to the likelihood of the observed responses."""
+
+    family: Family
+    y: np.ndarray
+
+    def __call__(self, **parameters: float) -> Likelihood:
+        return self.family.make_likelihood(self.y, **parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Analyse:
+    """Function from a pattern to its symbolic factorisation by one solver."""
+
+    solver: str
+
+    def __call__(self, rows: np.ndarray, cols: np.ndarray, size: int) -> Any:
+        return analyse(rows, cols, size, self.solver)
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """Checked parts of a model.
+
+    Attributes
+    ----------
+    response_name : str
+    y : array, shape (rows,)
+        Responses; NaN is a missing one.
+    family : Family
+        With the known columns of all rows.
+    predictor : Predictor
+    posterior : LatentPosterior
+        Of the observed rows.
+    columns : mapping of str to str or array
+        Known columns of the family, such as the exposure, as the user gave them.
+    solver : str
+    """
+
+    response_name: str
+    y: np.ndarray
+    family: Family
+    predictor: Predictor
+    posterior: LatentPosterior
+    columns: Mapping[str, Any]
+    solver: str
+
+    @classmethod
+    def make(
+        cls,
+        formula: Any,
+        terms: Sequence[Any] | None,
+        data: Any,
+        family: Any,
+        columns: Mapping[str, Any],
+        offset: Any,
+        fixed_sd: Any,
+        priors: Mapping[str, Any] | None,
+        solver: str,
+        variables: Mapping[str, Any],
+    ) -> Definition:
+        """Return the definition of a model; see `LatentGaussianModel` for the arguments."""
+        _check_kind(formula, terms, data, offset, fixed_sd)
+        family = make_family(family, **{name: _known(name, value, data) for name, value in columns.items()})
+        design = parse(formula).design(data, names=variables, functions=FUNCTIONS) if terms is None else None
+        name, y = _response(formula, data, design)
+        y = family.check_response(y)
+        unit, location = _scale(family, y)
+        if design is not None:
+            predictor = Predictor.of_design(design, fixed_sd, unit, location)
+        else:
+            predictor = Predictor.of_terms(list(terms or ()), data, offset, len(y), unit, location)
+        _check_names(predictor.terms)
+        posterior = _posterior(predictor, family, y, priors, Analyse(solver))
+        return cls(name, y, family, predictor, posterior, columns, solver)
+
+    @property
+    def dims(self) -> dict[str, list[str]]:
+        """Dimensions of the effects in results."""
+        return {name: list(dims) for name, (dims, _) in self._example.items()}
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Labels of the dimensions of the effects."""
+        return {dim: labels for term in self.predictor.terms for dim, labels in term.coords.items()}
+
+    @property
+    def _example(self) -> dict[str, Any]:
+        spans = zip(self.predictor.terms, self.posterior.assembly.spans, strict=True)
+        return {
+            name: effect
+            for term, span in spans
+            for name, effect in term.effects(np.zeros((1, span.stop - span.start))).items()
+        }
+
+    def effects(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the effects of all terms by name, for latents x of shape (draws, size)."""
+        spans = zip(self.predictor.terms, self.posterior.assembly.spans, strict=True)
+        return {
+            name: values for term, span in spans for name, (_, values) in term.effects(x[:, span]).items()
+        }
+
+    def family_at(self, data: Any) -> Family:
+        """Return the family with its known columns for new data. Raise if a column is not there."""
+        known = {}
+        for name, value in self.columns.items():
+            column = value if isinstance(value, str) else name
+            if isinstance(value, str) or np.ndim(value) and name in column_names(data):
+                known[name] = _known(name, column, data)
+            elif np.ndim(value):
+                raise ValueError(
+                    f"the model was given {name} as an array. Predictions at new rows need the column {name!r} in data."
+                )
+        return self.family.given(**known)
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Mask of the rows with a response."""
+        return ~np.isnan(self.y)
+
+    def describe(self) -> str:
+        """Return the model in words."""
+        family, missing = self.family, int((~self.observed).sum())
+        lines = [
+            f"{self.response_name}: {family.name}, {family.link} link, {len(self.y)} rows"
+            + (f", of which {missing} to predict." if missing else ".")
+        ]
+        lines += [term.describe() for term in self.predictor.terms]
+        for name in self.posterior.hyperparameters.family:
+            prior = describe_prior(self.posterior.hyperparameters.parameters.priors[name])
+            lines.append(f"{name}: {family.parameters[name].meaning}. Prior: {prior}.")
+        return "\n".join(lines)
+
+
+def caller_variables(depth: int) -> Mapping[str, Any]:
+    """Return the variables of a function `depth` frames above, in which names of a formula are looked up."""
+    frame = sys._getframe(depth)
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def _check_kind(formula: Any, terms: Any, data: Any, offset: Any, fixed_sd: Any) -> None:
+    """Raise unless there is either a formula with data, or responses with a list of terms."""
+    if terms is None:
+        if not isinstance(formula, str):
+            raise TypeError(
+                "the first argument is an array, but there are no terms. Give a formula such as 'y ~ x + (1 | g)' with "
+                "data=, or responses with a list of terms."
+            )
+        if data is None:
+            raise TypeError(f"data is required for the formula {formula!r}. Give a data frame or a mapping of columns.")
+        if offset is not None:
+            raise TypeError("offset= is for a list of terms. Write it into the formula: ... + offset(log(E)).")
+        return
+    if isinstance(formula, str) and "~" in formula:
+        raise TypeError("both a formula and a list of terms were given. Give one of them.")
+    if fixed_sd is not None:
+        raise TypeError("fixed_sd= is for a formula. Give the term its own: Fixed(..., sd=...).")
+
+
+def _response(response: Any, data: Any, design: Design | None) -> tuple[str, Any]:
+    """Return the name and the values of the response."""
+    if design is not None:
+        return design.response_name, design.response
+    if isinstance(response, str):
+        return response, read_column(response, data, "the response")
+    return getattr(response, "name", None) or "y", response
+
+
+def column_names(data: Any) -> list[Any]:
+    """Return the names of the columns of data."""
+    return list(getattr(data, "columns", data))
+
+
+def _known(name: str, value: Any, data: Any) -> Any:
+    """Return a known column of the family: from the data, or as given."""
+    return as_numbers(read_column(value, data, name), name) if isinstance(value, str) else value
+
+
+def _scale(family: Family, y: np.ndarray) -> tuple[float, float]:
+    """Return the unit and the typical value of the linear predictor, for default priors."""
+    observed = y[~np.isnan(y)]
+    if family.link == "identity":
+        return float(np.std(observed)) or 1.0, float(np.mean(observed))
+    return 1.0, 0.0
+
+
+def _check_names(terms: Sequence[Term]) -> None:
+    for term in terms:
+        if not term.name.isidentifier() and any(letter in term.name for letter in "()[]") or term.name in RESERVED:
+            raise ValueError(f"a term has the name {term.name!r}, which results cannot have. Give it name=.")
+
+
+def _posterior(
+    predictor: Predictor, family: Family, y: np.ndarray, priors: Mapping[str, Any] | None, solver: Analyse
+) -> LatentPosterior:
+    """Return the posterior of the observed rows. Raise if it is improper."""
+    observed = ~np.isnan(y)
+    terms = predictor.terms
+    blocks = [
+        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms
+    ]
+    assembly = Assembly(blocks, predictor.offset[observed])
+    make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
+    given = dict(priors or {})
+    own = {name: given.pop(name) for name in list(given) if name in family.parameters}
+    if given:
+        names = ", ".join(family.parameters) or "none"
+        raise ValueError(
+            f"priors has the name {next(iter(given))!r}, but the unknown parameters of {family.name} are: {names}. "
+            "Priors of terms are arguments of the terms: rw2(age, prior=pc_prior(1, 0.01))."
+        )
+    rest = {name: each for name, each in family.parameters.items() if name not in own}
+    of_family = {**own, **default_priors(replace(family, parameters=rest), y)}
+    hyperparameters = Hyperparameters(
+        {term.name: term.priors for term in terms}, {name: of_family[name] for name in family.parameters}
+    )
+    posterior = LatentPosterior(assembly, terms, hyperparameters, make_likelihood, solver)
+    _check_proper(predictor, posterior)
+    return posterior
+
+
+def _check_proper(predictor: Predictor, posterior: LatentPosterior) -> None:
+    """Raise if the posterior is improper because a prior is flat where the responses say nothing."""
+    rows, names = [], []
+    for term, span in zip(predictor.terms, posterior.assembly.spans, strict=True):
+        for direction, label in zip(term.improper, _labels(term), strict=True):
+            row = np.zeros(posterior.assembly.size)
+            row[span] = direction
+            rows.append(row)
+            names.append(f"{term.name} ({label})")
+    if not rows:
+        return
+    predictors = flat_predictors(posterior.assembly, np.stack(rows))
+    found = unidentified(predictors)
+    if found is not None:
+        raise ValueError(
+            f"the posterior is improper: the responses do not determine a combination of {_involved(found, names)}, "
+            "whose priors are flat. Remove one of them, or give fixed effects a proper prior: fixed_sd=..."
+        )
+    at = posterior.at(posterior.hyperparameters.start())
+    direction = None if at is None else separating(predictors, at.likelihood)
+    if direction is not None:
+        raise ValueError(
+            f"the posterior is improper: a combination of {_involved(direction, names)} fits the responses better the "
+            "larger it is (separation, or groups with only zeros), and its prior is flat. Give fixed effects a proper "
+            "prior: fixed_sd=2.5, or leave fixed_sd out for the default."
+        )
+
+
+def _labels(term: Term) -> list[str]:
+    return list(term.state.structure.improper)
+
+
+def _involved(weights: np.ndarray, names: Sequence[str]) -> str:
+    large = np.abs(weights) > 1e-6 * np.abs(weights).max()
+    return listed([name for name, one in zip(names, large, strict=True) if one])

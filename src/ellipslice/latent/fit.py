@@ -1,0 +1,147 @@
+"""`LatentFit`: draws of a latent Gaussian model, with summaries, predictions and plots."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ellipslice.checks import whole_number
+from ellipslice.latent.predict import predict
+from ellipslice.latent.update import LatentUpdate
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ellipslice.diagnostics import Convergence
+    from ellipslice.latent.compare_laplace import LaplaceComparison
+    from ellipslice.latent.model import LatentGaussianModel
+
+INTERVAL = (0.025, 0.5, 0.975)
+"""Quantiles of a summary."""
+
+
+class LatentFit:
+    """Draws from the posterior of a latent Gaussian model; returned by `LatentGaussianModel.fit`.
+
+    Attributes
+    ----------
+    model : LatentGaussianModel
+    tree : xarray.DataTree
+        Draws of the hyperparameters and of the effects of all terms by name, and statistics of the run.
+    move : LatentUpdate
+        The move with the settings that the pilot run found.
+    """
+
+    def __init__(self, model: LatentGaussianModel, tree: xarray.DataTree, move: LatentUpdate):
+        self.model, self.tree, self.move = model, tree, move
+        tree.attrs["solver"] = model.definition.solver
+        tree.attrs["model"] = repr(model)
+
+    @cached_property
+    def convergence(self) -> Convergence:
+        """Result of `diagnostics.check_convergence` for the draws."""
+        from ellipslice.diagnostics import check_convergence
+
+        return check_convergence(self.tree)
+
+    def summary(self, names: Any = None) -> Any:
+        """Return means, standard deviations, quantiles and diagnostics of hyperparameters and effects.
+
+        Parameters
+        ----------
+        names : str or list of str, optional
+            Variables of the posterior. Default: all hyperparameters and fixed effects.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each element, with the columns mean, sd, 2.5%, 50%, 97.5%, ess (bulk effective sample size) and
+            rhat.
+        """
+        from ellipslice.latent.summary import summarise
+
+        return summarise(self, names, INTERVAL)
+
+    def linear_predictor(self, draws: int | None = None) -> xarray.DataArray:
+        """Return the linear predictor of every row of the data, also of rows without a response.
+
+        It is computed when it is asked for, and not stored.
+
+        Parameters
+        ----------
+        draws : int, optional
+            Number of evenly spaced draws in all. Default: all.
+
+        Returns
+        -------
+        xarray.DataArray
+            Dimensions (chain, draw, row).
+        """
+        return predict(self.model.definition, self.tree, None, draws, 0)["linear_predictor"]
+
+    def predict(self, data: Any = None, *, draws: int | None = 1000, seed: int = 0) -> xarray.Dataset:
+        """Predict the responses of rows of data.
+
+        A row with a new level of an `IID` term gets an effect drawn from the prior of that term, one for each draw and
+        level. A new level of any other term raises.
+
+        Parameters
+        ----------
+        data : DataFrame or mapping of str to array, optional
+            New rows, with all columns that the model uses except the response. Default: the rows of the fit, also those
+            without a response.
+        draws : int, optional
+            Number of evenly spaced posterior draws to use, in all. Default: 1000. None: all.
+        seed : int
+            Seed of the predictions. Default: 0.
+
+        Returns
+        -------
+        xarray.Dataset
+            `linear_predictor`, `expected` (the expected response) and `predictive` (draws of responses), with
+            dimensions (chain, draw, row). Quantiles of `expected` are credible intervals, and those of `predictive` are
+            predictive intervals.
+        """
+        return predict(self.model.definition, self.tree, data, draws, whole_number("seed", seed, 0))
+
+    def plot(self, name: str, axes: Any = None) -> Any:
+        """Plot the effect of a term with its 50% and 90% intervals, or the posterior of a hyperparameter.
+
+        Parameters
+        ----------
+        name : str
+            Variable of the posterior.
+        axes : matplotlib Axes, optional
+            Where to plot. Default: a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from ellipslice.latent.plot import plot
+
+        return plot(self, name, axes)
+
+    def compare_with_laplace(self, points: int = 400) -> LaplaceComparison:
+        """Compare the exact posterior with the Laplace approximation that INLA and TMB use.
+
+        Parameters
+        ----------
+        points : int
+            Number of values of the hyperparameters at which the Laplace approximation is computed. Default: 400.
+
+        Returns
+        -------
+        LaplaceComparison
+            For each hyperparameter, fixed effect and linear predictor: the difference of the posterior means in
+            posterior standard deviations, with its Monte Carlo error, and the ratio of the standard deviations.
+        """
+        from ellipslice.latent.compare_laplace import compare_with_laplace
+
+        return compare_with_laplace(self, whole_number("points", points, 20))
+
+    def __repr__(self) -> str:
+        sizes = self.tree["posterior"].sizes
+        return f"LatentFit({self.model!r}, {sizes['chain']} chains of {sizes['draw']} draws)"

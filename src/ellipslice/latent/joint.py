@@ -1,0 +1,115 @@
+"""Points of the joint posterior of hyperparameters and latents, and what `sample` needs from a model.
+
+A point is the flat vector [u, z, x]: unconstrained hyperparameters u, white noise z, and latents x. Given u, x follows
+from z. Both are kept, so that results need no factorisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ellipslice.latent.posterior import LatentPosterior
+from ellipslice.priors.base import Layout, Prior
+
+
+class Point(NamedTuple):
+    """One point of the posterior."""
+
+    u: np.ndarray
+    z: np.ndarray
+    x: np.ndarray
+
+    @property
+    def flat(self) -> np.ndarray:
+        """The point as one vector."""
+        return np.concatenate(self)
+
+    @classmethod
+    def split(cls, flat: np.ndarray, hyperparameters: int) -> Point:
+        """Return a flat vector (..., size) as a point."""
+        middle = hyperparameters + (flat.shape[-1] - hyperparameters) // 2
+        return cls(flat[..., :hyperparameters], flat[..., hyperparameters:middle], flat[..., middle:])
+
+
+class LatentPrior(Prior):
+    """The joint prior of hyperparameters and latents, for `sample`. It is not Gaussian, so it has its own move."""
+
+    instead = "it is the joint prior of hyperparameters and latents, which has its own move. Leave move out."
+
+    def __init__(self, posterior: LatentPosterior, description: str):
+        self._posterior, self._description = posterior, description
+        self.mean, self.shape = None, (posterior.hyperparameters.size + 2 * posterior.assembly.size,)
+
+    @property
+    def layout(self) -> Layout:
+        return (("f", self.shape),)
+
+    @property
+    def noise_size(self) -> int:
+        raise TypeError("the joint prior of hyperparameters and latents is not a linear map of normals.")
+
+    def unwhiten(self, z: Any) -> Any:
+        raise TypeError("the joint prior of hyperparameters and latents is not a linear map of normals.")
+
+    @property
+    def linear(self) -> bool:
+        return False
+
+    @property
+    def traceable(self) -> bool:
+        return False
+
+    def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        raise TypeError("chains of a latent Gaussian model start from points of its pilot run. Give initial.")
+
+    def stored(self) -> list[Any]:
+        """Return what a store keeps to recognise another model: sparse matrices and names of hyperparameters."""
+        assembly = self._posterior.assembly
+        return [*self._posterior.hyperparameters.names, assembly.A.data, assembly.A.indices, assembly.offset]
+
+    def __repr__(self) -> str:
+        return f"LatentPrior({self._description})"
+
+
+jax.tree_util.register_static(LatentPrior)
+
+
+class PointLikelihood:
+    """The log-likelihood at a flat point."""
+
+    def __init__(self, posterior: LatentPosterior):
+        self._posterior = posterior
+
+    def __call__(self, flat: np.ndarray) -> float:
+        u, _, x = Point.split(np.asarray(flat), self._posterior.hyperparameters.size)
+        at = self._posterior.at(u)
+        return -np.inf if at is None else float(at.likelihood(self._posterior.assembly.predictor(x)))
+
+
+class KeepPoint:
+    """The argument `keep` of `sample`: hyperparameters, and the effects of terms, by name.
+
+    Parameters
+    ----------
+    posterior : LatentPosterior
+    effects : callable
+        From latents x, shape (draws, size), to arrays by name, shape (draws, ...).
+    """
+
+    def __init__(self, posterior: LatentPosterior, effects: Callable[[np.ndarray], dict[str, np.ndarray]]):
+        self._posterior, self._effects = posterior, effects
+
+    def __call__(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what is stored of one point, by name."""
+        return {name: values[0] for name, values in self.of_rows(flat[None]).items()}
+
+    def of_rows(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what is stored of several points, shape (draws, size)."""
+        u, _, x = Point.split(flat, self._posterior.hyperparameters.size)
+        parameters = self._posterior.hyperparameters.parameters
+        values = parameters.constrained_rows(u) if parameters.size else {}
+        return {**values, **self._effects(x)}

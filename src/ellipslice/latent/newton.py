@@ -1,0 +1,100 @@
+"""The Laplace approximation of the latents for one value of the hyperparameters, by Newton's method."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ellipslice.latent.posterior import Conditional, LatentPosterior, Sites
+from ellipslice.latent.reference import Reference
+from ellipslice.likelihoods import Likelihood
+
+MOST_STEPS = 50
+"""Largest number of Newton steps."""
+
+TOLERANCE = 1e-4
+"""Largest change of a linear predictor at which the iteration ends."""
+
+SMALLEST_PRECISION = 1e-8
+"""Smallest precision of a site. A likelihood that is not log-concave has sites with this precision where it is convex."""
+
+
+WIDE_VARIANCE = 100.0
+"""Variance of a Gaussian that limits the first linear predictor, as for binary responses, whose mode is infinite."""
+
+
+class Mode(NamedTuple):
+    """The mode of the latents given the hyperparameters."""
+
+    eta: np.ndarray
+    """Linear predictor of the observed rows at the mode."""
+    sites: Sites
+    """Second-order expansion of the log-likelihood at the mode."""
+    reference: Reference
+    log_density: float
+    """Laplace approximation of log p(u, y), up to a constant."""
+
+
+def expand(likelihood: Likelihood, eta: np.ndarray, offset: np.ndarray) -> Sites:
+    """Return the second-order expansion of the log-likelihood at eta as sites; precision is at least a small number."""
+    precision = np.maximum(-likelihood.curvature(eta), SMALLEST_PRECISION)
+    return Sites(precision, likelihood.slope(eta) + precision * (eta - offset))
+
+
+def first_predictor(likelihood: Likelihood, offset: np.ndarray) -> np.ndarray:
+    """Return a linear predictor that fits each response alone, from which Newton's method can start.
+
+    It is the mode of the likelihood times N(offset, 100), found by steps of at most 1 for each element.
+    """
+    eta = np.array(offset)
+    for _ in range(MOST_STEPS):
+        slope = likelihood.slope(eta) - (eta - offset) / WIDE_VARIANCE
+        precision = np.maximum(-likelihood.curvature(eta), SMALLEST_PRECISION) + 1 / WIDE_VARIANCE
+        step = np.clip(slope / precision, -1.0, 1.0)
+        eta = eta + step
+        if np.abs(step).max() < TOLERANCE:
+            break
+    return eta
+
+
+def find_mode(posterior: LatentPosterior, at: Conditional, eta: np.ndarray) -> Mode | None:
+    """Return the mode of the latents given hyperparameters, from a first linear predictor; None if there is none.
+
+    Each step is halved until the log density does not decrease.
+    """
+    assembly, likelihood = posterior.assembly, at.likelihood
+    best = -np.inf
+    x: np.ndarray | None = None
+    for _ in range(MOST_STEPS):
+        sites = expand(likelihood, eta, assembly.offset)
+        reference = posterior.reference(at, sites)
+        if reference is None:
+            return None
+        step, proposal = 1.0, reference.mean
+        while True:
+            value = posterior.log_joint(at, proposal)
+            if x is None or value >= best - 1e-9 * abs(best):
+                break
+            step /= 2
+            if step < 1e-4:
+                proposal, value = x, best
+                break
+            proposal = x + step * (reference.mean - x)
+        if not np.isfinite(value):
+            return None
+        moved = assembly.predictor(proposal)
+        change = np.abs(moved - eta).max()
+        x, best, eta = proposal, value, moved
+        if change < TOLERANCE:
+            break
+    sites = expand(likelihood, eta, assembly.offset)
+    reference = posterior.reference(at, sites)
+    if reference is None:
+        return None
+    _, square = reference.place(np.zeros(assembly.size))
+    log_density = (
+        at.log_prior + float(likelihood(assembly.predictor(reference.mean)))
+        + reference.log_prior_ratio(reference.mean, square)
+    )  # fmt: skip
+    return Mode(eta, sites, reference, log_density)

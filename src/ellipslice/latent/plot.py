@@ -1,0 +1,50 @@
+"""Plots of effects and hyperparameters of a fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ellipslice.checks import reject_unknown_names
+
+if TYPE_CHECKING:
+    from ellipslice.latent.fit import LatentFit
+
+MOST_LABELS = 40
+"""Largest number of levels that are labelled."""
+
+
+def plot(fit: LatentFit, name: str, axes: Any) -> Any:
+    """Plot a variable of the posterior; see `LatentFit.plot`."""
+    import matplotlib.pyplot as plt
+
+    posterior = fit.tree["posterior"].to_dataset()
+    reject_unknown_names("name", [name], [str(each) for each in posterior.data_vars])
+    values = posterior[name]
+    axes = axes or plt.subplots(layout="constrained")[1]
+    draws = values.values.reshape(values.shape[0] * values.shape[1], -1)
+    if values.ndim == 2:
+        axes.hist(draws[:, 0], bins=60, density=True, color="C0", alpha=0.6)
+        axes.set_xlabel(name)
+        axes.set_ylabel("posterior density")
+        return axes
+    labels = values.coords[values.dims[-1]].values
+    low, first, middle, third, high = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
+    if labels.dtype.kind in "iufM":
+        axes.fill_between(labels, low, high, alpha=0.2, color="C0", label="90%")
+        axes.fill_between(labels, first, third, alpha=0.35, color="C0", label="50%")
+        axes.plot(labels, middle, color="C0", label="median")
+        axes.legend()
+        axes.set_xlabel(str(values.dims[-1]).removesuffix("_level"))
+    else:
+        position = np.arange(len(labels))
+        axes.vlines(position, low, high, color="C0", linewidth=1, label="90%")
+        axes.vlines(position, first, third, color="C0", linewidth=3, label="50%")
+        axes.plot(position, middle, "o", color="C0", markersize=4, label="median")
+        shown = position[:: max(1, -(-len(labels) // MOST_LABELS))]
+        axes.set_xticks(shown, [str(labels[i]) for i in shown], rotation=90)
+        axes.legend()
+    axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
+    axes.set_ylabel(f"effect of {name}")
+    return axes

@@ -1,0 +1,45 @@
+"""Draws of hyperparameters, effects and responses from the prior of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ellipslice.latent.definition import Definition
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def prior_predictive(definition: Definition, draws: int, seed: int) -> xarray.Dataset:
+    """Return draws from the prior; see `LatentGaussianModel.prior_predictive`."""
+    import xarray
+
+    rng = np.random.default_rng([seed, 3])
+    posterior, predictor = definition.posterior, definition.predictor
+    u = posterior.hyperparameters.parameters.draw(rng, draws)
+    values = [posterior.hyperparameters.at(row) for row in u]
+    x = np.stack([
+        np.concatenate([
+            term.simulate(rng, **own) for term, own in zip(predictor.terms, each.of_terms, strict=True)
+        ])
+        for each in values
+    ])  # fmt: skip
+    eta = np.tile(predictor.offset, (draws, 1))
+    for term, span in zip(predictor.terms, posterior.assembly.spans, strict=True):
+        eta += (term.rows() @ x[:, span].T).T
+    parameters = {
+        name: np.array([each.of_family[name] for each in values])[:, None] for name in posterior.hyperparameters.family
+    }
+    found = {
+        "linear_predictor": eta,
+        "expected": definition.family.mean(eta, **parameters),
+        definition.response_name: definition.family.simulate(eta, rng, **parameters),
+    }
+    variables = {name: (("draw", "row"), array) for name, array in found.items()}
+    names = posterior.hyperparameters.names
+    constrained = posterior.hyperparameters.parameters.constrained_rows(u) if names else {}
+    effects = {name: (("draw", *definition.dims[name]), value) for name, value in definition.effects(x).items()}
+    scalars = {name: (("draw",), value) for name, value in constrained.items()}
+    return xarray.Dataset({**scalars, **effects, **variables}, {**definition.coords, "draw": np.arange(draws)})

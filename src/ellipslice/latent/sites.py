@@ -1,0 +1,73 @@
+"""Sites as a function of the hyperparameters, interpolated between some values of them, the anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ellipslice.latent.newton import SMALLEST_PRECISION, expand
+from ellipslice.latent.posterior import Conditional, Sites
+
+
+class InterpolatedSites(NamedTuple):
+    """Sites for any value of the hyperparameters: a callable from a `Conditional` to `Sites`.
+
+    For unknown parameters of the family, the change of the second-order expansion of the log-likelihood at a fixed
+    linear predictor is added. For Gaussian noise this is exact: sites that fit for one noise scale fit for all.
+    """
+
+    anchors: np.ndarray
+    """Values of the hyperparameters, shape (count, hyperparameters)."""
+    metric: np.ndarray
+    """The weight of an anchor is a standard Gaussian of metric @ (u - anchor)."""
+    precision: np.ndarray
+    """Precisions of the sites of each anchor, less those of the expansion if there is one, shape (count, rows)."""
+    linear: np.ndarray
+    """Linear coefficients, as `precision`."""
+    offset: np.ndarray
+    eta: np.ndarray | None = None
+    """Linear predictor of the expansion. None if the family has no unknown parameters."""
+
+    @classmethod
+    def between(
+        cls,
+        found: Sequence[tuple[Conditional, Sites]],
+        metric: np.ndarray,
+        offset: np.ndarray,
+        eta: np.ndarray | None,
+    ) -> InterpolatedSites:
+        """Return an interpolator between sites that were fitted for some values of the hyperparameters."""
+        own = [
+            sites if eta is None else _difference(sites, expand(at.likelihood, eta, offset)) for at, sites in found
+        ]
+        return cls(
+            np.stack([at.u for at, _ in found]),
+            metric,
+            np.stack([sites.precision for sites in own]),
+            np.stack([sites.linear for sites in own]),
+            offset,
+            eta,
+        )
+
+    def __call__(self, at: Conditional) -> Sites:
+        """Return the sites for hyperparameters."""
+        if len(self.anchors) == 1:
+            precision, linear = self.precision[0], self.linear[0]
+        else:
+            log_weights = -0.5 * (((at.u - self.anchors) @ self.metric.T) ** 2).sum(-1)
+            weights = np.exp(log_weights - log_weights.max())
+            weights /= weights.sum()
+            precision, linear = weights @ self.precision, weights @ self.linear
+        if self.eta is None:
+            return Sites(precision, linear)
+        now = expand(at.likelihood, self.eta, self.offset)
+        moved = np.maximum(precision + now.precision, SMALLEST_PRECISION)
+        linear = linear + now.linear
+        finite = np.isfinite(moved) & np.isfinite(linear)
+        return Sites(np.where(finite, moved, SMALLEST_PRECISION), np.where(finite, linear, 0.0))
+
+
+def _difference(sites: Sites, expansion: Sites) -> Sites:
+    return Sites(sites.precision - expansion.precision, sites.linear - expansion.linear)

@@ -1,0 +1,82 @@
+"""The stored form of the move of a latent Gaussian model: its settings as numbers, without the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ellipslice.latent.posterior import LatentPosterior, WhitePosterior
+from ellipslice.latent.sites import InterpolatedSites
+from ellipslice.latent.student import StudentT
+from ellipslice.latent.update import LatentUpdate, UpdateSettings
+from ellipslice.store.stored_run import stored_parts
+
+
+def restored_move(posterior: LatentPosterior, path: Path, model: str) -> LatentUpdate:
+    """Return the move of a stored run. Raise if it does not fit the model."""
+    try:
+        stored = StoredSettings.read(stored_parts(path, "move"), posterior)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not a store of {model}: {error}") from None
+    return stored.move(posterior)
+
+
+class StoredSettings(NamedTuple):
+    """The numbers of a `LatentUpdate`. Stores contain them in this order; `eta` is left out if it is None."""
+
+    centre: np.ndarray
+    factor: np.ndarray
+    degrees_of_freedom: float
+    kicks: int
+    repeats: int
+    anchors: np.ndarray
+    metric: np.ndarray
+    precision: np.ndarray
+    linear: np.ndarray
+    eta: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, move: LatentUpdate) -> StoredSettings:
+        """Return the stored form of a move."""
+        student, sites = move.settings.student, move.white.sites
+        if not isinstance(sites, InterpolatedSites):
+            raise TypeError("the sites of the move are not interpolated sites, so it cannot be stored.")
+        return cls(
+            student.centre, student.factor, student.degrees_of_freedom, move.settings.kicks, move.settings.repeats,
+            sites.anchors, sites.metric, sites.precision, sites.linear, sites.eta,
+        )  # fmt: skip
+
+    @classmethod
+    def read(cls, leaves: list[Any], posterior: LatentPosterior) -> StoredSettings:
+        """Return the stored form from the parts in a store. Raise if they do not fit the model."""
+        if len(leaves) not in (len(cls._fields) - 1, len(cls._fields)):
+            raise ValueError("its move is not that of a latent Gaussian model.")
+        stored = cls(*leaves)
+        count, rows = posterior.hyperparameters.size, len(posterior.assembly.offset)
+        anchors = np.shape(stored.anchors)[:1]
+        expected = {
+            "centre": (count,), "factor": (count, count), "metric": (count, count), "anchors": (*anchors, count),
+            "precision": (*anchors, rows), "linear": (*anchors, rows),
+        }  # fmt: skip
+        for name, shape in expected.items():
+            if np.shape(getattr(stored, name)) != shape:
+                raise ValueError(
+                    f"its {name} has shape {np.shape(getattr(stored, name))}, but the model needs {shape}. Use the "
+                    "model and the data that it was made with."
+                )
+        return stored
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The parts that a store contains."""
+        return [part for part in self if part is not None]
+
+    def move(self, posterior: LatentPosterior) -> LatentUpdate:
+        """Return the move for a model."""
+        offset = posterior.assembly.offset
+        sites = InterpolatedSites(self.anchors, self.metric, self.precision, self.linear, offset, self.eta)
+        student = StudentT(np.asarray(self.centre), np.asarray(self.factor), float(self.degrees_of_freedom))
+        settings = UpdateSettings(student, int(self.kicks), int(self.repeats))
+        return LatentUpdate(WhitePosterior(posterior, sites), settings)

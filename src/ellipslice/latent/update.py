@@ -1,0 +1,220 @@
+"""The move of latent Gaussian models: hyperparameters and latents in white coordinates of a reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ellipslice.latent.joint import Point
+from ellipslice.latent.posterior import Around, WhitePoint, WhitePosterior
+from ellipslice.latent.student import StudentT
+from ellipslice.moves import EllipticalSlice, Info, Move, Path, State
+from ellipslice.moves.base import Target
+from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
+from ellipslice.priors import Prior
+
+ELLIPSE = EllipticalSlice()
+
+LINE_EVERY = 6
+"""One update in this number also moves the hyperparameters along a line, without using the Student t distribution."""
+
+LINE_WIDTH = 10.0
+"""Width of the bracket on a line, in standard deviations of the Student t distribution's Gaussian."""
+
+TURN = math.pi / 2
+"""Mean angle of a trajectory of the latents, in radians; it varies between 0.6 and 1.4 times this angle."""
+
+
+class LatentDraws(NamedTuple):
+    """The random numbers of one update."""
+
+    normals: Any
+    """Standard normals for the ellipse of the hyperparameters, shape (hyperparameters,)."""
+    chi_square: Any
+    """Chi-square variable, with as many degrees of freedom as the Student t distribution and hyperparameters."""
+    direction: Any
+    """Standard normals for the direction of the line, shape (hyperparameters,)."""
+    momentum: Any
+    """Standard normals for the latents, shape (repeats, size)."""
+    turn: Any
+    """Uniforms for the angles of the trajectories, shape (repeats,)."""
+    on_line: Any
+    """True if this update moves the hyperparameters along a line, too."""
+
+
+@dataclass(frozen=True)
+class Segment(Path):
+    """A line segment of length `width`, placed at random around the current state."""
+
+    width: float
+
+    def begin(self, here: Any, place: Any, u: Any) -> tuple[Any, Any, Any]:
+        first = -self.width * place
+        return first + self.width * u, first, first + self.width
+
+    def weights(self, theta: Any) -> tuple[Any, Any]:
+        return 1.0, theta
+
+
+@dataclass(frozen=True)
+class UpdateSettings:
+    """Settings of `LatentUpdate`, which pilot runs choose. The posterior is sampled exactly with any settings."""
+
+    student: StudentT
+    """Approximation of the posterior of the hyperparameters."""
+    kicks: int = 2
+    """Number of rotations of a trajectory, with a kick by the gradient between them."""
+    repeats: int = 1
+    """Number of trajectories of an update."""
+
+
+@dataclass(frozen=True)
+class LatentUpdate(Move):
+    """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
+
+    1. u moves on an ellipse of a scale mixture of Gaussians, a Student t distribution (Nishihara, Murray & Adams 2014).
+    2. In every sixth update, u also moves on a line, by slice sampling that does not use that distribution. It reaches
+       tails that the Student t distribution misses.
+    3. (z, momentum) rotates, which is exact for the reference, with kicks by the gradient of the log-likelihood minus
+       the sites. The trajectory is accepted or rejected by the change of the energy.
+
+    Each value of u that is tried costs one factorisation of a sparse matrix, and each kick costs four triangular
+    solves. The statistic `factorisations` counts the values of u that were tried, and `acceptance` is the mean
+    acceptance probability of the trajectories.
+
+    Parameters
+    ----------
+    white : WhitePosterior
+    settings : UpdateSettings
+    """
+
+    stored_as = "LatentUpdate"
+    statistics: ClassVar[Mapping[str, type]] = MappingProxyType({"acceptance": float, "factorisations": int})
+
+    white: WhitePosterior = field(compare=False, repr=False)
+    settings: UpdateSettings
+
+    def stored(self) -> list[Any]:
+        """Return the settings as numbers, which a store contains. `stored.restored_move` is the inverse."""
+        from ellipslice.latent.stored import StoredSettings
+
+        return StoredSettings.of(self).leaves
+
+    def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
+        count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
+        degrees, repeats = self.settings.student.degrees_of_freedom + count, self.settings.repeats
+
+        def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
+            return LatentDraws(
+                rng.standard_normal((updates, count)),
+                rng.chisquare(degrees, updates),
+                rng.standard_normal((updates, count)),
+                rng.standard_normal((updates, repeats, size)),
+                rng.random((updates, repeats)),
+                np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
+            )
+
+        return NoiseSpec(draw, searches=2 + repeats, numbers=repeats * size + 2 * count)
+
+    def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
+        """Update the hyperparameters, then the latents."""
+        draws: LatentDraws = noise.drawn
+        before = self.white.factorisations
+        now, total = self._current(state), Info(0, 0, False, 0.0)
+        if self.settings.student.size:
+            now, total = self._move_on_ellipse(target, noise, now)
+            if draws.on_line:
+                now, info = self._move_on_line(target, noise, now)
+                total = total.combine(info)
+        acceptance = 0.0
+        for number in range(self.settings.repeats):
+            now, info, probability = self._move_latents(now, draws.momentum[number], draws.turn[number], noise.level[2 + number])
+            total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
+        factorisations = self.white.factorisations - before
+        flat = Point(now.around.at.u, now.z, now.x).flat
+        return State(flat, now.log_likelihood), total._replace(more=(acceptance, factorisations))
+
+    def _current(self, state: State) -> WhitePoint:
+        """Return the state as a point in white coordinates."""
+        u, z, _ = Point.split(state.f, self.settings.student.size)
+        point = self.white.point(u, z)
+        if point is None:
+            raise ValueError("the current state has posterior density 0. Start the chain from another point.")
+        return point
+
+    def _move_on_ellipse(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
+        """Update u on an ellipse of the Student t distribution, given its scale."""
+        student, draws = self.settings.student, noise.drawn
+        here = now.around.at.u - student.centre
+        nu = student.conditional_std(here, draws.chi_square) * (student.factor @ draws.normals)
+        search = _Search(self.white, now, student.centre, student.log_density)
+        return search.run(target, ELLIPSE, noise.search(nu, 0), here)
+
+    def _move_on_line(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
+        """Update u on a line in a random direction."""
+        student, direction = self.settings.student, noise.drawn.direction
+        nu = student.factor @ (direction / math.sqrt(float(direction @ direction)))
+        search = _Search(self.white, now, np.zeros(student.size), lambda u: 0.0)
+        return search.run(target, Segment(LINE_WIDTH), noise.search(nu, 1), now.around.at.u)
+
+    def _move_latents(
+        self, now: WhitePoint, momentum: np.ndarray, turn: float, level: float
+    ) -> tuple[WhitePoint, Info, float]:
+        """Update z by a trajectory. Return the new point, the statistics, and the acceptance probability."""
+        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
+        cos, sin = math.cos(step), math.sin(step)
+        around, white = now.around, self.white
+        point: WhitePoint | None = now
+        z, p = now.z, momentum + (step / 2) * _force(around, now.eta)
+        for number in range(self.settings.kicks):
+            z, p = cos * z + sin * p, cos * p - sin * z
+            point = white.point_around(around, z)
+            if point is None:
+                return now, Info(number + 1, 0, False, 0.0), 0.0
+            last = number == self.settings.kicks - 1
+            p = p + (step / 2 if last else step) * _force(around, point.eta)
+        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(z @ z) - float(p @ p)
+        change = point.log_ratio - now.log_ratio + 0.5 * energy
+        accepted = change > -level  # False for NaN
+        probability = math.exp(min(change, 0.0)) if change == change else 0.0
+        angle = step * self.settings.kicks if accepted else 0.0
+        return point if accepted else now, Info(self.settings.kicks, 0, False, angle), probability
+
+
+def _force(around: Around, eta: np.ndarray) -> np.ndarray:
+    return around.reference.force(eta, around.at.likelihood.slope(eta))
+
+
+class _Search:
+    """A slice search for u with z fixed, on the density of (u, z) divided by a known density.
+
+    Parameters
+    ----------
+    white : WhitePosterior
+    now : WhitePoint
+        The current point.
+    centre : array
+        The searched vector is u - centre.
+    log_density : callable
+        Log of the density that the curve leaves invariant, a function of u - centre.
+    """
+
+    def __init__(self, white: WhitePosterior, now: WhitePoint, centre: np.ndarray, log_density: Any):
+        self._white, self._now, self._centre, self._log_density = white, now, centre, log_density
+        self._last: WhitePoint | None = None
+
+    def run(self, target: Target, path: Path, noise: Noise, here: np.ndarray) -> tuple[WhitePoint, Info]:
+        """Search from `here` = u - centre. Return the new point and the statistics."""
+        known = self._now.log_ratio - self._log_density(here)
+        _, info = target.with_likelihood(self._value, None).search(path, noise, State(here, known))
+        found = self._now if info.search_failed or self._last is None else self._last
+        return found, info
+
+    def _value(self, away: np.ndarray) -> float:
+        self._last = self._white.point(self._centre + away, self._now.z)
+        return -math.inf if self._last is None else self._last.log_ratio - self._log_density(away)
