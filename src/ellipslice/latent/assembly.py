@@ -65,7 +65,9 @@ class Assembly:
         """Set the pattern, and the linear maps from coefficients and from site precisions to its entries."""
         first, second, observation, products = _products_of_rows(self.A)
         bases = [
-            _lower_entries(basis, span.start) for block, span in zip(blocks, self.spans, strict=True) for basis in block.bases
+            _lower_entries(basis, span.start)
+            for block, span in zip(blocks, self.spans, strict=True)
+            for basis in block.bases
         ]
         diagonal = np.arange(self.size)
         positions = [first + self.size * second, diagonal * (self.size + 1)]

@@ -101,9 +101,7 @@ def _exact_draws(fit: LatentFit) -> tuple[np.ndarray, np.ndarray]:
     ).reshape(*eta.shape[:2], -1), eta
 
 
-def _laplace(
-    posterior: LatentPosterior, student: StudentT, rows: np.ndarray, points: int
-) -> tuple[_Moments, float]:
+def _laplace(posterior: LatentPosterior, student: StudentT, rows: np.ndarray, points: int) -> tuple[_Moments, float]:
     """Return moments of the Laplace approximation by importance sampling of the hyperparameters."""
     rng = np.random.default_rng(0)
     count = points if student.size else 1

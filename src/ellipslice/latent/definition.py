@@ -127,9 +127,7 @@ class Definition:
     def effects(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Return the effects of all terms by name, for latents x of shape (draws, size)."""
         spans = zip(self.predictor.terms, self.posterior.assembly.spans, strict=True)
-        return {
-            name: values for term, span in spans for name, (_, values) in term.effects(x[:, span]).items()
-        }
+        return {name: values for term, span in spans for name, (_, values) in term.effects(x[:, span]).items()}
 
     def family_at(self, data: Any) -> Family:
         """Return the family with its known columns for new data. Raise if a column is not there."""
@@ -227,9 +225,7 @@ def _posterior(
     """Return the posterior of the observed rows. Raise if it is improper."""
     observed = ~np.isnan(y)
     terms = predictor.terms
-    blocks = [
-        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms
-    ]
+    blocks = [Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms]
     assembly = Assembly(blocks, predictor.offset[observed])
     make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
     given = dict(priors or {})

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-def predict(
-    definition: Definition, tree: xarray.DataTree, data: Any, draws: int | None, seed: int
-) -> xarray.Dataset:
+def predict(definition: Definition, tree: xarray.DataTree, data: Any, draws: int | None, seed: int) -> xarray.Dataset:
     """Return linear predictors, expected responses and draws of responses; see `LatentFit.predict`."""
     import xarray
 

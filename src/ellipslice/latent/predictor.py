@@ -93,9 +93,7 @@ class Predictor:
         bound = []
         for term in terms:
             if not isinstance(term, Term):
-                raise TypeError(
-                    f"terms must be a list of terms, such as es.terms.RW2('age'), but one is {term!r}."
-                )
+                raise TypeError(f"terms must be a list of terms, such as es.terms.RW2('age'), but one is {term!r}.")
             bound.append(term.bind(data, unit, location))
             if bound[-1].rows().shape[0] != rows:
                 raise ValueError(
@@ -128,9 +126,7 @@ def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     if not unseen.any():
         return term.level_rows(data)
     seen = np.flatnonzero(~unseen)
-    spread = scipy.sparse.csr_array(
-        (np.ones(len(seen)), (seen, np.arange(len(seen)))), shape=(len(unseen), len(seen))
-    )
+    spread = scipy.sparse.csr_array((np.ones(len(seen)), (seen, np.arange(len(seen)))), shape=(len(unseen), len(seen)))
     if not len(seen):
         return scipy.sparse.csr_array((len(unseen), len(term.state.levels)))
     return spread @ term.level_rows(_take(data, seen))

@@ -39,9 +39,7 @@ class InterpolatedSites(NamedTuple):
         eta: np.ndarray | None,
     ) -> InterpolatedSites:
         """Return an interpolator between sites that were fitted for some values of the hyperparameters."""
-        own = [
-            sites if eta is None else _difference(sites, expand(at.likelihood, eta, offset)) for at, sites in found
-        ]
+        own = [sites if eta is None else _difference(sites, expand(at.likelihood, eta, offset)) for at, sites in found]
         return cls(
             np.stack([at.u for at, _ in found]),
             metric,

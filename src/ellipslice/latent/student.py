@@ -31,7 +31,11 @@ class StudentT:
 
     def square(self, away: np.ndarray) -> float:
         """Return the squared Mahalanobis distance of centre + away."""
-        white = solve_triangular(self.factor, away, lower=True, check_finite=False) if self.size > 1 else away / self.factor[0]
+        white = (
+            solve_triangular(self.factor, away, lower=True, check_finite=False)
+            if self.size > 1
+            else away / self.factor[0]
+        )
         return float(white @ white)
 
     def log_density(self, away: np.ndarray) -> float:

@@ -133,7 +133,9 @@ class LatentUpdate(Move):
                 total = total.combine(info)
         acceptance = 0.0
         for number in range(self.settings.repeats):
-            now, info, probability = self._move_latents(now, draws.momentum[number], draws.turn[number], noise.level[2 + number])
+            now, info, probability = self._move_latents(
+                now, draws.momentum[number], draws.turn[number], noise.level[2 + number]
+            )
             total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
         factorisations = self.white.factorisations - before
         flat = Point(now.around.at.u, now.z, now.x).flat

@@ -59,7 +59,9 @@ class IID(ScaledTerm):
 
     def _design(self, column: Any, data: Any) -> csr_array:
         rows: Any = super()._design(column, data)
-        return rows if self.weights is None else csr_array(diags_array(self._slopes(column, data, rows.shape[0])) @ rows)
+        return (
+            rows if self.weights is None else csr_array(diags_array(self._slopes(column, data, rows.shape[0])) @ rows)
+        )
 
     def _slopes(self, column: Any, data: Any, rows: int) -> np.ndarray:
         """Return the weights of the rows of a column. Raise if their number differs."""
