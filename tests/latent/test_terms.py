@@ -12,6 +12,7 @@ import pytest
 from scipy import linalg, sparse
 
 import ellipslice as es
+from catalogue import SEEDS
 from catalogue_terms import AGES, CATALOGUE, DATA, EDGES, GRAPH, REGIONS, scaled_laplacian
 from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, REGISTERED, RW1, RW2, Fixed, ScaledTerm, Structure
 from ellipslice.latent.terms.generalised import GeneralisedInverse
@@ -29,9 +30,10 @@ def test_every_registered_term_is_in_the_catalogue():
     assert {type(case.make()) for case in CATALOGUE.values()} == set(REGISTERED)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @EVERY
-def test_a_term_has_the_properties_and_the_precision(name):
-    check_term(CATALOGUE[name].make(), data_of(name), precision=CATALOGUE[name].precision)
+def test_a_term_has_the_properties_and_the_precision(name, seed):
+    check_term(CATALOGUE[name].make(), data_of(name), precision=CATALOGUE[name].precision, seed=seed)
 
 
 @EVERY
