@@ -107,13 +107,12 @@ def check_prior(prior: Any, hyperparameter: Hyperparameter, name: str) -> Any:
 
 def describe_prior(prior: Any) -> str:
     """Return a distribution in words: its name and parameters."""
-    distributions = numpyro_distributions()
-    if (
-        isinstance(prior, distributions.TransformedDistribution)
-        and type(prior) is distributions.TransformedDistribution
-    ):
-        steps = ", ".join(type(each).__name__ for each in prior.transforms)
-        return f"{describe_prior(prior.base_dist)}, transformed by {steps}"
+    if type(prior) is numpyro_distributions().TransformedDistribution:
+        steps = prior.transforms
+        base = describe_prior(prior.base_dist)
+        if len(steps) == 1 and type(steps[0]).__name__ == "PowerTransform" and float(steps[0].exponent) == -0.5:
+            return f"{base} of the precision, 1 / sd^2"
+        return f"{base}, transformed by {', '.join(type(each).__name__ for each in steps)}"
     if (words := getattr(prior, "in_words", None)) is not None:
         return words
     values = [(name, getattr(prior, name, None)) for name in prior.arg_constraints]

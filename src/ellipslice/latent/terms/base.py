@@ -27,8 +27,9 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Term(abc.ABC):
     """A Gaussian term A x of a linear predictor.
 
-    The density of x given hyperparameters is proportional to sqrt(|Q|*) exp(-x'Qx / 2) on {C x = 0}. The precision Q
-    is a sum of fixed sparse matrices (bases) with coefficients that depend on the hyperparameters.
+    Given its hyperparameters, x is Gaussian on {C x = 0}: its density is proportional to exp(-x'Qx / 2) times the
+    square root of the generalised determinant of Q. The precision Q is a sum of fixed sparse matrices (bases) with
+    coefficients that depend on the hyperparameters.
 
     A term is a specification: names of columns, and priors. `bind` returns a copy that knows the levels and matrices.
     A class derived from it defines `structure`, `coefficients`, `log_determinant` and `hyperparameters`. A term with
@@ -239,7 +240,7 @@ class Term(abc.ABC):
         return self._simulate(rng, **hyperparameters)
 
     def _simulate(self, rng: np.random.Generator, **hyperparameters: float) -> np.ndarray:
-        return draw_constrained(self.precision(**hyperparameters), self.constraints, rng, self.name)
+        return draw_constrained(self.precision(**hyperparameters), self.constraints, rng)
 
     def _require_proper(self) -> None:
         if len(self.improper):
