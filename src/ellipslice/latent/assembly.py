@@ -7,6 +7,7 @@ as the entries of the lower triangle of one pattern, so that a new H needs two s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class Block(NamedTuple):
 
 
 class Assembly:
-    """Sparse matrices of a model: the rows of the linear predictor, constraints, and precisions as entries of a pattern.
+    """Sparse matrices of a model: rows of the linear predictor, constraints, and precisions as entries of a pattern.
 
     Parameters
     ----------
@@ -52,12 +53,12 @@ class Assembly:
     """
 
     def __init__(self, blocks: Sequence[Block], offset: np.ndarray):
-        self.A = scipy.sparse.csr_array(scipy.sparse.hstack([block.rows for block in blocks]).astype(np.float64))
+        self.A: Any = scipy.sparse.csr_array(scipy.sparse.hstack([block.rows for block in blocks]), dtype=np.float64)
         self.transposed = scipy.sparse.csr_array(self.A.T)
         self.offset = np.ascontiguousarray(offset, dtype=np.float64)
-        self.size = self.A.shape[1]
+        self.size = int(self.A.shape[1])
         ends = np.cumsum([0, *(block.rows.shape[1] for block in blocks)])
-        self.spans = [slice(int(start), int(stop)) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        self.spans = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
         self.constraints = _stacked_constraints(blocks, self.spans, self.size)
         self._make_maps(blocks)
 

@@ -130,7 +130,8 @@ class _PilotRun:
             spec = RunSpec(self.move, self._seed, tuple(next(self._chains) for _ in range(CHAINS)))
             made = collect(self._engine.run(spec, self._checkpoints, TUNED_AFTER), CHAINS)
             self._checkpoints = [Checkpoint(0, rows[-1].last[0].state) for rows in made]
-            found += [one.f[0, :, : self.move.settings.student.size] for rows in made for one in rows]
+            size = self.move.settings.student.size
+            found += [np.asarray(one.f)[0, :, :size] for rows in made for one in rows]
             acceptance = np.mean([one.statistics["acceptance"].mean() for rows in made for one in rows])
             self.move = _with_kicks(self.move, float(acceptance))
         return np.concatenate(found)

@@ -29,7 +29,7 @@ class PriorTerm(Protocol):
 
 
 class Conditional(NamedTuple):
-    """What is known for one value of the hyperparameters, without the latents."""
+    """The posterior for one value of the hyperparameters: prior precision, prior density and likelihood."""
 
     u: np.ndarray
     prior_entries: np.ndarray
@@ -78,7 +78,7 @@ class LatentPosterior:
         self._constant = None if hyperparameters.family else make_likelihood()
 
     def at(self, u: np.ndarray) -> Conditional | None:
-        """Return what is known for hyperparameters u; None if a precision is not finite there."""
+        """Return the posterior given hyperparameters u; None if a precision is not finite there."""
         if not (np.abs(u) <= LARGEST_U).all():
             return None
         values = self.hyperparameters.at(u)

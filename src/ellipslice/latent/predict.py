@@ -61,7 +61,8 @@ def hyperparameter_draws(definition: Definition, posterior: xarray.Dataset) -> d
 def _new_effects(own: TermRows, values: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Return effects of unseen levels, drawn from the prior of the term, shape (draws, rows). Other rows are 0."""
     if not isinstance(own.term, IID):
-        own.term.level_rows(own.data)  # raises, and names the levels
+        own.term.level_rows(own.data)  # raises an error that names the levels
+        return np.zeros(own.unseen.shape)
     groups, weights = own.term.new_groups(own.data)
     sd = values[f"{own.term.name}_sd"][:, None]
     drawn = sd * rng.standard_normal((len(sd), int(groups.max()) + 1))

@@ -19,7 +19,7 @@ from ellipslice.latent.terms import Fixed, Term
 from ellipslice.latent.terms.columns import listed, read_column
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(term_module, name) for name in ("pc_prior", "gamma_precision")
+    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "gamma_precision")
 }
 """Functions that arguments of terms in a formula may call."""
 
@@ -114,8 +114,9 @@ class Predictor:
         for term in self.terms:
             source = data if design is None else design.matrix if isinstance(term, Fixed) else design.columns
             unseen = None if isinstance(term, Fixed) else term.unseen(source)
-            rows = term.level_rows(source) if unseen is None else _rows_of_seen(term, source, unseen)
-            own.append(TermRows(term, rows, source, np.zeros(rows.shape[0], bool) if unseen is None else unseen))
+            rows: Any = term.level_rows(source) if unseen is None else _rows_of_seen(term, source, unseen)
+            mask = np.zeros(rows.shape[0], bool) if unseen is None else unseen
+            own.append(TermRows(term, rows, source, mask))
         count = own[0].rows.shape[0]
         offset = _offset(self.offset_column, data, count) if design is None else design.offset
         return Rows(own, offset, getattr(data, "index", None))
@@ -126,7 +127,9 @@ def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     if not unseen.any():
         return term.level_rows(data)
     seen = np.flatnonzero(~unseen)
-    spread = scipy.sparse.csr_array((np.ones(len(seen)), (seen, np.arange(len(seen)))), shape=(len(unseen), len(seen)))
+    spread: Any = scipy.sparse.csr_array(
+        (np.ones(len(seen)), (seen, np.arange(len(seen)))), shape=(len(unseen), len(seen))
+    )
     if not len(seen):
         return scipy.sparse.csr_array((len(unseen), len(term.state.levels)))
     return spread @ term.level_rows(_take(data, seen))
@@ -146,7 +149,7 @@ def _offset(offset: Any, data: Any, rows: int) -> np.ndarray:
     if offset is None:
         return np.zeros(rows)
     values = as_numbers(read_column(offset, data, "offset") if isinstance(offset, str) else offset, "offset")
-    if values.ndim > 1 or values.ndim and len(values) != rows:
+    if values.shape not in ((), (rows,)):
         raise ValueError(f"offset has shape {values.shape}. Expected one number, or one per row, shape ({rows},).")
     return np.broadcast_to(values, (rows,)).copy()
 

@@ -84,6 +84,15 @@ class Reference:
             gradient = gradient - self._assembly.constraints.T @ (self._gain.T @ gradient)
         return self._factor.half_solve(gradient)
 
+    def variances_of(self, matrix: Any) -> np.ndarray:
+        """Return the variances of matrix @ x under the reference, for a sparse matrix with few rows."""
+        solved = self._factor.solve(np.ascontiguousarray(matrix.toarray().T))
+        found = (matrix @ solved).diagonal()
+        if self._gain is not None:
+            along = matrix @ self._gain
+            found = found - ((along @ self._small) * along).sum(1)
+        return np.maximum(found, 0.0)
+
     def variances(self) -> np.ndarray:
         """Return the variances of the linear predictor of the observed rows under the reference."""
         found = self._assembly.variances(self._factor.selected_inverse())
