@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 DEGREES_OF_FREEDOM = 5.0
 """Default degrees of freedom: tails heavy enough for posteriors of standard deviations."""
@@ -24,6 +24,11 @@ class StudentT:
     factor: np.ndarray
     degrees_of_freedom: float = DEGREES_OF_FREEDOM
 
+    @cached_property
+    def whitening(self) -> np.ndarray:
+        """Inverse of the factor."""
+        return np.linalg.inv(self.factor)
+
     @property
     def size(self) -> int:
         """Dimension."""
@@ -31,11 +36,7 @@ class StudentT:
 
     def square(self, away: np.ndarray) -> float:
         """Return the squared Mahalanobis distance of centre + away."""
-        white = (
-            solve_triangular(self.factor, away, lower=True, check_finite=False)
-            if self.size > 1
-            else away / self.factor[0]
-        )
+        white = self.whitening @ away
         return float(white @ white)
 
     def log_density(self, away: np.ndarray) -> float:

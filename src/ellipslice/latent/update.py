@@ -15,7 +15,7 @@ from ellipslice.latent.posterior import Around, WhitePoint, WhitePosterior
 from ellipslice.latent.student import StudentT
 from ellipslice.moves import EllipticalSlice, Info, Move, Path, State
 from ellipslice.moves.base import Target
-from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
+from ellipslice.noise import DRAWN_UNIFORMS, Noise, NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 
 ELLIPSE = EllipticalSlice()
@@ -73,7 +73,7 @@ class UpdateSettings:
     """Number of trajectories of an update."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LatentUpdate(Move):
     """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
 
@@ -99,6 +99,10 @@ class LatentUpdate(Move):
     white: WhitePosterior = field(compare=False, repr=False)
     settings: UpdateSettings
 
+    def __repr__(self) -> str:
+        settings = self.settings
+        return f"LatentUpdate({settings.student.size} hyperparameters, {settings.kicks} kicks)"
+
     def stored(self) -> list[Any]:
         """Return the settings as numbers, which a store contains. `stored.restored_move` is the inverse."""
         from ellipslice.latent.stored import StoredSettings
@@ -119,7 +123,8 @@ class LatentUpdate(Move):
                 np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
             )
 
-        return NoiseSpec(draw, searches=2 + repeats, numbers=repeats * size + 2 * count)
+        # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
+        return NoiseSpec(draw, searches=2 + repeats, numbers=32 * (repeats * (size + DRAWN_UNIFORMS) + 2 * count))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
