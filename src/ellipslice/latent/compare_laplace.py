@@ -12,7 +12,9 @@ from ellipslice.latent.definition import Definition
 from ellipslice.latent.newton import find_mode, first_predictor
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.student import StudentT
-from ellipslice.latent.summary import bulk_size, element_labels
+from ellipslice.latent.summary import element_labels
+from ellipslice.sampling.measures import TAILS
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
@@ -116,7 +118,7 @@ def compare_with_laplace(fit: LatentFit, points: int) -> LaplaceComparison:
             "laplace_mean": laplace.mean,
             "laplace_sd": laplace.sd,
             "error": (laplace.mean - mean) / sd,
-            "error_mcse": np.sqrt(1 / bulk_size(exact) + (laplace.error / sd) ** 2),
+            "error_mcse": np.sqrt(1 / rank_diagnostics(exact, TAILS).bulk + (laplace.error / sd) ** 2),
             "sd_ratio": laplace.sd / sd,
         },
         index=names,
