@@ -90,7 +90,7 @@ class PointLikelihood:
         return -np.inf if at is None else float(at.likelihood(self._posterior.assembly.predictor(x)))
 
     def __repr__(self) -> str:
-        return f"PointLikelihood({len(self._posterior.assembly.offset)} observed responses)"
+        return f"PointLikelihood({len(self._posterior.assembly.offset)} responses)"
 
 
 class KeepPoint:
