@@ -117,6 +117,13 @@ def test_every_attribute_of_a_gaussian_process_is_documented():
     assert [name for name in (*tree.attrs, *tree.sample_stats.data_vars) if not documented_name(name)] == []
 
 
+def test_every_attribute_of_a_latent_gaussian_model_is_documented():
+    pytest.importorskip("numba")
+    model = es.LatentGaussianModel("y ~ 1", data={"y": [1, 2, 3]}, family="poisson")
+    tree = model.fit(draws=5, warmup=5, chains=2, seed=1, progress=False).tree
+    assert [name for name in (*tree.attrs, *tree.sample_stats.data_vars) if not documented_name(name)] == []
+
+
 def test_a_name_that_is_not_documented_is_found():
     assert documented_name("engine_reason")
     assert not documented_name("no_such_attribute")
