@@ -45,6 +45,8 @@ class LatentDraws(NamedTuple):
     """Uniforms for the angles of the trajectories, shape (repeats,)."""
     on_line: Any
     """True if this update moves the hyperparameters along a line, too."""
+    turn_of: Any
+    """Index of the update's t distributions in `UpdateSettings.students`."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,19 @@ class Segment(Path):
 class UpdateSettings:
     """Settings of `LatentUpdate`, which pilot runs choose. The posterior is sampled exactly with any settings."""
 
-    student: StudentT
-    """Approximation of the posterior of the hyperparameters."""
+    students: tuple[StudentT, ...]
+    """Approximations of the posterior of the hyperparameters, which updates use in turn."""
     spread: np.ndarray
     """Matrix from a unit vector to the unit of a line, for unconstrained hyperparameters."""
     kicks: int = 2
     """Number of rotations of a trajectory, with a kick by the gradient between them."""
     repeats: int = 1
     """Number of trajectories of an update."""
+
+    @property
+    def student(self) -> StudentT:
+        """The approximation on the unconstrained scale."""
+        return self.students[0]
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,6 +130,7 @@ class LatentUpdate(Move):
                 rng.standard_normal((updates, repeats, size)),
                 rng.random((updates, repeats)),
                 np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
+                np.arange(updates) % len(self.settings.students),
             )
 
         # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
@@ -158,7 +166,8 @@ class LatentUpdate(Move):
 
     def _move_on_ellipse(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on an ellipse of the Student t distribution, given its scale."""
-        student, draws = self.settings.student, noise.drawn
+        draws: LatentDraws = noise.drawn
+        student = self.settings.students[draws.turn_of]
         scales, centre = student.scales, student.centre
         here = scales.coordinates(now.around.at.u) - centre
         nu = student.direction(here, draws.normals, draws.chi_square)
