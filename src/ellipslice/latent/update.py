@@ -20,8 +20,8 @@ from ellipslice.priors import Prior
 
 ELLIPSE = EllipticalSlice()
 
-LINE_EVERY = 6
-"""One update in this number also moves the hyperparameters along a line, without using the Student t distribution."""
+LINE_PROBABILITY = 1 / 6
+"""Probability that an update also moves the hyperparameters on a line, without using the Student t distribution."""
 
 LINE_WIDTH = 10.0
 """Width of the bracket on a line, in standard deviations of the Student t distribution's Gaussian."""
@@ -78,8 +78,8 @@ class LatentUpdate(Move):
     """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
 
     1. u moves on an ellipse of a scale mixture of Gaussians, a Student t distribution (Nishihara, Murray & Adams 2014).
-    2. In every sixth update, u also moves on a line, by slice sampling that does not use that distribution. It reaches
-       tails that the Student t distribution misses.
+    2. In one update of six, at random, u also moves on a line, by slice sampling that does not use that distribution.
+       It reaches tails that the Student t distribution misses.
     3. (z, momentum) rotates, which is exact for the reference, with kicks by the gradient of the log-likelihood minus
        the sites. The trajectory is accepted or rejected by the change of the energy.
 
@@ -120,7 +120,7 @@ class LatentUpdate(Move):
                 rng.standard_normal((updates, count)),
                 rng.standard_normal((updates, repeats, size)),
                 rng.random((updates, repeats)),
-                np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
+                rng.random(updates) < LINE_PROBABILITY,
             )
 
         # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
@@ -129,22 +129,20 @@ class LatentUpdate(Move):
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
         draws: LatentDraws = noise.drawn
-        before = self.white.factorisations
         now, total = self._current(state), Info(0, 0, False, 0.0)
         if self.settings.student.size:
             now, total = self._move_on_ellipse(target, noise, now)
             if draws.on_line:
                 now, info = self._move_on_line(target, noise, now)
                 total = total.combine(info)
-        acceptance = 0.0
+        tried, acceptance = total.evaluations, 0.0
         for number in range(self.settings.repeats):
             now, info, probability = self._move_latents(
                 now, draws.momentum[number], draws.turn[number], noise.level[2 + number]
             )
             total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
-        factorisations = self.white.factorisations - before
         flat = Point(now.around.at.u, now.z, now.x).flat
-        return State(flat, now.log_likelihood), total._replace(more=(acceptance, factorisations))
+        return State(flat, now.log_likelihood), total._replace(more=(acceptance, tried))
 
     def _current(self, state: State) -> WhitePoint:
         """Return the state as a point in white coordinates."""
