@@ -171,24 +171,35 @@ class LatentUpdate(Move):
         self, now: WhitePoint, momentum: np.ndarray, turn: float, level: float
     ) -> tuple[WhitePoint, Info, float]:
         """Update z by a trajectory. Return the new point, the statistics, and the acceptance probability."""
-        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
-        cos, sin = math.cos(step), math.sin(step)
-        around, white = now.around, self.white
-        point: WhitePoint | None = now
-        z, p = now.z, momentum + (step / 2) * _force(around, now.eta)
-        for number in range(self.settings.kicks):
-            z, p = cos * z + sin * p, cos * p - sin * z
-            point = white.point_around(around, z)
-            if point is None:
-                return now, Info(number + 1, 0, False, 0.0), 0.0
-            last = number == self.settings.kicks - 1
-            p = p + (step / 2 if last else step) * _force(around, point.eta)
-        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(z @ z) - float(p @ p)
+        point, last, kicks = self._trajectory(now, momentum, turn)
+        if point is None:
+            return now, Info(kicks, 0, False, 0.0), 0.0
+        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(point.z @ point.z) - float(last @ last)
         change = point.log_ratio - now.log_ratio + 0.5 * energy
         accepted = change > -level  # False for NaN
         probability = math.exp(min(change, 0.0)) if change == change else 0.0
-        angle = step * self.settings.kicks if accepted else 0.0
-        return point if accepted else now, Info(self.settings.kicks, 0, False, angle), probability
+        angle = TURN * (0.6 + 0.8 * turn) if accepted else 0.0
+        return point if accepted else now, Info(kicks, 0, False, angle), probability
+
+    def _trajectory(
+        self, now: WhitePoint, momentum: np.ndarray, turn: float
+    ) -> tuple[WhitePoint | None, np.ndarray, int]:
+        """Return the end of a trajectory, its momentum there, and the number of points that were evaluated.
+
+        The end is None if the density is 0 at one of the points, from which the reverse trajectory cannot return.
+        """
+        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
+        cos, sin = math.cos(step), math.sin(step)
+        around, point = now.around, now
+        p = momentum + (step / 2) * _force(around, now.eta)
+        for number in range(1, self.settings.kicks + 1):
+            z, p = cos * point.z + sin * p, cos * p - sin * point.z
+            found = self.white.point_around(around, z)
+            if found is None:
+                return None, p, number
+            point = found
+            p = p + (step / 2 if number == self.settings.kicks else step) * _force(around, point.eta)
+        return point, p, self.settings.kicks
 
 
 def _force(around: Around, eta: np.ndarray) -> np.ndarray:
