@@ -152,14 +152,15 @@ class _PilotRun:
     def use(self, move: LatentUpdate) -> None:
         """Continue with another move, from the same hyperparameters and white noise."""
         self.move = move
-        size, states = move.settings.student.size, [one.state for one in self._checkpoints]
-        points = [Point.split(state.f, size) for state in states]
-        moved = [move.white.point(point.u, point.z) for point in points]
-        self._checkpoints = [
-            Checkpoint(0, State(Point(point.u, point.z, new.x).flat, new.log_likelihood))
-            for point, new in zip(points, moved, strict=True)
-            if new is not None
-        ]
+        points = [Point.split(one.state.f, move.settings.student.size) for one in self._checkpoints]
+        for number, point in enumerate(points):
+            new = move.white.point(point.u, point.z)
+            if new is None:  # the density is 0 there with the new reference
+                point = _start(move, np.random.default_rng([self._seed, 2, number]))
+                new = move.white.point(point.u, point.z)
+            assert new is not None  # noqa: S101  `_start` returns points with a finite density
+            flat = Point(point.u, point.z, new.x).flat
+            self._checkpoints[number] = Checkpoint(0, State(flat, new.log_likelihood))
 
 
 def _with_kicks(move: LatentUpdate, acceptance: float) -> LatentUpdate:
