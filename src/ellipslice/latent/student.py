@@ -41,14 +41,11 @@ class StudentT:
 
     @classmethod
     def fitted(cls, scales: Scales, draws: np.ndarray) -> StudentT:
-        """Return the distribution for draws of u, shape (draws, size), with the scale that fits each element better."""
-        both = [scales.using(np.full(draws.shape[1], own)) for own in (False, True)]
-        fits = [_mean_log_density(each, draws) for each in both]
-        chosen = scales.using(fits[1] > fits[0])
-        coordinates = chosen.coordinates(draws)
-        ridge = 1e-4 * coordinates.var(axis=0) + 1e-12
-        covariance = np.atleast_2d(np.cov(coordinates.T)) + np.diag(ridge)
-        return cls.with_covariance(chosen, np.median(coordinates, axis=0), covariance)
+        """Return the distribution for draws of u, shape (draws, size)."""
+        coordinates = scales.coordinates(draws)
+        covariance = np.atleast_2d(np.cov(coordinates.T))
+        ridge = np.diag(1e-4 * coordinates.var(axis=0) + 1e-12)
+        return cls.with_covariance(scales, np.median(coordinates, axis=0), covariance + ridge)
 
     @cached_property
     def whitening(self) -> np.ndarray:
@@ -86,12 +83,3 @@ class StudentT:
     def draw(self, rng: np.random.Generator) -> np.ndarray | None:
         """Return a draw of unconstrained hyperparameters; None if it is outside the bounds."""
         return self.scales.unconstrained(self.centre + self.factor @ rng.standard_t(DEGREES_OF_FREEDOM, self.size))
-
-
-def _mean_log_density(scales: Scales, draws: np.ndarray) -> np.ndarray:
-    """Return the mean log density of each element of u under a t distribution fitted to its coordinates."""
-    coordinates = scales.coordinates(draws)
-    std = coordinates.std(axis=0) + 1e-12
-    squares = ((coordinates - np.median(coordinates, axis=0)) / std) ** 2
-    log_density = -0.5 * (DEGREES_OF_FREEDOM + 1) * np.log1p(squares / DEGREES_OF_FREEDOM) - np.log(std)
-    return (log_density + scales.log_slope(draws)).mean(axis=0)
