@@ -41,6 +41,7 @@ extensions = [
     "registered",
     "root_files",
     "stored_outputs",
+    "type_words",
 ]
 exclude_patterns = ["_build", "_extensions", "_kernel", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 
