@@ -48,6 +48,7 @@ class AR1(Term):
     """
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = MappingProxyType({"sd": SD, "rho": CORRELATION})
+    connected: ClassVar[bool] = True
     _advice_unseen: ClassVar[str] = "To predict there, add rows with a missing response before the fit."
 
     def structure(self, levels: np.ndarray) -> Structure:

@@ -52,6 +52,8 @@ class Term(abc.ABC):
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = NOTHING
     """Hyperparameters by local name, on the scale that users know."""
+    connected: ClassVar[bool] = False
+    """Whether plots connect the effects of consecutive levels, which then are numbers or dates. Default: False."""
     _bound: ClassVar[Bound | None] = None
     _rows: ClassVar[Any] = None
 

@@ -29,6 +29,7 @@ class _RandomWalk(ScaledTerm):
     constraint: str = "level"
 
     order: ClassVar[int]
+    connected: ClassVar[bool] = True
     _advice_unseen: ClassVar[str] = "To predict there, give values= with all positions before the fit."
 
     def structure(self, levels: np.ndarray) -> Structure:
