@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Term
+from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Seasonal, Term
 
 DATA = {
     "g": np.array(list("cabacb")),
@@ -99,8 +99,19 @@ def autoregression(sd: float, rho: float) -> np.ndarray:
     return np.linalg.inv(sd**2 * rho ** np.abs(np.subtract.outer(np.arange(7), np.arange(7))))
 
 
+def seasonal(n: int, period: int) -> np.ndarray:
+    """Return the precision of INLA's model "seasonal", from the sum over all sums of `period` successive effects."""
+    out = np.zeros((n, n))
+    for i in range(n - period + 1):
+        e = np.zeros(n)
+        e[i : i + period] = 1.0
+        out += np.outer(e, e)
+    return out
+
+
 GAPS = np.diff(AGES) / 5.0  # in multiples of the mean distance
 GRAPH = {"graph": EDGES, "regions": REGIONS}
+REGULAR = np.array([[2.0, -0.5, 0.0], [-0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
 HOURS = {"values": [0, 6, 7, 12, 20], "cyclic": True, "period": 24}
 
 
@@ -137,6 +148,22 @@ CATALOGUE: dict[str, Case] = {
         lambda: RW2([6, 12, 7, 20], name="hour", scale_model=False, **HOURS), lambda sd: irregular_ring() / sd**2
     ),
     "AR1": Case(lambda: AR1("week"), autoregression),
+    "Seasonal": Case(lambda: Seasonal("week", period=3), lambda sd: seasonal(7, 3) / sd**2),
+    "Seasonal, no pattern": Case(
+        lambda: Seasonal("week", period=4, constraint="pattern"), lambda sd: seasonal(7, 4) / sd**2
+    ),
+    "Generic": Case(lambda: Generic("g", Q=REGULAR, labels=list("abc")), lambda sd: REGULAR / sd**2),
+    "Generic, null space": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS), lambda sd: laplacian() / sd**2
+    ),
+    "Generic, flat, scaled": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none", scale_model=True),
+        lambda sd: moore_penrose_scaled(laplacian()) / sd**2,
+    ),
+    "Generic, given null space": Case(
+        lambda: Generic("age", Q=galerkin(GAPS), labels=AGES, null=np.array([np.ones(5), AGES]), rank=3),
+        lambda sd: galerkin(GAPS) / sd**2,
+    ),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
     "ICAR, free levels": Case(

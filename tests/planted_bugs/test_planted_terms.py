@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from catalogue_terms import CATALOGUE, DATA, GAPS, GRAPH, autoregression, galerkin, joint_bym2, scaled_laplacian
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Structure
+from catalogue_terms import (
+    CATALOGUE,
+    DATA,
+    GAPS,
+    GRAPH,
+    REGIONS,
+    autoregression,
+    galerkin,
+    joint_bym2,
+    laplacian,
+    scaled_laplacian,
+    seasonal,
+)
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Seasonal, Structure
 from ellipslice.testing import check_term
 
 
@@ -86,6 +98,29 @@ WRONG = {
     "components scaled by one factor": (
         lambda: ICAR("region", **GRAPH, scale_model=False),
         lambda sd: scaled_laplacian() / sd**2,
+        "is not the expected one",
+    ),
+    "a period that is one too short": (
+        lambda: Seasonal("week", period=3),
+        lambda sd: seasonal(7, 4) / sd**2,
+        "is not the expected one",
+    ),
+    "patterns with one sine too few": (
+        lambda: planted(
+            Seasonal,
+            "week",
+            options={"period": 3},
+            structure=lambda self, levels: dataclasses.replace(
+                Seasonal.structure(self, levels), improper={"cosine": np.cos(2 * np.pi * np.arange(7) / 3)}
+            ),
+            constant=lambda self, structure: 0.0,
+        ),
+        None,
+        "is singular in 2 directions given the constraints, but improper has 1",
+    ),
+    "a structure matrix whose scale is ignored": (
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none"),
+        CATALOGUE["Generic, flat, scaled"].precision,
         "is not the expected one",
     ),
     "a constraint that is missing": (

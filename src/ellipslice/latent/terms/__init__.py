@@ -15,6 +15,9 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `iid`: independent effects of groups, random intercepts and slopes
 - `random_walk`: random walks of first and second order, regular, irregular and cyclic
 - `autoregressive`: stationary autoregressions over equally spaced times
+- `times`: equally spaced times, also those without data
+- `seasonal`: seasonal effects of equally spaced times
+- `generic`: effects with a structure matrix of the user
 - `graph`: graphs of regions, and intrinsic autoregressions on them
 - `areal`: spatial effects of regions, ICAR, BYM and BYM2
 """
@@ -24,9 +27,11 @@ from ellipslice.latent.terms.areal import BYM, BYM2, ICAR
 from ellipslice.latent.terms.autoregressive import AR1
 from ellipslice.latent.terms.base import Term
 from ellipslice.latent.terms.fixed import Fixed
+from ellipslice.latent.terms.generic import Generic
 from ellipslice.latent.terms.iid import IID
 from ellipslice.latent.terms.random_walk import RW1, RW2
 from ellipslice.latent.terms.scaled import ScaledTerm
+from ellipslice.latent.terms.seasonal import Seasonal
 from ellipslice.latent.terms.structure import Structure
 
 __all__ = [
@@ -38,7 +43,9 @@ __all__ = [
     "RW1",
     "RW2",
     "Fixed",
+    "Generic",
     "ScaledTerm",
+    "Seasonal",
     "Structure",
     "Term",
     "gamma_precision",
@@ -46,5 +53,5 @@ __all__ = [
     "pc_prior",
 ]
 
-REGISTERED = (Fixed, IID, RW1, RW2, AR1, ICAR, BYM, BYM2)
+REGISTERED = (Fixed, IID, RW1, RW2, AR1, Seasonal, ICAR, BYM, BYM2, Generic)
 """All terms. The formulas, the reference pages and the tests read this list."""

@@ -13,11 +13,9 @@ from scipy.sparse import coo_array, diags_array
 
 from ellipslice.latent.hyperpriors import CORRELATION, SD, Hyperparameter
 from ellipslice.latent.terms.base import Term
-from ellipslice.latent.terms.columns import positions_of
 from ellipslice.latent.terms.structure import Structure
+from ellipslice.latent.terms.times import equally_spaced
 
-MAX_TIMES = 1_000_000
-"""Largest number of times, those without data included."""
 SMALLEST = float(np.finfo(float).eps)
 """Smallest value of 1 - rho^2, so that a rho that rounds to 1 has a finite precision."""
 
@@ -71,26 +69,4 @@ class AR1(Term):
 
     def _find_levels(self, data: Any) -> np.ndarray:
         """Return all times from the first to the last one."""
-        found = super()._find_levels(data)
-        positions = positions_of(found, self._argument())
-        if len(found) < 2:
-            raise ValueError(
-                "AR1: the column has 1 distinct time, but AR1 requires at least 2. Drop the term, or use IID."
-            )
-        step = np.diff(positions).min()
-        numbers = (positions - positions[0]) / step
-        steps = np.rint(numbers)
-        bad = np.abs(numbers - steps) > 1e-6 * np.maximum(steps, 1.0)
-        if bad.any():
-            raise ValueError(
-                f"AR1: the time {found[bad][0]} is not a whole number of steps of {step:g} after {found[0]}. Expected "
-                "equally spaced times. Number the times, or use RW1, which has irregular positions."
-            )
-        if steps[-1] >= MAX_TIMES:
-            raise ValueError(
-                f"AR1: from {found[0]} to {found[-1]} there are {steps[-1] + 1:.0f} steps of {step:g}, and at most "
-                f"{MAX_TIMES} are possible. Check the times."
-            )
-        times = found[0] + np.arange(int(steps[-1]) + 1) * (found[1:] - found[:-1]).min()
-        times[steps.astype(np.int64)] = found  # without the rounding error of sums of steps
-        return times
+        return equally_spaced(super()._find_levels(data), "AR1", self._argument())
