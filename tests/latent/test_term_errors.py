@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from catalogue_terms import DATA, EDGES, GRAPH
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Seasonal
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, pc_range
 
 SQUARE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
@@ -129,6 +129,46 @@ MISTAKES = {
         lambda: Generic("t", Q=np.eye(2), constraint="level").bind(on([0])),
         "Generic: constraint must be 'null' or 'none'",
     ),
+    "one coordinate": (lambda: Matern("x").bind(on([0, 1])), "Matern has two coordinates, but 1 were given"),
+    "three coordinates": (lambda: Matern(("t", "x", "x")).bind(on([0, 1])), "has two coordinates, but 3 were given"),
+    "unknown coordinate": (
+        lambda: Matern(("t", "z")).bind(on([0, 1])),
+        "Matern: column 'z' is not a column of the data",
+    ),
+    "text as a coordinate": (lambda: Matern(("t", "x")).bind(on(["a", "b"])), "has the values a, b. Expected numbers"),
+    "missing coordinate": (lambda: Matern(("t", "x")).bind(on([0.0, np.nan])), "missing values in row 1"),
+    "places without a name": (lambda: Matern(np.eye(2)).bind(), "Matern was given an array without a name. Give name="),
+    "places of three axes": (
+        lambda: Matern(np.ones((2, 2, 2)), name="a").bind(),
+        r"Matern: column has shape \(2, 2, 2\)",
+    ),
+    "one place": (lambda: Matern(("t", "t")).bind(on([1, 1])), "Matern: all rows have the same place"),
+    "fine lattice": (
+        lambda: Matern(("t", "x"), spacing=0.001).bind(on([0, 1])),
+        "the lattice has 1501 x 1501 nodes, and at most 60000 are possible. Give a larger spacing=",
+    ),
+    "no spacing": (
+        lambda: Matern(("t", "x"), spacing=0).bind(on([0, 1])),
+        "Matern: spacing must be one positive number",
+    ),
+    "negative extension": (
+        lambda: Matern(("t", "x"), extension=-1).bind(on([0, 1])),
+        "extension is -1. Expected a width",
+    ),
+    "bounds of one axis": (lambda: Matern(("t", "x"), bounds=(0, 1)).bind(on([0, 1])), r"bounds is \(0, 1\). Expected"),
+    "places outside of bounds": (
+        lambda: Matern(("t", "x"), bounds=((0, 1), (0, 1))).bind(on([0, 1, 5])),
+        "the places of rows 2 are outside of bounds",
+    ),
+    "new rows of an array": (
+        lambda: Matern(np.eye(2), name="field").bind().rows({"x": [0.5], "y": [0.5]}),
+        r"field was given an array of positions, so its columns in new data are unknown. .* Matern\(\('x', 'y'\)",
+    ),
+    "prior of an unknown hyperparameter": (
+        lambda: Matern(("t", "x"), prior={"length": pc_range(1.0, 0.5)}).bind(on([0, 1])),
+        "Matern has no hyperparameter 'length'. Its hyperparameters are: sd, range",
+    ),
+    "range of 0": (lambda: pc_range(0.0, 0.5), "pc_range: range must be one positive number"),
     "weights of other length": (
         lambda: IID("t", weights=[1.0], name="s").bind(on([1, 2])),
         "weights has 1 rows, but the col",

@@ -15,13 +15,14 @@ from catalogue_terms import (
     GRAPH,
     REGIONS,
     autoregression,
+    field,
     galerkin,
     joint_bym2,
     laplacian,
     scaled_laplacian,
     seasonal,
 )
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Seasonal, Structure
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Structure
 from ellipslice.testing import check_term
 
 
@@ -42,6 +43,7 @@ def at_random_levels(self, column, data):
     return sparse.csr_array((np.ones(len(values)), (np.arange(len(values)), codes)), (len(values), self.size))
 
 
+LATTICE = {"spacing": 0.5, "extension": 1.0}
 WRONG = {
     "a log determinant with a rank that is one too large": (
         lambda: planted(RW1, "day", log_determinant=lambda self, sd: RW1.log_determinant(self, sd=sd) - 2 * np.log(sd)),
@@ -122,6 +124,36 @@ WRONG = {
         lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none"),
         CATALOGUE["Generic, flat, scaled"].precision,
         "is not the expected one",
+    ),
+    "a field without the factor 2": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            coefficients=lambda self, **h: Matern.coefficients(self, **h) * [1, 0.5, 1],
+        ),
+        field,
+        "is not the expected one",
+    ),
+    "a field whose determinant forgets the nodes of the margin": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            log_determinant=lambda self, **h: Matern.log_determinant(self, **h) + 44 * np.log(h["sd"]),
+        ),
+        None,
+        "log_determinant at",
+    ),
+    "a field that is drawn with another range": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            _simulate=lambda self, rng, sd, **h: Matern._simulate(self, rng, sd=sd, range=1.3 * h["range"]),
+        ),
+        None,
+        "do not have the covariance",
     ),
     "a constraint that is missing": (
         lambda: planted(RW2, "age", structure=without("constraints"), constant=lambda self, structure: 0.0),

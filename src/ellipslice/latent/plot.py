@@ -29,6 +29,8 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
         axes.set_xlabel(name)
         axes.set_ylabel("posterior density")
         return axes
+    if values.ndim == 4:
+        return _plot_map(values, axes)
     labels = values.coords[values.dims[-1]].values
     low, first, middle, third, high = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
     if labels.dtype.kind in "iufM":
@@ -47,4 +49,16 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
         axes.legend()
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     axes.set_ylabel(f"effect of {name}")
+    return axes
+
+
+def _plot_map(values: Any, axes: Any) -> Any:
+    """Plot the posterior mean of a field on a lattice as a map."""
+    first, second = values.dims[2:]
+    mean = values.values.mean(axis=(0, 1))
+    mesh = axes.pcolormesh(values.coords[first].values, values.coords[second].values, mean.T, shading="nearest")
+    axes.figure.colorbar(mesh, ax=axes, label=f"posterior mean of {values.name}")
+    axes.set_xlabel(str(first).removeprefix(f"{values.name}_"))
+    axes.set_ylabel(str(second).removeprefix(f"{values.name}_"))
+    axes.set_aspect("equal")
     return axes

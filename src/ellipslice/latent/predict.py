@@ -28,7 +28,7 @@ def predict(definition: Definition, tree: xarray.DataTree, data: Any, draws: int
     eta = np.tile(rows.offset, (shape[0] * shape[1], 1))
     for own in rows.terms:
         effects = posterior[own.term.name].values
-        eta += (own.rows @ effects.reshape(-1, effects.shape[-1]).T).T
+        eta += (own.rows @ effects.reshape(len(eta), -1).T).T
         if own.unseen.any():
             eta += _new_effects(own, values, rng)
     parameters = {name: values[name][:, None] for name in definition.family.parameters}

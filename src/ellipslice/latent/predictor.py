@@ -15,11 +15,12 @@ import scipy.sparse
 from ellipslice.checks import as_numbers
 from ellipslice.latent import terms as term_module
 from ellipslice.latent.formula import Design
+from ellipslice.latent.formula.requests import TermRequest
 from ellipslice.latent.terms import Fixed, Term
 from ellipslice.latent.terms.columns import listed, read_column
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "gamma_precision")
+    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "pc_range", "gamma_precision")
 }
 """Functions that arguments of terms in a formula may call."""
 
@@ -81,7 +82,8 @@ class Predictor:
             options = dict(request.options)
             if request.weights is not None:
                 options["weights"] = request.weights
-            term = kinds[request.kind](*request.columns, name=request.name, **options)
+            kind = kinds[request.kind]
+            term = kind(_columns(kind, request), name=request.name, **options)
             terms.append(term.bind(design.columns, unit, location))
         return cls(_named(terms), design.response, design.offset, design.index, design)
 
@@ -120,6 +122,19 @@ class Predictor:
         count = own[0].rows.shape[0]
         offset = _offset(self.offset_column, data, count) if design is None else design.offset
         return Rows(own, offset, getattr(data, "index", None))
+
+
+def _columns(kind: type[Term], request: TermRequest) -> Any:
+    """Return the column or the columns of a term. Raise if it has one column, and several were requested."""
+    if kind.many_columns:
+        return request.columns
+    if len(request.columns) > 1:
+        written = f"{request.kind}({', '.join(request.columns)})"
+        raise ValueError(
+            f"{written} has {len(request.columns)} columns, but {kind.__name__} has one. Other arguments have "
+            f"keywords: {request.kind}({next(iter(request.columns))}, prior=p). Write a:b for combinations of levels."
+        )
+    return next(iter(request.columns))
 
 
 def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:

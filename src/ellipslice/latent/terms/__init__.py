@@ -17,18 +17,22 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `autoregressive`: stationary autoregressions over equally spaced times
 - `times`: equally spaced times, also those without data
 - `seasonal`: seasonal effects of equally spaced times
+- `places`: positions of rows in one or several columns
+- `lattice`: regular lattices in the plane
+- `matern`: Matérn fields in the plane
 - `generic`: effects with a structure matrix of the user
 - `graph`: graphs of regions, and intrinsic autoregressions on them
 - `areal`: spatial effects of regions, ICAR, BYM and BYM2
 """
 
-from ellipslice.latent.hyperpriors import gamma_precision, pc_mixing, pc_prior
+from ellipslice.latent.hyperpriors import gamma_precision, pc_mixing, pc_prior, pc_range
 from ellipslice.latent.terms.areal import BYM, BYM2, ICAR
 from ellipslice.latent.terms.autoregressive import AR1
 from ellipslice.latent.terms.base import Term
 from ellipslice.latent.terms.fixed import Fixed
 from ellipslice.latent.terms.generic import Generic
 from ellipslice.latent.terms.iid import IID
+from ellipslice.latent.terms.matern import Matern
 from ellipslice.latent.terms.random_walk import RW1, RW2
 from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.seasonal import Seasonal
@@ -44,6 +48,7 @@ __all__ = [
     "RW2",
     "Fixed",
     "Generic",
+    "Matern",
     "ScaledTerm",
     "Seasonal",
     "Structure",
@@ -51,7 +56,8 @@ __all__ = [
     "gamma_precision",
     "pc_mixing",
     "pc_prior",
+    "pc_range",
 ]
 
-REGISTERED = (Fixed, IID, RW1, RW2, AR1, Seasonal, ICAR, BYM, BYM2, Generic)
+REGISTERED = (Fixed, IID, RW1, RW2, AR1, Seasonal, ICAR, BYM, BYM2, Generic, Matern)
 """All terms. The formulas, the reference pages and the tests read this list."""

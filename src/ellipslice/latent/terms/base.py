@@ -52,6 +52,8 @@ class Term(abc.ABC):
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = NOTHING
     """Hyperparameters by local name, on the scale that users know."""
+    many_columns: ClassVar[bool] = False
+    """Whether `column` can be several columns, as positions in a plane."""
     _bound: ClassVar[Bound | None] = None
     _rows: ClassVar[Any] = None
 
