@@ -20,7 +20,8 @@
 - `newton`: the mode of the latents, by Newton's method
 - `propagation`: expectation propagation
 - `mode`: the mode of the hyperparameters
-- `student`: a Student t distribution, on whose ellipses hyperparameters move
+- `scales`: the scale on which each hyperparameter moves
+- `student`: Student t distributions, on whose ellipses hyperparameters move
 - `update`: the move of the sampler
 - `stored`: the move in a store
 - `joint`: what `sample` needs: points, prior, likelihood, kept values

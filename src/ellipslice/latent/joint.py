@@ -89,6 +89,9 @@ class PointLikelihood:
         at = self._posterior.at(u)
         return -np.inf if at is None else float(at.likelihood(self._posterior.assembly.predictor(x)))
 
+    def __repr__(self) -> str:
+        return f"PointLikelihood({len(self._posterior.assembly.offset)} responses)"
+
 
 class KeepPoint:
     """The argument `keep` of `sample`: hyperparameters, and the effects of terms, by name.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.latent.posterior import LatentPosterior, WhitePosterior
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
@@ -26,13 +27,14 @@ def restored_move(posterior: LatentPosterior, path: Path, model: str) -> LatentU
 class StoredSettings(NamedTuple):
     """The numbers of a `LatentUpdate`. Stores contain them in this order; `eta` is left out if it is None."""
 
+    own: np.ndarray
     centre: np.ndarray
     factor: np.ndarray
-    degrees_of_freedom: float
+    spread: np.ndarray
     kicks: int
     repeats: int
     anchors: np.ndarray
-    metric: np.ndarray
+    width: float
     precision: np.ndarray
     linear: np.ndarray
     eta: np.ndarray | None = None
@@ -44,8 +46,8 @@ class StoredSettings(NamedTuple):
         if not isinstance(sites, InterpolatedSites):
             raise TypeError("the sites of the move are not interpolated sites, so it cannot be stored.")
         return cls(
-            student.centre, student.factor, student.degrees_of_freedom, move.settings.kicks, move.settings.repeats,
-            sites.anchors, sites.metric, sites.precision, sites.linear, sites.eta,
+            student.scales.own, student.centre, student.factor, move.settings.spread, move.settings.kicks,
+            move.settings.repeats, sites.anchors, sites.width, sites.precision, sites.linear, sites.eta,
         )  # fmt: skip
 
     @classmethod
@@ -57,8 +59,8 @@ class StoredSettings(NamedTuple):
         count, rows = posterior.hyperparameters.size, len(posterior.assembly.offset)
         anchors = np.shape(stored.anchors)[:1]
         expected = {
-            "centre": (count,), "factor": (count, count), "metric": (count, count), "anchors": (*anchors, count),
-            "precision": (*anchors, rows), "linear": (*anchors, rows),
+            "own": (count,), "centre": (count,), "factor": (count, count), "spread": (count, count),
+            "anchors": (*anchors, count), "precision": (*anchors, rows), "linear": (*anchors, rows),
         }  # fmt: skip
         for name, shape in expected.items():
             if np.shape(getattr(stored, name)) != shape:
@@ -76,7 +78,10 @@ class StoredSettings(NamedTuple):
     def move(self, posterior: LatentPosterior) -> LatentUpdate:
         """Return the move for a model."""
         offset = posterior.assembly.offset
-        sites = InterpolatedSites(self.anchors, self.metric, self.precision, self.linear, offset, self.eta)
-        student = StudentT(np.asarray(self.centre), np.asarray(self.factor), float(self.degrees_of_freedom))
-        settings = UpdateSettings(student, int(self.kicks), int(self.repeats))
+        scales = Scales.unconstrained_of(posterior.hyperparameters.parameters.priors.values())
+        student = StudentT(scales.using(np.asarray(self.own, bool)), np.asarray(self.centre), np.asarray(self.factor))
+        sites = InterpolatedSites(
+            student, self.anchors, float(self.width), self.precision, self.linear, offset, self.eta
+        )
+        settings = UpdateSettings(student, np.asarray(self.spread), int(self.kicks), int(self.repeats))
         return LatentUpdate(WhitePosterior(posterior, sites), settings)
