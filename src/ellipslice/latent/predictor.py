@@ -147,10 +147,11 @@ def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     )
     if not len(seen):
         return scipy.sparse.csr_array((len(unseen), len(term.state.levels)))
-    return spread @ term.level_rows(_take(data, seen))
+    return spread @ term.level_rows(take_rows(data, seen))
 
 
-def _take(data: Any, rows: np.ndarray) -> Any:
+def take_rows(data: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a data frame or a mapping of columns."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     return {

@@ -7,6 +7,8 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 `tests/catalogue_terms.py`.
 
 - `base`: the base class of terms
+- `description`: terms in words
+- `extension`: effects at new levels, drawn given those of the data
 - `scaled`: terms with one standard deviation, the base class for most new terms
 - `structure`: the matrices of a term, and the part that depends on the data
 - `columns`: columns of the data, missing values, levels and their codes

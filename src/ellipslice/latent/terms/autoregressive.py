@@ -12,16 +12,16 @@ import numpy as np
 from scipy.sparse import coo_array, diags_array
 
 from ellipslice.latent.hyperpriors import CORRELATION, SD, Hyperparameter
-from ellipslice.latent.terms.base import Term
+from ellipslice.latent.terms.extension import ExtendedTerm, Extension
 from ellipslice.latent.terms.structure import Structure
-from ellipslice.latent.terms.times import equally_spaced
+from ellipslice.latent.terms.times import equally_spaced, extended_times
 
 SMALLEST = float(np.finfo(float).eps)
 """Smallest value of 1 - rho^2, so that a rho that rounds to 1 has a finite precision."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AR1(Term):
+class AR1(ExtendedTerm):
     """Stationary autoregression of first order over equally spaced times.
 
     The covariance of times i and j is sd^2 rho^|i - j|: sd is the marginal standard deviation, and rho is the
@@ -46,7 +46,7 @@ class AR1(Term):
     """
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = MappingProxyType({"sd": SD, "rho": CORRELATION})
-    _advice_unseen: ClassVar[str] = "To predict there, add rows with a missing response before the fit."
+    _advice_unseen: ClassVar[str] = "Its times are those from the first to the last one of the data."
 
     def structure(self, levels: np.ndarray) -> Structure:
         n = len(levels)
@@ -62,6 +62,10 @@ class AR1(Term):
     def log_determinant(self, *, sd: float, rho: float) -> float:
         n = len((self._bound or self.state).levels)
         return -2.0 * n * math.log(sd) - (n - 1) * math.log(max(1.0 - rho * rho, SMALLEST))
+
+    def _extension(self, values: np.ndarray) -> Extension:
+        times, known, rows = extended_times(self.state.levels, values, self.name)
+        return Extension(self.structure(times).bases, known, rows)
 
     @property
     def about(self) -> str:

@@ -88,5 +88,5 @@ def _path(size: int) -> Any:
     """Return the graph Laplacian of a path."""
     diagonal = np.full(size, 2.0)
     diagonal[[0, -1]] = 1.0
-    beside = -np.ones(size - 1)
-    return diags_array([beside, diagonal, beside], offsets=[-1, 0, 1])  # pyright: ignore[reportArgumentType]
+    neighbours = -np.ones(size - 1)
+    return diags_array([neighbours, diagonal, neighbours], offsets=[-1, 0, 1])  # pyright: ignore[reportArgumentType]

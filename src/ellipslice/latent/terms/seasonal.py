@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from ellipslice.checks import whole_number
+from ellipslice.latent.terms.extension import ExtendedTerm, Extension
 from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.structure import Structure
-from ellipslice.latent.terms.times import equally_spaced
+from ellipslice.latent.terms.times import equally_spaced, extended_times
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Seasonal(ScaledTerm):
+class Seasonal(ExtendedTerm, ScaledTerm):
     """Seasonal effects: sums of `period` successive effects are independent Gaussians with standard deviation sd.
 
     This is INLA's model "seasonal". With a small sd the effects repeat after one period and have a sum of zero. With a
@@ -47,8 +48,6 @@ class Seasonal(ScaledTerm):
     period: int = 12
     constraint: str = "none"
 
-    _advice_unseen: ClassVar[str] = "Expected a whole number of steps from the other times."
-
     def structure(self, levels: np.ndarray) -> Structure:
         period = whole_number("Seasonal: period", self.period, 2)
         if self.constraint not in ("none", "pattern"):
@@ -63,6 +62,11 @@ class Seasonal(ScaledTerm):
         if self.constraint == "none":
             return Structure((sums.T @ sums,), improper=free)
         return Structure((sums.T @ sums,), constraints={f"no {name}": row for name, row in free.items()})
+
+    def _extension(self, values: np.ndarray) -> Extension:
+        times, known, rows = extended_times(self.state.levels, values, self.name)
+        sums = moving_sums(len(times), self.period)
+        return Extension((sums.T @ sums,), known, rows)
 
     @property
     def about(self) -> str:

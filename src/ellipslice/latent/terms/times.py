@@ -43,6 +43,37 @@ def equally_spaced(found: np.ndarray, kind: str, argument: str) -> np.ndarray:
     return times
 
 
+def extended_times(levels: np.ndarray, values: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return more equally spaced times, which include new ones, the index of each level, and that of each new time.
+
+    Parameters
+    ----------
+    levels : array
+        All times of a term.
+    values : array
+        New times, before, after or equal to those.
+    name : str
+        Name of the term, for messages.
+    """
+    positions = positions_of(np.concatenate([levels, values]), name)
+    step = (positions[len(levels) - 1] - positions[0]) / (len(levels) - 1)
+    away = positions[len(levels) :] - positions[0]
+    steps = np.sign(away).astype(np.int64) * steps_of(np.abs(away), step)
+    bad = steps_of(np.abs(away), step) < 0
+    if bad.any():
+        raise ValueError(
+            f"{name} has no effect at the time {values[bad][0]}, which is not a whole number of steps of {step:g} "
+            f"after {levels[0]}. Give times of the same steps."
+        )
+    before, after = max(0, -int(steps.min())), max(0, int(steps.max()) + 1 - len(levels))
+    if before + after >= MAX_TIMES:
+        raise ValueError(
+            f"{name}: the new times are {before + after} steps away, and at most {MAX_TIMES} are possible."
+        )
+    numbers = np.arange(before + len(levels) + after)
+    return numbers, before + np.arange(len(levels)), before + steps
+
+
 def steps_of(distances: np.ndarray, step: float) -> np.ndarray:
     """Return distances in multiples of a step, as integers, and -1 for a distance that is not a multiple."""
     numbers = distances / step
