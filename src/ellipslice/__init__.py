@@ -7,7 +7,8 @@
 - `es.Dense`, `es.Diagonal`, `es.Markov` and others are the priors.
 - `es.likelihoods` and `es.moves` contain observation models and sampling moves.
 - `es.gp` has models with Gaussian processes: `es.gp.LatentGP` and `es.gp.CoxProcess`.
-- `es.terms` has terms of latent Gaussian models: fixed and group-level effects, random walks, spatial effects.
+- `es.LatentGaussianModel` is a model with a formula, such as a generalised linear mixed model.
+- `es.terms` has its terms: fixed and group-level effects, random walks, spatial effects.
 - `es.diagnostics` checks convergence.
 - `es.evidence` and `es.approximate_evidence` compute the log marginal likelihood of a model.
 - `es.tune_step`, `es.tune_controls` and `es.tune_hamiltonian` find settings of the moves that have settings.
@@ -20,6 +21,7 @@ from ellipslice.approximations import approximate_evidence
 from ellipslice.engines.workers.pool import WorkersLostError
 from ellipslice.fast_cpu import fast_cpu
 from ellipslice.latent import terms
+from ellipslice.latent.model import LatentGaussianModel
 from ellipslice.machine import version as _version
 from ellipslice.marginal import evidence
 from ellipslice.moves import step
@@ -47,6 +49,7 @@ __all__ = [
     "Diagonal",
     "FromDraws",
     "Kronecker",
+    "LatentGaussianModel",
     "LowRank",
     "Markov",
     "Prior",

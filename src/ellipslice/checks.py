@@ -166,7 +166,9 @@ def reject_unknown_names(argument: str, names: Iterable[str], known: Iterable[st
         if name not in known:
             similar = difflib.get_close_matches(str(name), known, n=1)
             meant = f" Did you mean {similar[0]!r}?" if similar else ""
-            raise ValueError(f"{argument} has {name!r}, which does not exist.{meant} Expected one of: {', '.join(known)}.")
+            raise ValueError(
+                f"{argument} has {name!r}, which does not exist.{meant} Expected one of: {', '.join(known)}."
+            )
 
 
 def _first(bad: np.ndarray) -> tuple[tuple[int, ...], str]:

@@ -75,6 +75,11 @@ def test_draws_of_pc_mixing():
     assert abs((drawn < 0.4).mean() - 0.7) < 5 * np.sqrt(0.21 / 4000)
 
 
+def test_gamma_precision_in_words():
+    text = IID("g", prior=gamma_precision(2.0, 0.5)).bind(DATA).describe()
+    assert text.endswith("Prior of g_sd: Gamma(concentration=2, rate=0.5) of the precision, 1 / sd^2.")
+
+
 def test_pc_mixing_in_words():
     term = BYM2("region", **GRAPH, prior={"phi": pc_mixing(0.5, 2 / 3)}).bind(DATA)
     assert "Prior of region_phi: penalised complexity, P(phi < 0.5) = 0.666667." in term.describe()

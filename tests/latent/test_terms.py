@@ -12,6 +12,7 @@ import pytest
 from scipy import linalg, sparse
 
 import ellipslice as es
+from catalogue import SEEDS
 from catalogue_terms import AGES, CATALOGUE, DATA, EDGES, GRAPH, REGIONS, scaled_laplacian
 from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, REGISTERED, RW1, RW2, Fixed, ScaledTerm, Structure
 from ellipslice.latent.terms.generalised import GeneralisedInverse
@@ -29,9 +30,10 @@ def test_every_registered_term_is_in_the_catalogue():
     assert {type(case.make()) for case in CATALOGUE.values()} == set(REGISTERED)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @EVERY
-def test_a_term_has_the_properties_and_the_precision(name):
-    check_term(CATALOGUE[name].make(), data_of(name), precision=CATALOGUE[name].precision)
+def test_a_term_has_the_properties_and_the_precision(name, seed):
+    check_term(CATALOGUE[name].make(), data_of(name), precision=CATALOGUE[name].precision, seed=seed)
 
 
 @EVERY
@@ -254,6 +256,8 @@ def test_dates_are_positions():
     bound = RW1("date", scale_model=False).bind(pd.DataFrame({"date": dates}))
     days = RW1("day", scale_model=False).bind({"day": [1, 3, 9]})
     np.testing.assert_allclose(bound.precision(sd=1.0).toarray(), days.precision(sd=1.0).toarray())
+    plain = RW1("date", scale_model=False).bind({"date": [each.date() for each in dates]})
+    np.testing.assert_array_equal(plain.precision(sd=1.0).toarray(), bound.precision(sd=1.0).toarray())
     filled = AR1("date").bind(pd.DataFrame({"date": dates}))
     assert filled.size == 5
     assert filled.coords["date_level"][1] == np.datetime64("2024-01-03")
@@ -334,9 +338,39 @@ def test_a_term_of_a_user():
     assert Seasonal("t").bind({"t": np.arange(9)}).describe().startswith("t: Seasonal effects. The prior is flat in: p")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Contrasts(ScaledTerm):
+    """Independent effects with a sum of zero."""
+
+    def structure(self, levels):
+        return Structure((np.diag(1.0 + np.arange(len(levels))),), constraints={"sum to zero": np.ones(len(levels))})
+
+
+def test_a_constraint_on_a_proper_term():
+    check_term(Contrasts("g"), DATA)
+
+
+def test_a_constraint_on_a_large_proper_term_is_rejected():
+    with pytest.raises(ValueError, match="a term with 2001 elements has constraints outside the null space"):
+        Contrasts("t").bind({"t": np.arange(2001)})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Singular(ScaledTerm):
+    """A walk without its level among the improper directions."""
+
+    def structure(self, levels):
+        return Structure((sparse.diags_array([1.0, 1.0, 0.0]),))
+
+
+def test_a_basis_that_is_singular_in_other_directions_is_rejected():
+    with pytest.raises(ValueError, match="the basis of Singular is not positive definite without its constraints"):
+        Singular("g").bind(DATA)
+
+
 @pytest.mark.parametrize("size", [60, 2500])
-def test_large_and_small_terms_are_drawn_from_the_same_distribution(size):
-    """Increments of a walk without scaling are independent standard normals, by dense and by sparse draws."""
+def test_increments_of_drawn_walks(size):
+    """Increments of a walk without scaling are independent Gaussians, by one and by several blocks."""
     bound = RW1("t", scale_model=False).bind({"t": np.arange(size)})
     drawn = np.array([bound.simulate(np.random.default_rng(i), sd=2.0) for i in range(8)])
     np.testing.assert_allclose(drawn.sum(axis=1), 0.0, atol=1e-6)

@@ -30,6 +30,8 @@ MANY_PARAMETERS = {
     "gp/sklearn/classifier.py: EllipticalGPClassifier.__init__",
     "gp/sklearn/regressor.py: EllipticalGPRegressor.__init__",
     "gp/model.py: LatentGP.fit",
+    "latent/model.py: LatentGaussianModel.__init__",
+    "latent/model.py: LatentGaussianModel.fit",
     "marginal/evidence.py: evidence",
     "sampling/resume.py: resume",
     "sampling/sample.py: sample",

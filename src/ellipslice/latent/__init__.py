@@ -1,10 +1,35 @@
 """Latent Gaussian models: additive predictors of Gaussian terms, and families of responses.
 
+- `model`: `LatentGaussianModel`, from a data frame to draws
+- `definition`: the checked parts of a model
+- `describe`: a model in words
+- `fit`: `LatentFit`, the draws with summaries, predictions and plots
 - `terms/`: terms of the linear predictor, one family per file
+- `formula/`: formulas: parser, design matrices, requests for terms
 - `hyperpriors`: priors of the hyperparameters of terms
 - `mixing_distribution`: the penalised-complexity prior of the proportion of spatial variance
 - `families`: the families of responses, by name
 - `family`: a family of responses: its likelihood, hyperparameters, checks and predictions
-- `formula/`: formulas: parser, design matrices, requests for terms
+- `predictor`: the terms bound to data, and their rows for new data
+- `propriety`: whether flat priors give a proper posterior
+- `hyperparameters`: all hyperparameters as one unconstrained vector
+- `assembly`: sparse matrices of the linear predictor and of precisions
 - `sparse/`: sparse Cholesky factorisations with one pattern and many values
+- `posterior`: the posterior of hyperparameters and latents, also in white coordinates
+- `reference`: the Gaussian approximation of the latents that defines white coordinates
+- `sites`: sites as a function of the hyperparameters
+- `newton`: the mode of the latents, by Newton's method
+- `propagation`: expectation propagation
+- `mode`: the mode of the hyperparameters
+- `scales`: the scale on which each hyperparameter moves
+- `student`: Student t distributions, on whose ellipses hyperparameters move
+- `update`: the move of the sampler
+- `stored`: the move in a store
+- `joint`: what `sample` needs: points, prior, likelihood, kept values
+- `pilot`: the pilot run, which chooses the settings of the move
+- `predict`: predictions for rows of data
+- `prior_predictive`: draws from the prior
+- `summary`: a table of the posterior
+- `compare_laplace`: the Laplace approximation, compared with the exact posterior
+- `plot`: plots of effects and hyperparameters
 """

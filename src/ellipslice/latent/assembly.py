@@ -7,6 +7,7 @@ as the entries of the lower triangle of one pattern, so that a new H needs two s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class Block(NamedTuple):
 
 
 class Assembly:
-    """Sparse matrices of a model: the rows of the linear predictor, constraints, and precisions as entries of a pattern.
+    """Sparse matrices of a model: rows of the linear predictor, constraints, and precisions as entries of a pattern.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class Assembly:
     A : sparse array, shape (observed rows, size)
     constraints : array, shape (count, size)
         Rows c with c x = 0.
+    log_constraints : float
+        log |C C'| / 2 for the constraints C.
     rows, cols : arrays of int
         The pattern: positions of the entries, with rows >= cols.
     spans : list of slice
@@ -52,20 +55,23 @@ class Assembly:
     """
 
     def __init__(self, blocks: Sequence[Block], offset: np.ndarray):
-        self.A = scipy.sparse.csr_array(scipy.sparse.hstack([block.rows for block in blocks]).astype(np.float64))
+        self.A: Any = scipy.sparse.csr_array(scipy.sparse.hstack([block.rows for block in blocks]), dtype=np.float64)
         self.transposed = scipy.sparse.csr_array(self.A.T)
         self.offset = np.ascontiguousarray(offset, dtype=np.float64)
-        self.size = self.A.shape[1]
+        self.size = int(self.A.shape[1])
         ends = np.cumsum([0, *(block.rows.shape[1] for block in blocks)])
-        self.spans = [slice(int(start), int(stop)) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+        self.spans = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
         self.constraints = _stacked_constraints(blocks, self.spans, self.size)
+        self.log_constraints = 0.5 * float(np.linalg.slogdet(self.constraints @ self.constraints.T)[1])
         self._make_maps(blocks)
 
     def _make_maps(self, blocks: Sequence[Block]) -> None:
         """Set the pattern, and the linear maps from coefficients and from site precisions to its entries."""
         first, second, observation, products = _products_of_rows(self.A)
         bases = [
-            _lower_entries(basis, span.start) for block, span in zip(blocks, self.spans, strict=True) for basis in block.bases
+            _lower_entries(basis, span.start)
+            for block, span in zip(blocks, self.spans, strict=True)
+            for basis in block.bases
         ]
         diagonal = np.arange(self.size)
         positions = [first + self.size * second, diagonal * (self.size + 1)]
@@ -84,6 +90,11 @@ class Assembly:
         )
         self._inflation = np.where(self.rows == self.cols, 1.0 + INFLATION, 1.0)
         self._twice = np.where(self.rows == self.cols, 1.0, 2.0)
+
+    @property
+    def basis_values(self) -> np.ndarray:
+        """Entries of all bases."""
+        return self._from_coefficients.data
 
     def prior_entries(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the entries of the prior's precision Q for the coefficients of all bases."""

@@ -6,131 +6,182 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
+from ellipslice.latent.definition import Definition
 from ellipslice.latent.newton import find_mode, first_predictor
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.student import StudentT
+from ellipslice.latent.summary import element_labels
+from ellipslice.sampling.measures import TAILS
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
 
-LARGEST_WEIGHTED = 200
-"""Number of linear predictors that are compared, evenly spaced."""
+MOST_LEVELS = 60
+"""Largest number of levels of a term that are compared, evenly spaced."""
+
+SHOWN = 12
+"""Number of effects that `repr` shows: those with the largest errors."""
 
 
-class _Moments(NamedTuple):
-    """Weighted moments of the Laplace approximation."""
+class Approximation(NamedTuple):
+    """Moments of the Laplace approximation of some quantities."""
 
     mean: np.ndarray
     sd: np.ndarray
     error: np.ndarray
     """Standard error of the mean."""
+    effective_points: float
 
 
 @dataclass(frozen=True, eq=False)
 class LaplaceComparison:
     """Difference between a Laplace approximation and the exact posterior.
 
+    Given the hyperparameters, the approximation of the latents is the Gaussian at their mode. The marginal posterior of
+    the hyperparameters follows from it (Tierney & Kadane 1986; Rue, Martino & Chopin 2009), and is averaged over. This
+    is INLA's strategy "gaussian". INLA's default corrects the marginals of the latents, but not of the hyperparameters.
+
     Attributes
     ----------
     table : pandas.DataFrame
-        One row per quantity, with the columns exact_mean, exact_sd, laplace_mean, laplace_sd, error (difference of the
-        means in exact posterior standard deviations), error_mcse (its Monte Carlo error), and sd_ratio.
-        Hyperparameters are on the unconstrained scale: logarithms of standard deviations.
+        One row for each hyperparameter and effect (at most 60 levels of a term), with the columns
+
+        - `exact_mean`, `exact_sd`, `laplace_mean`, `laplace_sd`
+        - `error`: difference of the means in exact posterior standard deviations
+        - `error_mcse`: its Monte Carlo error
+        - `sd_ratio`: standard deviation of the approximation, relative to the exact one
+
+        Hyperparameters are on their unconstrained scale: logarithms of standard deviations, logits of proportions.
+    hyperparameters : list of str
+        Rows of the table that are hyperparameters.
     effective_points : float
-        Effective number of values of the hyperparameters in the Laplace approximation.
+        Effective sample size of the values of the hyperparameters over which the approximation is averaged.
     """
 
     table: Any
+    hyperparameters: list[str]
     effective_points: float
 
-    def plot(self, axes: Any = None) -> Any:
-        """Plot the errors of the means with 95% intervals of their Monte Carlo error. Return the matplotlib Axes."""
+    def plot(self, axes: Any = None, most: int = 40) -> Any:
+        """Plot the errors with 95% intervals of their Monte Carlo error.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            Where to plot. Default: a new figure.
+        most : int
+            Number of rows: all hyperparameters, then the effects with the largest errors. Default: 40.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
         import matplotlib.pyplot as plt
 
-        axes = axes or plt.subplots(figsize=(6, 0.3 * len(self.table) + 1.5), layout="constrained")[1]
-        position = np.arange(len(self.table))[::-1]
-        axes.errorbar(self.table.error, position, xerr=1.96 * self.table.error_mcse, fmt="o", markersize=4)
+        shown = self._largest(most - len(self.hyperparameters))
+        axes = axes or plt.subplots(figsize=(8, 0.25 * len(shown) + 1.2), layout="constrained")[1]
+        position = np.arange(len(shown))[::-1]
+        axes.errorbar(shown.error, position, xerr=1.96 * shown.error_mcse, fmt="o", markersize=4)
         axes.axvline(0, color="0.6", linewidth=1)
-        axes.set_yticks(position, list(self.table.index))
-        axes.set_xlabel("Laplace mean minus exact mean, in posterior standard deviations")
+        axes.set_yticks(position, list(shown.index))
+        axes.set_xlabel("error of the Laplace mean, in posterior standard deviations")
         return axes
 
+    def _largest(self, effects: int) -> Any:
+        """Return the rows of the hyperparameters and of the effects with the largest errors."""
+        rest = self.table.drop(index=self.hyperparameters)
+        largest = rest.error.abs().sort_values(ascending=False).index[: max(0, effects)]
+        return self.table.loc[[*self.hyperparameters, *largest]]
+
     def __repr__(self) -> str:
-        return f"{self.table.round(3).to_string()}\n({self.effective_points:.0f} effective points of the Laplace grid)"
+        effects = len(self.table) - len(self.hyperparameters)
+        title = f"Laplace approximation against the exact posterior ({self.effective_points:.0f} effective points)"
+        shown = f"The {min(SHOWN, effects)} effects with the largest errors, of {effects}:" if effects > SHOWN else ""
+        return "\n".join(part for part in (title, shown, self._largest(SHOWN).round(3).to_string()) if part)
 
 
 def compare_with_laplace(fit: LatentFit, points: int) -> LaplaceComparison:
     """Return the comparison; see `LatentFit.compare_with_laplace`."""
-    import pandas
+    import pandas as pd
 
     own = fit.model.definition
-    posterior = own.posterior
-    u, eta = _exact_draws(fit)
-    rows = np.unique(np.linspace(0, eta.shape[2] - 1, min(eta.shape[2], LARGEST_WEIGHTED)).astype(int))
-    names = [*posterior.hyperparameters.names, *(f"linear_predictor[{row}]" for row in rows)]
-    exact = np.concatenate([u, eta[:, :, rows]], axis=2)
-    laplace, effective = _laplace(posterior, fit.move.settings.student, rows, points)
-    ess = _bulk_ess(exact)
+    names, exact, matrix = _quantities(own, fit.tree["posterior"].to_dataset())
+    laplace = approximate(own.posterior, fit.move.settings.student, matrix, points)
     mean, sd = exact.mean((0, 1)), exact.std((0, 1))
-    table = pandas.DataFrame(
+    table = pd.DataFrame(
         {
             "exact_mean": mean,
             "exact_sd": sd,
             "laplace_mean": laplace.mean,
             "laplace_sd": laplace.sd,
             "error": (laplace.mean - mean) / sd,
-            "error_mcse": np.sqrt(1 / ess + (laplace.error / sd) ** 2),
+            "error_mcse": np.sqrt(1 / rank_diagnostics(exact, TAILS).bulk + (laplace.error / sd) ** 2),
             "sd_ratio": laplace.sd / sd,
         },
         index=names,
     )
-    return LaplaceComparison(table, effective)
+    return LaplaceComparison(table, list(own.posterior.hyperparameters.names), laplace.effective_points)
 
 
-def _exact_draws(fit: LatentFit) -> tuple[np.ndarray, np.ndarray]:
-    """Return the draws of unconstrained hyperparameters and of linear predictors, shape (chains, draws, ...)."""
-    hyperparameters = fit.model.definition.posterior.hyperparameters
-    observed = np.flatnonzero(fit.model.definition.observed)
-    eta = fit.linear_predictor().values[:, :, observed]
-    if not hyperparameters.size:
-        return np.zeros((*eta.shape[:2], 0)), eta
-    values = {name: fit.tree["posterior"][name].values for name in hyperparameters.names}
-    return hyperparameters.parameters.unconstrain(
-        {name: value[..., None].squeeze(-1) for name, value in values.items()}
-    ).reshape(*eta.shape[:2], -1), eta
+def _quantities(own: Definition, posterior: Any) -> tuple[list[str], np.ndarray, Any]:
+    """Return names, exact draws (chains, draws, quantities), and the matrix from latents to those that are effects."""
+    hyperparameters = own.posterior.hyperparameters
+    shape = (posterior.sizes["chain"], posterior.sizes["draw"])
+    names, draws, rows = list(hyperparameters.names), [np.zeros((*shape, 0))], []
+    if names:
+        values = {name: posterior[name].values for name in names}
+        draws.append(hyperparameters.parameters.unconstrain(values).reshape(*shape, -1))
+    for term, span in zip(own.predictor.terms, own.posterior.assembly.spans, strict=True):
+        effect: Any = scipy.sparse.csr_array(term.state.structure.effect)
+        levels = np.unique(np.linspace(0, effect.shape[0] - 1, min(effect.shape[0], MOST_LEVELS)).astype(int))
+        before = scipy.sparse.csr_array((len(levels), span.start))
+        after = scipy.sparse.csr_array((len(levels), own.posterior.assembly.size - span.stop))
+        rows.append(scipy.sparse.hstack([before, effect[levels], after]))
+        draws.append(posterior[term.name].values.reshape(*shape, -1)[:, :, levels])
+        labels = element_labels(posterior[term.name])
+        names += [labels[level] for level in levels]
+    return names, np.concatenate(draws, axis=2), scipy.sparse.csr_array(scipy.sparse.vstack(rows))
 
 
-def _laplace(
-    posterior: LatentPosterior, student: StudentT, rows: np.ndarray, points: int
-) -> tuple[_Moments, float]:
-    """Return moments of the Laplace approximation by importance sampling of the hyperparameters."""
+def approximate(posterior: LatentPosterior, student: StudentT, matrix: Any, points: int) -> Approximation:
+    """Return moments of u and of matrix @ x in the Laplace approximation, by importance sampling of u.
+
+    Parameters
+    ----------
+    posterior : LatentPosterior
+    student : StudentT
+        Proposal distribution of u.
+    matrix : sparse array, shape (quantities, size)
+    points : int
+        Number of values of u.
+    """
     rng = np.random.default_rng(0)
-    count = points if student.size else 1
-    normals, chi_square = rng.standard_normal((count, student.size)), rng.chisquare(student.degrees_of_freedom, count)
-    away = (normals @ student.factor.T) * np.sqrt(student.degrees_of_freedom / chi_square)[:, None]
-    first = posterior.at(student.centre)
-    eta = posterior.assembly.offset if first is None else first_predictor(first.likelihood, posterior.assembly.offset)
+    count, offset = points if student.size else 1, posterior.assembly.offset
+    middle = student.scales.unconstrained(student.centre)
+    first = None if middle is None else posterior.at(middle)
+    eta = offset if first is None else first_predictor(first.likelihood, offset)
     log_weights, means, variances = [], [], []
-    for each in away[np.argsort(student.size and (away**2).sum(1))]:
-        at = posterior.at(student.centre + each)
+    for _ in range(count):
+        u = student.draw(rng)
+        at = None if u is None else posterior.at(u)
         with np.errstate(all="ignore"):
             mode = None if at is None else find_mode(posterior, at, eta)
-        if mode is None:
+        if u is None or mode is None:
             continue
-        log_weights.append(mode.log_density - student.log_density(each))
-        means.append(np.concatenate([student.centre + each, mode.eta[rows]]))
-        variances.append(np.concatenate([np.zeros(student.size), mode.reference.variances()[rows]]))
+        eta = mode.eta
+        proposal = (
+            student.log_density(student.scales.coordinates(u) - student.centre) + student.scales.log_slope(u).sum()
+        )
+        log_weights.append(mode.log_density - proposal)
+        means.append(np.concatenate([u, matrix @ mode.reference.mean]))
+        variances.append(np.concatenate([np.zeros(student.size), mode.reference.variances_of(matrix)]))
     weights = np.exp(np.array(log_weights) - max(log_weights))
     weights /= weights.sum()
     centre = weights @ np.stack(means)
     spread = (np.stack(means) - centre) ** 2
-    error = np.sqrt(weights**2 @ spread)
-    return _Moments(centre, np.sqrt(weights @ (spread + np.stack(variances))), error), float(1 / (weights**2).sum())
-
-
-def _bulk_ess(draws: np.ndarray) -> np.ndarray:
-    from arviz_stats.base import array_stats
-
-    columns = np.moveaxis(draws, 2, 0)
-    return np.array([float(array_stats.ess(each, chain_axis=0, draw_axis=1, method="bulk")) for each in columns])
+    sd = np.sqrt(weights @ (spread + np.stack(variances)))
+    error = np.sqrt(weights**2 @ spread) if student.size else np.zeros(len(centre))
+    return Approximation(centre, sd, error, float(1 / (weights**2).sum()))

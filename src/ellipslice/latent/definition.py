@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ellipslice.latent.families import make_family
 from ellipslice.latent.family import Family, default_priors
 from ellipslice.latent.formula import Design, parse
 from ellipslice.latent.hyperparameters import Hyperparameters
-from ellipslice.latent.hyperpriors import describe_prior
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.predictor import FUNCTIONS, Predictor
 from ellipslice.latent.propriety import flat_predictors, separating, unidentified
@@ -24,8 +23,8 @@ from ellipslice.latent.terms import Term
 from ellipslice.latent.terms.columns import listed, read_column
 from ellipslice.likelihoods import Likelihood
 
-RESERVED = ("chain", "draw", "row")
-"""Names of dimensions of results, which terms must not have."""
+RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
+"""Names of dimensions and variables of results, which terms must not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +46,21 @@ class Analyse:
 
     def __call__(self, rows: np.ndarray, cols: np.ndarray, size: int) -> Any:
         return analyse(rows, cols, size, self.solver)
+
+
+class Arguments(NamedTuple):
+    """The arguments of `LatentGaussianModel`."""
+
+    formula: Any
+    terms: Sequence[Any] | None
+    data: Any
+    family: Any
+    columns: Mapping[str, Any]
+    """Known columns of the family that were given: `exposure`, `trials`."""
+    offset: Any
+    fixed_sd: Any
+    priors: Mapping[str, Any] | None
+    solver: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,20 +91,16 @@ class Definition:
     solver: str
 
     @classmethod
-    def make(
-        cls,
-        formula: Any,
-        terms: Sequence[Any] | None,
-        data: Any,
-        family: Any,
-        columns: Mapping[str, Any],
-        offset: Any,
-        fixed_sd: Any,
-        priors: Mapping[str, Any] | None,
-        solver: str,
-        variables: Mapping[str, Any],
-    ) -> Definition:
-        """Return the definition of a model; see `LatentGaussianModel` for the arguments."""
+    def make(cls, given: Arguments, variables: Mapping[str, Any]) -> Definition:
+        """Return the definition of a model.
+
+        Parameters
+        ----------
+        given : Arguments
+        variables : mapping of str to object
+            Variables that a formula may name, such as a graph.
+        """
+        formula, terms, data, family, columns, offset, fixed_sd, priors, solver = given
         _check_kind(formula, terms, data, offset, fixed_sd)
         family = make_family(family, **{name: _known(name, value, data) for name, value in columns.items()})
         design = parse(formula).design(data, names=variables, functions=FUNCTIONS) if terms is None else None
@@ -127,16 +137,14 @@ class Definition:
     def effects(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Return the effects of all terms by name, for latents x of shape (draws, size)."""
         spans = zip(self.predictor.terms, self.posterior.assembly.spans, strict=True)
-        return {
-            name: values for term, span in spans for name, (_, values) in term.effects(x[:, span]).items()
-        }
+        return {name: values for term, span in spans for name, (_, values) in term.effects(x[:, span]).items()}
 
     def family_at(self, data: Any) -> Family:
         """Return the family with its known columns for new data. Raise if a column is not there."""
         known = {}
         for name, value in self.columns.items():
             column = value if isinstance(value, str) else name
-            if isinstance(value, str) or np.ndim(value) and name in column_names(data):
+            if isinstance(value, str) or (np.ndim(value) and name in column_names(data)):
                 known[name] = _known(name, column, data)
             elif np.ndim(value):
                 raise ValueError(
@@ -148,19 +156,6 @@ class Definition:
     def observed(self) -> np.ndarray:
         """Mask of the rows with a response."""
         return ~np.isnan(self.y)
-
-    def describe(self) -> str:
-        """Return the model in words."""
-        family, missing = self.family, int((~self.observed).sum())
-        lines = [
-            f"{self.response_name}: {family.name}, {family.link} link, {len(self.y)} rows"
-            + (f", of which {missing} to predict." if missing else ".")
-        ]
-        lines += [term.describe() for term in self.predictor.terms]
-        for name in self.posterior.hyperparameters.family:
-            prior = describe_prior(self.posterior.hyperparameters.parameters.priors[name])
-            lines.append(f"{name}: {family.parameters[name].meaning}. Prior: {prior}.")
-        return "\n".join(lines)
 
 
 def caller_variables(depth: int) -> Mapping[str, Any]:
@@ -216,9 +211,10 @@ def _scale(family: Family, y: np.ndarray) -> tuple[float, float]:
 
 
 def _check_names(terms: Sequence[Term]) -> None:
+    """Raise if a term has the name of a dimension or of a variable of predictions."""
     for term in terms:
-        if not term.name.isidentifier() and any(letter in term.name for letter in "()[]") or term.name in RESERVED:
-            raise ValueError(f"a term has the name {term.name!r}, which results cannot have. Give it name=.")
+        if term.name in RESERVED:
+            raise ValueError(f"a term has the name {term.name!r}, which is used in results. Give it another: name=...")
 
 
 def _posterior(
@@ -227,9 +223,7 @@ def _posterior(
     """Return the posterior of the observed rows. Raise if it is improper."""
     observed = ~np.isnan(y)
     terms = predictor.terms
-    blocks = [
-        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms
-    ]
+    blocks = [Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms]
     assembly = Assembly(blocks, predictor.offset[observed])
     make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
     given = dict(priors or {})

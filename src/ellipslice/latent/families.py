@@ -24,9 +24,9 @@ from ellipslice.latent.family import COUNT, REAL, ZERO_ONE, Family, FamilyParame
 from ellipslice.likelihoods import Binomial, Gaussian, Likelihood, Logistic, NegativeBinomial, Poisson
 
 
-def _log_normal(median: float) -> Any:
-    """Return a function that makes a log-normal prior, whose logarithm has standard deviation 1."""
-    return lambda distributions, y: distributions.LogNormal(math.log(median), 1.0)
+def _median_five(distributions: Any, y: np.ndarray) -> Any:
+    """Return the log-normal prior with median 5, whose logarithm has standard deviation 1."""
+    return distributions.LogNormal(math.log(5.0), 1.0)
 
 
 def _half_deviation(distributions: Any, y: np.ndarray) -> Any:
@@ -43,7 +43,7 @@ NOISE_SCALE = FamilyParameter(
 DISPERSION = FamilyParameter(
     "dispersion: the variance of the response is mu + mu^2 / dispersion",
     "log-normal, median 5, standard deviation of the logarithm 1",
-    _log_normal(5.0),
+    _median_five,
 )
 
 FAMILIES: dict[str, Family] = {

@@ -26,9 +26,17 @@ class Response(NamedTuple):
     """True if responses are 0 and 1, but the likelihood has labels -1 and +1."""
 
 
+def _is_count(y: np.ndarray) -> np.ndarray:
+    return (y >= 0) & (y == np.floor(y))
+
+
+def _is_zero_or_one(y: np.ndarray) -> np.ndarray:
+    return (y == 0) | (y == 1)
+
+
 REAL = Response(np.isfinite, "is not finite. Expected real numbers, or NaN for a row to predict.", 0.0)
-COUNT = Response(lambda y: (y >= 0) & (y == np.floor(y)), "is not a count. Expected whole numbers, 0 or more.", 0.0)
-ZERO_ONE = Response(lambda y: (y == 0) | (y == 1), "is not 0 or 1. Expected 0 and 1, or False and True.", 1.0, True)
+COUNT = Response(_is_count, "is not a count. Expected whole numbers, 0 or more.", 0.0)
+ZERO_ONE = Response(_is_zero_or_one, "is not 0 or 1. Expected 0 and 1, or False and True.", 1.0, True)
 
 
 class FamilyParameter(NamedTuple):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ellipslice.checks import whole_number
 from ellipslice.latent.predict import predict
 from ellipslice.latent.update import LatentUpdate
@@ -14,7 +12,7 @@ from ellipslice.latent.update import LatentUpdate
 if TYPE_CHECKING:
     import xarray
 
-    from ellipslice.diagnostics import Convergence
+    from ellipslice.convergence import ConvergenceReport
     from ellipslice.latent.compare_laplace import LaplaceComparison
     from ellipslice.latent.model import LatentGaussianModel
 
@@ -40,7 +38,7 @@ class LatentFit:
         tree.attrs["model"] = repr(model)
 
     @cached_property
-    def convergence(self) -> Convergence:
+    def convergence(self) -> ConvergenceReport:
         """Result of `diagnostics.check_convergence` for the draws."""
         from ellipslice.diagnostics import check_convergence
 
@@ -84,8 +82,9 @@ class LatentFit:
     def predict(self, data: Any = None, *, draws: int | None = 1000, seed: int = 0) -> xarray.Dataset:
         """Predict the responses of rows of data.
 
-        A row with a new level of an `IID` term gets an effect drawn from the prior of that term, one for each draw and
-        level. A new level of any other term raises.
+        A new level of `IID`, `RW1`, `RW2`, `AR1`, `Seasonal` or `GP` gets an effect for each draw, drawn from its prior
+        given the other effects of the term: so these terms forecast. `Matern` interpolates. New levels of other terms
+        raise.
 
         Parameters
         ----------

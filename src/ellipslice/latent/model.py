@@ -12,7 +12,8 @@ import numpy as np
 
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.threads import limit_blas_threads
-from ellipslice.latent.definition import Definition, caller_variables
+from ellipslice.latent.definition import Arguments, Definition, caller_variables
+from ellipslice.latent.describe import describe
 from ellipslice.latent.fit import LatentFit
 from ellipslice.latent.joint import KeepPoint, LatentPrior, PointLikelihood
 from ellipslice.latent.pilot import run_pilot
@@ -102,10 +103,8 @@ class LatentGaussianModel:
     ):
         columns = {"exposure": exposure, "trials": trials}
         known = {name: value for name, value in columns.items() if value is not None}
-        variables = caller_variables(depth=2)
-        self._definition = Definition.make(
-            formula, terms, data, family, known, offset, fixed_sd, priors, solver, variables
-        )
+        given = Arguments(formula, terms, data, family, known, offset, fixed_sd, priors, solver)
+        self._definition = Definition.make(given, caller_variables(depth=2))
 
     @property
     def definition(self) -> Definition:
@@ -119,7 +118,7 @@ class LatentGaussianModel:
 
     def describe(self) -> str:
         """Return the model in words: response, terms, constraints, and every prior with its default."""
-        return self._definition.describe()
+        return describe(self._definition)
 
     def prior_predictive(self, draws: int = 500, seed: int = 0) -> Any:
         """Draw hyperparameters, terms, linear predictors and responses from the prior.
@@ -258,5 +257,5 @@ class LatentGaussianModel:
         own = self._definition
         names = ", ".join(own.posterior.hyperparameters.names) or "none"
         terms = ", ".join(term.name for term in own.predictor.terms)
-        rows = f"{len(own.y)} rows"
-        return f"LatentGaussianModel({own.response_name}: {own.family.name}, {rows}; terms: {terms}; hyperparameters: {names})"
+        response = f"{own.response_name}: {own.family.name}, {len(own.y)} rows"
+        return f"LatentGaussianModel({response}; terms: {terms}; hyperparameters: {names})"

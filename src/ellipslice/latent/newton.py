@@ -17,7 +17,7 @@ TOLERANCE = 1e-4
 """Largest change of a linear predictor at which the iteration ends."""
 
 SMALLEST_PRECISION = 1e-8
-"""Smallest precision of a site. A likelihood that is not log-concave has sites with this precision where it is convex."""
+"""Smallest precision of a site, also where the log-likelihood is convex."""
 
 
 WIDE_VARIANCE = 100.0

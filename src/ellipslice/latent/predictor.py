@@ -15,11 +15,12 @@ import scipy.sparse
 from ellipslice.checks import as_numbers
 from ellipslice.latent import terms as term_module
 from ellipslice.latent.formula import Design
+from ellipslice.latent.formula.requests import TermRequest
 from ellipslice.latent.terms import Fixed, Term
 from ellipslice.latent.terms.columns import listed, read_column
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(term_module, name) for name in ("pc_prior", "gamma_precision")
+    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "pc_range", "gamma_precision")
 }
 """Functions that arguments of terms in a formula may call."""
 
@@ -81,7 +82,8 @@ class Predictor:
             options = dict(request.options)
             if request.weights is not None:
                 options["weights"] = request.weights
-            term = kinds[request.kind](*request.columns, name=request.name, **options)
+            kind = kinds[request.kind]
+            term = kind(_columns(kind, request), name=request.name, **options)
             terms.append(term.bind(design.columns, unit, location))
         return cls(_named(terms), design.response, design.offset, design.index, design)
 
@@ -93,9 +95,7 @@ class Predictor:
         bound = []
         for term in terms:
             if not isinstance(term, Term):
-                raise TypeError(
-                    f"terms must be a list of terms, such as es.terms.RW2('age'), but one is {term!r}."
-                )
+                raise TypeError(f"terms must be a list of terms, such as es.terms.RW2('age'), but one is {term!r}.")
             bound.append(term.bind(data, unit, location))
             if bound[-1].rows().shape[0] != rows:
                 raise ValueError(
@@ -116,11 +116,25 @@ class Predictor:
         for term in self.terms:
             source = data if design is None else design.matrix if isinstance(term, Fixed) else design.columns
             unseen = None if isinstance(term, Fixed) else term.unseen(source)
-            rows = term.level_rows(source) if unseen is None else _rows_of_seen(term, source, unseen)
-            own.append(TermRows(term, rows, source, np.zeros(rows.shape[0], bool) if unseen is None else unseen))
+            rows: Any = term.level_rows(source) if unseen is None else _rows_of_seen(term, source, unseen)
+            mask = np.zeros(rows.shape[0], bool) if unseen is None else unseen
+            own.append(TermRows(term, rows, source, mask))
         count = own[0].rows.shape[0]
         offset = _offset(self.offset_column, data, count) if design is None else design.offset
         return Rows(own, offset, getattr(data, "index", None))
+
+
+def _columns(kind: type[Term], request: TermRequest) -> Any:
+    """Return the column or the columns of a term. Raise if it has one column, and several were requested."""
+    if kind.many_columns:
+        return request.columns
+    if len(request.columns) > 1:
+        written = f"{request.kind}({', '.join(request.columns)})"
+        raise ValueError(
+            f"{written} has {len(request.columns)} columns, but {kind.__name__} has one. Other arguments have "
+            f"keywords: {request.kind}({next(iter(request.columns))}, prior=p). Write a:b for combinations of levels."
+        )
+    return next(iter(request.columns))
 
 
 def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
@@ -128,15 +142,16 @@ def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     if not unseen.any():
         return term.level_rows(data)
     seen = np.flatnonzero(~unseen)
-    spread = scipy.sparse.csr_array(
+    spread: Any = scipy.sparse.csr_array(
         (np.ones(len(seen)), (seen, np.arange(len(seen)))), shape=(len(unseen), len(seen))
     )
     if not len(seen):
         return scipy.sparse.csr_array((len(unseen), len(term.state.levels)))
-    return spread @ term.level_rows(_take(data, seen))
+    return spread @ term.level_rows(take_rows(data, seen))
 
 
-def _take(data: Any, rows: np.ndarray) -> Any:
+def take_rows(data: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a data frame or a mapping of columns."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     return {
@@ -150,7 +165,7 @@ def _offset(offset: Any, data: Any, rows: int) -> np.ndarray:
     if offset is None:
         return np.zeros(rows)
     values = as_numbers(read_column(offset, data, "offset") if isinstance(offset, str) else offset, "offset")
-    if values.ndim > 1 or values.ndim and len(values) != rows:
+    if values.shape not in ((), (rows,)):
         raise ValueError(f"offset has shape {values.shape}. Expected one number, or one per row, shape ({rows},).")
     return np.broadcast_to(values, (rows,)).copy()
 

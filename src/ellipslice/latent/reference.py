@@ -57,7 +57,7 @@ class Reference:
             self._small_inverse = np.linalg.inv(small)
             self._gain = solved @ self._small_inverse
             mean = mean - self._gain @ (C @ mean)
-            self._log_normaliser += 0.5 * np.linalg.slogdet(small)[1] - 0.5 * np.linalg.slogdet(C @ C.T)[1]
+            self._log_normaliser += 0.5 * float(np.linalg.slogdet(small)[1]) - assembly.log_constraints
         self.mean = mean
 
     def place(self, z: np.ndarray) -> tuple[np.ndarray, float]:
@@ -83,6 +83,15 @@ class Reference:
         if self._gain is not None:
             gradient = gradient - self._assembly.constraints.T @ (self._gain.T @ gradient)
         return self._factor.half_solve(gradient)
+
+    def variances_of(self, matrix: Any) -> np.ndarray:
+        """Return the variances of matrix @ x under the reference, for a sparse matrix with few rows."""
+        solved = self._factor.solve(np.ascontiguousarray(matrix.toarray().T))
+        found = (matrix @ solved).diagonal()
+        if self._gain is not None:
+            along = matrix @ self._gain
+            found = found - ((along @ self._small) * along).sum(1)
+        return np.maximum(found, 0.0)
 
     def variances(self) -> np.ndarray:
         """Return the variances of the linear predictor of the observed rows under the reference."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from ellipslice.testing.assertions import require, require_close, require_p_value
 
@@ -128,6 +127,8 @@ def _check_precision(bound: Any, values: dict[str, float], expected: Callable[..
 
 def _check_draws(bound: Any, values: dict[str, float], rng: np.random.Generator) -> None:
     """Check `simulate` by a test of the draws after whitening, in two bases."""
+    from scipy import stats  # slow to import, and needed only here
+
     if len(bound.improper):
         try:
             bound.simulate(rng, **values)

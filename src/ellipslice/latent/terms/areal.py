@@ -61,7 +61,7 @@ class _Areal(Term):
     def _draw_field(self, rng: np.random.Generator) -> np.ndarray:
         """Return a draw from the intrinsic autoregression under its constraints."""
         null = np.array(list(self._field.null.values())).reshape(-1, len(self._network.regions))
-        return draw_constrained(self._field.base, null, rng, self.name)
+        return draw_constrained(self._field.base, null, rng)
 
     def _components(self) -> str:
         """Return the number of regions, components and isolated regions in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from typing import Any
 
@@ -50,7 +51,7 @@ def column_name(column: Any, name: str | None, term: str) -> str:
 def as_index(values: Any, argument: str) -> np.ndarray:
     """Return the values of an index column as an array. Raise if any is missing, with the rows."""
     array = np.asarray(values)
-    if array.dtype.kind == "M":
+    if array.dtype.kind == "M" or (len(array) and all(type(each) is dt.date for each in array)):
         array = array.astype("datetime64[ns]")
     missing = _missing(array)
     if missing.any():

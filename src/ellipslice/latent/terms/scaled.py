@@ -12,15 +12,14 @@ import numpy as np
 
 from ellipslice.latent.hyperpriors import SD, Hyperparameter
 from ellipslice.latent.terms.base import Term
-from ellipslice.latent.terms.generalised import GeneralisedInverse
-from ellipslice.latent.terms.structure import Structure
+from ellipslice.latent.terms.structure import Structure, constrained_log_determinant
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScaledTerm(Term):
     """A term with the precision B / sd^2. A class derived from it defines `structure`, with one basis B.
 
-    The null space of B must be the span of the constraints and the improper directions.
+    B must be singular in the improper directions, and not in others on {C x = 0}.
 
     Examples
     --------
@@ -50,8 +49,15 @@ class ScaledTerm(Term):
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = MappingProxyType({"sd": SD})
 
     def constant(self, structure: Structure) -> float:
-        null = np.concatenate([structure.rows("constraints"), structure.rows("improper")])
-        return GeneralisedInverse(structure.bases[0], null).log_determinant
+        try:
+            return constrained_log_determinant(
+                structure.bases[0], structure.rows("constraints"), structure.rows("improper")
+            )
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"the basis of {type(self).__name__} is not positive definite without its constraints and improper "
+                "directions. Add the other directions of its null space to `improper`."
+            ) from None
 
     def coefficients(self, *, sd: float) -> np.ndarray:
         return np.array([sd**-2])

@@ -72,23 +72,44 @@ class Bound:
     unit: float
 
 
-def draw_constrained(precision: Any, constraints: np.ndarray, rng: np.random.Generator, name: str) -> np.ndarray:
-    """Draw from N(0, inv(precision)) given constraints x = 0, in which the null space may be constrained.
+def constrained_log_determinant(matrix: Any, constraints: np.ndarray, improper: np.ndarray) -> float:
+    """Return the log generalised determinant of a matrix on {C x = 0}.
 
-    Up to 2,000 elements are drawn by dense matrices in an orthonormal basis of {C x = 0}. For more elements, the null
-    space must be that of the constraints.
+    Constraints in the null space of the matrix cost a sparse factorisation. For others it is dense, and limited to
+    2,000 elements.
     """
+    if _is_null(matrix, constraints):
+        return GeneralisedInverse(matrix, np.concatenate([constraints, improper])).log_determinant
+    basis = _inside(np.concatenate([constraints, improper]))
+    return float(np.linalg.slogdet(basis.T @ (matrix @ basis))[1])
+
+
+def draw_constrained(precision: Any, constraints: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw from N(0, inv(precision)) given constraints x = 0, at a cost as for `constrained_log_determinant`."""
     size = precision.shape[0]
-    if size > DENSE_LIMIT:
+    if _is_null(precision, constraints):
         null = orthonormal_rows(constraints)
-        if np.abs(precision @ null.T).max(initial=0.0) > 1e-8 * precision.diagonal().max():
-            raise ValueError(f"{name} has {size} elements and constraints outside its null space, and cannot be drawn.")
         drawn = GeneralisedInverse(precision, constraints).unwhiten(rng.standard_normal((size, 1)))[:, 0]
         return drawn - null.T @ (null @ drawn)
-    basis = np.linalg.qr(np.concatenate([constraints.T, np.eye(size)], axis=1))[0] if len(constraints) else np.eye(size)
-    basis = basis[:, len(constraints) :]
+    basis = _inside(constraints)
     lower = np.linalg.cholesky(basis.T @ (precision @ basis))
     return basis @ np.linalg.solve(lower.T, rng.standard_normal(basis.shape[1]))
+
+
+def _is_null(matrix: Any, rows: np.ndarray) -> bool:
+    """Return whether rows are in the null space of a matrix, up to rounding error."""
+    return bool(np.abs(matrix @ orthonormal_rows(rows).T).max(initial=0.0) <= 1e-8 * abs(matrix).max())
+
+
+def _inside(rows: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of the vectors that are orthogonal to rows, shape (size, dimensions)."""
+    count, size = rows.shape
+    if size > DENSE_LIMIT:
+        raise ValueError(
+            f"a term with {size} elements has constraints outside the null space of its precision, which is possible "
+            f"for at most {DENSE_LIMIT} elements. Use constraints in the null space."
+        )
+    return np.linalg.qr(rows.T, mode="complete")[0][:, count:]
 
 
 def times(matrix: Any, x: Any) -> np.ndarray:
