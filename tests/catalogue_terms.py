@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpyro.distributions as dist
 from scipy import linalg
+from sklearn import gaussian_process
+from tinygp import kernels
 
-from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Term
+from ellipslice.latent.terms import AR1, BYM, BYM2, GP, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Term
 
 DATA = {
     "g": np.array(list("cabacb")),
@@ -120,6 +123,22 @@ def field(sd: float, range: float) -> np.ndarray:  # noqa: A002
     return (kappa**4 * C + 2 * kappa**2 * G + G @ np.linalg.inv(C) @ G) / (4 * np.pi * kappa**2 * sd**2)
 
 
+def matern32(x: Any, sd: float, length: float) -> np.ndarray:
+    """Return the inverse of the covariance at inputs (n, axes), with 1e-8 of the variance on the diagonal."""
+    distance = np.sqrt(((x[:, None] - x) ** 2).sum(-1)) * np.sqrt(3) / length
+    return np.linalg.inv(sd**2 * ((1 + distance) * np.exp(-distance) + 1e-8 * np.eye(len(x))))
+
+
+def tinygp_kernel(sd: Any, length: Any) -> Any:
+    return sd**2 * kernels.Matern32(length, distance=kernels.distance.L2Distance())
+
+
+def sklearn_kernel(sd: Any, length: Any) -> Any:
+    return gaussian_process.kernels.ConstantKernel(sd**2) * gaussian_process.kernels.Matern(length, nu=1.5)
+
+
+GP_PRIORS = {"sd": dist.HalfNormal(1.0), "length": dist.LogNormal(0.0, 1.0)}
+POINTS = np.column_stack([DATA["east"], DATA["north"]])
 GAPS = np.diff(AGES) / 5.0  # in multiples of the mean distance
 GRAPH = {"graph": EDGES, "regions": REGIONS}
 REGULAR = np.array([[2.0, -0.5, 0.0], [-0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
@@ -176,6 +195,17 @@ CATALOGUE: dict[str, Case] = {
         lambda sd: galerkin(GAPS) / sd**2,
     ),
     "Matern": Case(lambda: Matern(("east", "north"), spacing=0.5, extension=1.0), field),
+    "GP": Case(
+        lambda: GP(("east", "north"), kernel=tinygp_kernel, prior=GP_PRIORS),
+        lambda sd, length: matern32(np.unique(POINTS, axis=0), sd, length),
+    ),
+    "GP, scikit-learn": Case(
+        lambda: GP("age", kernel=sklearn_kernel, prior=GP_PRIORS),
+        lambda sd, length: matern32(AGES[:, None], sd, length),
+    ),
+    "GP, no hyperparameters": Case(
+        lambda: GP("day", kernel=1.5**2 * kernels.Matern32(2.0)), lambda: matern32(np.arange(6.0)[:, None], 1.5, 2.0)
+    ),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
     "ICAR, free levels": Case(

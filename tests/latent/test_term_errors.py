@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from scipy import sparse
+from tinygp import kernels
 
 from catalogue_terms import DATA, EDGES, GRAPH
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, pc_range
+from ellipslice.latent.terms import AR1, BYM2, GP, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, pc_range
+
+HALF = {"sd": dist.HalfNormal(1.0), "length": dist.HalfNormal(1.0)}
+
+
+def exponential(sd, length):
+    return sd**2 * kernels.Exp(length)
+
 
 SQUARE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
@@ -169,6 +178,36 @@ MISTAKES = {
         "Matern has no hyperparameter 'length'. Its hyperparameters are: sd, range",
     ),
     "range of 0": (lambda: pc_range(0.0, 0.5), "pc_range: range must be one positive number"),
+    "no kernel": (lambda: GP("t").bind(on([0, 1])), "GP requires kernel=, such as lambda sd, length"),
+    "a class as a kernel": (lambda: GP("t", kernel=kernels.Matern32).bind(on([0, 1])), "but it is the class Matern32"),
+    "one prior of a kernel": (
+        lambda: GP("t", kernel=kernels.Matern32(1.0), prior=dist.HalfNormal(1.0)).bind(on([0, 1])),
+        "GP: prior must be a mapping from arguments of the kernel to distributions",
+    ),
+    "an argument without a prior": (
+        lambda: GP("t", kernel=exponential, prior={"sd": dist.HalfNormal(1.0)}).bind(on([0, 1])),
+        "the kernel has the argument 'length' without a prior. Those with a prior are: sd. Give each",
+    ),
+    "a prior without an argument": (
+        lambda: GP("t", kernel=exponential, prior={**HALF, "nu": dist.HalfNormal(1.0)}).bind(on([0, 1])),
+        "GP: prior has the name 'nu', but the kernel does not use it",
+    ),
+    "a number as a prior": (
+        lambda: GP("t", kernel=exponential, prior={**HALF, "length": 2.0}).bind(on([0, 1])),
+        "the prior of the argument length of the kernel must be a NumPyro distribution, but it is 2.0",
+    ),
+    "a kernel that is not positive definite": (
+        lambda: GP("t", kernel=-1.0 * kernels.Exp(1.0)).bind(on([0, 1])),
+        "the kernel has no positive definite covariance at the inputs for its arguments",
+    ),
+    "many inputs of a Gaussian process": (
+        lambda: GP("t", kernel=kernels.Exp(1.0)).bind(on(np.arange(1001))),
+        "there are 1001 distinct inputs, and at most 1000 are possible. Use Matern for places",
+    ),
+    "an input that is new": (
+        lambda: GP("t", kernel=kernels.Exp(1.0)).bind(on([0, 1])).rows({"t": [0, 2]}),
+        "t has no effect at the inputs of rows 1. Use predict",
+    ),
     "weights of other length": (
         lambda: IID("t", weights=[1.0], name="s").bind(on([1, 2])),
         "weights has 1 rows, but the col",

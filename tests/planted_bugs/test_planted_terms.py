@@ -12,6 +12,7 @@ from catalogue_terms import (
     CATALOGUE,
     DATA,
     GAPS,
+    GP_PRIORS,
     GRAPH,
     REGIONS,
     autoregression,
@@ -21,8 +22,9 @@ from catalogue_terms import (
     laplacian,
     scaled_laplacian,
     seasonal,
+    tinygp_kernel,
 )
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Structure
+from ellipslice.latent.terms import AR1, BYM2, GP, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Structure
 from ellipslice.testing import check_term
 
 
@@ -154,6 +156,23 @@ WRONG = {
         ),
         None,
         "do not have the covariance",
+    ),
+    "a determinant of the covariance instead of the precision": (
+        lambda: planted(
+            GP,
+            ("east", "north"),
+            options={"kernel": tinygp_kernel, "prior": GP_PRIORS},
+            log_determinant=lambda self, **h: -GP.log_determinant(self, **h),
+        ),
+        None,
+        "log_determinant at",
+    ),
+    "a kernel with another length": (
+        lambda: GP(
+            ("east", "north"), kernel=lambda sd, length: tinygp_kernel(sd, 1.01 * length), prior=dict(GP_PRIORS)
+        ),
+        CATALOGUE["GP"].precision,
+        "is not the expected one",
     ),
     "a constraint that is missing": (
         lambda: planted(RW2, "age", structure=without("constraints"), constant=lambda self, structure: 0.0),

@@ -19,6 +19,9 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `autoregressive`: stationary autoregressions over equally spaced times
 - `times`: equally spaced times, also those without data
 - `seasonal`: seasonal effects of equally spaced times
+- `dense`: dense precisions as sums of bases with one entry
+- `kernel_matrix`: covariance matrices of kernels as functions of hyperparameters
+- `gaussian_process`: Gaussian processes with a dense covariance
 - `places`: positions of rows in one or several columns
 - `lattice`: regular lattices in the plane
 - `matern`: Matérn fields in the plane
@@ -32,6 +35,7 @@ from ellipslice.latent.terms.areal import BYM, BYM2, ICAR
 from ellipslice.latent.terms.autoregressive import AR1
 from ellipslice.latent.terms.base import Term
 from ellipslice.latent.terms.fixed import Fixed
+from ellipslice.latent.terms.gaussian_process import GP
 from ellipslice.latent.terms.generic import Generic
 from ellipslice.latent.terms.iid import IID
 from ellipslice.latent.terms.matern import Matern
@@ -44,6 +48,7 @@ __all__ = [
     "AR1",
     "BYM",
     "BYM2",
+    "GP",
     "ICAR",
     "IID",
     "RW1",
@@ -61,5 +66,5 @@ __all__ = [
     "pc_range",
 ]
 
-REGISTERED = (Fixed, IID, RW1, RW2, AR1, Seasonal, ICAR, BYM, BYM2, Generic, Matern)
+REGISTERED = (Fixed, IID, RW1, RW2, AR1, Seasonal, ICAR, BYM, BYM2, Generic, Matern, GP)
 """All terms. The formulas, the reference pages and the tests read this list."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -223,7 +223,7 @@ class Term(abc.ABC):
         return self.state.structure.size
 
     @property
-    def bases(self) -> tuple[Any, ...]:
+    def bases(self) -> Sequence[Any]:
         """Symmetric sparse matrices, shape (size, size), whose weighted sum is the precision."""
         return self.state.structure.bases
 
