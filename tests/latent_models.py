@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
-from scipy import linalg
+from scipy import linalg, special, stats
 
 from ellipslice import LatentGaussianModel
+from ellipslice.jax_settings import jax_settings
 from ellipslice.latent.assembly import INFLATION
+from ellipslice.latent.definition import Definition
 from ellipslice.latent.posterior import LatentPosterior, Sites
 from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed
 
@@ -124,3 +126,39 @@ def wrong_sites(posterior: LatentPosterior, seed: int = 0) -> Sites:
 def some_u(posterior: LatentPosterior, seed: int = 0) -> np.ndarray:
     """Return a value of the hyperparameters."""
     return np.random.default_rng([seed, 1]).uniform(-1.0, 0.6, posterior.hyperparameters.size)
+
+
+def log_ratio(definition: Definition, dense: Dense, x: np.ndarray) -> float:
+    """Return log p(u) + log p(x | u) + log p(y | x, u) - log q(x | u), up to powers of 2 pi."""
+    family, observed = definition.family.name, definition.observed
+    eta = dense.A @ x + dense.offset
+    if family == "poisson":
+        eta = eta + np.log(COLUMNS["poisson"]["exposure"][observed])
+    parameters = dense.posterior.hyperparameters.at(dense.u).of_family
+    likelihood = log_likelihood(family, definition.y[observed], eta, parameters)
+    return log_prior_of_u(dense.posterior, dense.u) + dense.log_prior(x) - dense.log_reference(x) + likelihood
+
+
+def log_likelihood(family: str, y: np.ndarray, eta: np.ndarray, parameters: Any) -> float:
+    """Return the log-likelihood by SciPy."""
+    if family == "gaussian":
+        return stats.norm(eta, parameters["noise_scale"]).logpdf(y).sum()
+    if family == "poisson":
+        return stats.poisson(np.exp(eta)).logpmf(y).sum()
+    if family == "negative_binomial":
+        r = parameters["dispersion"]
+        return stats.nbinom(r, r / (r + np.exp(eta))).logpmf(y).sum()
+    if family == "binomial":
+        return stats.binom(6, special.expit(eta)).logpmf(y).sum()
+    return stats.bernoulli(special.expit(eta)).logpmf(y).sum()
+
+
+def log_prior_of_u(posterior: LatentPosterior, u: np.ndarray) -> float:
+    """Return the log prior density of u: that of the hyperparameters times the derivative of u -> value, by NumPyro."""
+    total = 0.0
+    with jax_settings():  # in double precision
+        for value, prior in zip(u, posterior.hyperparameters.parameters.priors.values(), strict=True):
+            transform = dist.transforms.biject_to(prior.support)
+            constrained = transform(value)
+            total += float(prior.log_prob(constrained) + transform.log_abs_det_jacobian(value, constrained))
+    return total

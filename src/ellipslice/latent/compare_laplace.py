@@ -140,7 +140,7 @@ def _quantities(own: Definition, posterior: Any) -> tuple[list[str], np.ndarray,
         before = scipy.sparse.csr_array((len(levels), span.start))
         after = scipy.sparse.csr_array((len(levels), own.posterior.assembly.size - span.stop))
         rows.append(scipy.sparse.hstack([before, effect[levels], after]))
-        draws.append(posterior[term.name].values[:, :, levels])
+        draws.append(posterior[term.name].values.reshape(*shape, -1)[:, :, levels])
         labels = element_labels(posterior[term.name])
         names += [labels[level] for level in levels]
     return names, np.concatenate(draws, axis=2), scipy.sparse.csr_array(scipy.sparse.vstack(rows))

@@ -21,6 +21,7 @@ from ellipslice.latent.propriety import flat_predictors, separating, unidentifie
 from ellipslice.latent.sparse.analysis import analyse
 from ellipslice.latent.terms import Term
 from ellipslice.latent.terms.columns import listed, read_column
+from ellipslice.latent.terms.dense import EntryBases
 from ellipslice.likelihoods import Likelihood
 
 RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
@@ -223,7 +224,10 @@ def _posterior(
     """Return the posterior of the observed rows. Raise if it is improper."""
     observed = ~np.isnan(y)
     terms = predictor.terms
-    blocks = [Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms]
+    blocks = [
+        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints, isinstance(term.bases, EntryBases))
+        for term in terms
+    ]
     assembly = Assembly(blocks, predictor.offset[observed])
     make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
     given = dict(priors or {})

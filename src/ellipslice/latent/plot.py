@@ -28,6 +28,8 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
         axes.hist(draws[:, 0], bins=60, density=True, color="C0", alpha=0.6)
         axes.set(xlabel=name, ylabel="posterior density")
         return axes
+    if values.ndim == 4:
+        return _plot_map(values, axes)
     dim = str(values.dims[-1])
     term = next(term for term in fit.model.definition.predictor.terms if term.dim == dim)
     quantiles = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
@@ -54,3 +56,15 @@ def _show_points(axes: Any, labels: np.ndarray, quantiles: np.ndarray) -> None:
     axes.plot(position, middle, "o", color="C0", markersize=4, label="median")
     shown = position[:: max(1, -(-len(labels) // MOST_LABELS))]
     axes.set_xticks(shown, [str(labels[i]) for i in shown], rotation=90)
+
+
+def _plot_map(values: Any, axes: Any) -> Any:
+    """Plot the posterior mean of a field on a lattice as a map."""
+    first, second = values.dims[2:]
+    mean = values.values.mean(axis=(0, 1))
+    mesh = axes.pcolormesh(values.coords[first].values, values.coords[second].values, mean.T, shading="nearest")
+    axes.figure.colorbar(mesh, ax=axes, label=f"posterior mean of {values.name}")
+    axes.set_xlabel(str(first).removeprefix(f"{values.name}_"))
+    axes.set_ylabel(str(second).removeprefix(f"{values.name}_"))
+    axes.set_aspect("equal")
+    return axes

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from ellipslice.latent.scales import Scales
-
-DEGREES_OF_FREEDOM = 4.0
-"""Degrees of freedom of each t distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +26,9 @@ class StudentT:
     centre : array, shape (size,)
     factor : array, shape (size, size)
     """
+
+    degrees_of_freedom: ClassVar[float] = 4.0
+    """Degrees of freedom of each t distribution."""
 
     scales: Scales
     centre: np.ndarray
@@ -64,7 +65,7 @@ class StudentT:
     def log_density(self, away: np.ndarray) -> float:
         """Return the log density of the coordinates centre + away, up to a constant."""
         squares = (self.whitening @ away) ** 2
-        return -0.5 * (DEGREES_OF_FREEDOM + 1) * float(np.log1p(squares / DEGREES_OF_FREEDOM).sum())
+        return -0.5 * (self.degrees_of_freedom + 1) * float(np.log1p(squares / self.degrees_of_freedom).sum())
 
     def direction(self, away: np.ndarray, normals: np.ndarray, chi_square: np.ndarray) -> np.ndarray:
         """Return a draw from N(0, factor diag(s) factor'), with scales s drawn given the coordinates centre + away.
@@ -75,11 +76,11 @@ class StudentT:
         normals : array, shape (size,)
             Standard normals.
         chi_square : array, shape (size,)
-            Draws with `DEGREES_OF_FREEDOM` + 1 degrees of freedom.
+            Draws with `degrees_of_freedom` + 1 degrees of freedom.
         """
-        scales = (DEGREES_OF_FREEDOM + (self.whitening @ away) ** 2) / chi_square
+        scales = (self.degrees_of_freedom + (self.whitening @ away) ** 2) / chi_square
         return self.factor @ (np.sqrt(scales) * normals)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray | None:
         """Return a draw of unconstrained hyperparameters; None if it is outside the bounds."""
-        return self.scales.unconstrained(self.centre + self.factor @ rng.standard_t(DEGREES_OF_FREEDOM, self.size))
+        return self.scales.unconstrained(self.centre + self.factor @ rng.standard_t(self.degrees_of_freedom, self.size))

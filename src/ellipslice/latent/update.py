@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.latent.joint import Point
 from ellipslice.latent.posterior import Around, WhitePoint, WhitePosterior
-from ellipslice.latent.student import DEGREES_OF_FREEDOM, StudentT
+from ellipslice.latent.student import StudentT
 from ellipslice.moves import EllipticalSlice, Info, Move, Path, State
 from ellipslice.moves.base import Target
 from ellipslice.noise import DRAWN_UNIFORMS, Noise, NoiseSpec, UpdateNoise
@@ -120,7 +120,7 @@ class LatentUpdate(Move):
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
         count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
-        degrees, repeats = DEGREES_OF_FREEDOM + 1, self.settings.repeats
+        degrees, repeats = StudentT.degrees_of_freedom + 1, self.settings.repeats
 
         def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
             return LatentDraws(
