@@ -31,12 +31,11 @@ def predict(definition: Definition, tree: xarray.DataTree, data: Any, draws: int
         eta += (own.rows @ effects.reshape(-1, effects.shape[-1]).T).T
         if own.unseen.any():
             eta += _new_effects(own, values, rng)
-    parameters = {name: values[name][:, None] for name in definition.family.parameters}
-    found = {
-        "linear_predictor": eta,
-        "expected": family.mean(eta, **parameters),
-        "predictive": family.simulate(eta, rng, **parameters),
-    }
+    found = {"linear_predictor": eta}
+    if family.predicts:
+        parameters = {name: values[name][:, None] for name in definition.family.parameters}
+        found["expected"] = family.mean(eta, **parameters)
+        found["predictive"] = family.simulate(eta, rng, **parameters)
     coords = {"chain": posterior.chain, "draw": posterior.draw}
     if rows.index is not None:
         coords["row"] = np.asarray(rows.index)
