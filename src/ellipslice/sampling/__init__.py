@@ -17,6 +17,7 @@
 - `sinks`: collect the rows of a run, and keep draws in memory
 - `keep`: select what is stored of each state
 - `traces`: traces of a few quantities, and their diagnostics
+- `estimators`: effective sample size and R-hat of many quantities at once
 - `measures`: effective sample size and R-hat of all quantities, and their limits
 - `until`: stopping rules
 - `automatic_length`: the length of a run without `draws` and `until`
