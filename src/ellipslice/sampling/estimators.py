@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import next_fast_len
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 BLOCK_VALUES = 100_000
 """Number of draws, of all quantities, that are processed together: more need more memory and are not faster."""
@@ -88,6 +87,8 @@ def _normal_scores(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ordered = np.take_along_axis(values, order, axis=1)
     tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if tied.any():
+        from scipy.stats import rankdata  # a slow import
+
         scores[tied] = ndtri((rankdata(values[tied], axis=1) - OFFSET) / (size - 2 * OFFSET + 1))
     return scores, ordered
 
