@@ -34,6 +34,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "explorer",
+    "families",
     "formulas",
     "library_names",
     "notebooks",
