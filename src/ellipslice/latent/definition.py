@@ -27,6 +27,9 @@ from ellipslice.likelihoods import Likelihood
 RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
 """Names of dimensions and variables of results, which terms must not have."""
 
+SMALLEST_UNIT, LARGEST_UNIT = 1e-12, 1e12
+"""Standard deviations of real-valued responses: hyperparameters must be far from `posterior.LARGEST_U`."""
+
 
 @dataclass(frozen=True, eq=False)
 class MakeLikelihood:
@@ -215,11 +218,17 @@ def _known(name: str, value: Any, data: Any) -> Any:
 
 
 def _scale(family: Family, y: np.ndarray) -> tuple[float, float]:
-    """Return the unit and the typical value of the linear predictor, for default priors."""
+    """Return the unit and the typical value of the linear predictor, for default priors. Raise if it is extreme."""
     observed = y[~np.isnan(y)]
-    if family.link == "identity":
-        return float(np.std(observed)) or 1.0, float(np.mean(observed))
-    return 1.0, 0.0
+    if family.link != "identity":
+        return 1.0, 0.0
+    unit = float(np.std(observed))
+    if unit and not SMALLEST_UNIT < unit < LARGEST_UNIT:
+        raise ValueError(
+            f"the response has the standard deviation {unit:.3g}. Expected between {SMALLEST_UNIT:g} and "
+            f"{LARGEST_UNIT:g}. Use another unit of the response."
+        )
+    return unit or 1.0, float(np.mean(observed))
 
 
 def _check_names(terms: Sequence[Term]) -> None:
