@@ -79,7 +79,7 @@ def _inside(name: str, value: Any) -> float:
     return number(name, value, above=0.0, most=math.nextafter(1.0, 0.0), expected="above 0 and below 1")
 
 
-def _support(distribution: Any) -> tuple[float, float]:
+def prior_support(distribution: Any) -> tuple[float, float]:
     """Return the smallest and the largest value of a distribution's support."""
     support = distribution.support
     bounds = (getattr(support, "lower_bound", -math.inf), getattr(support, "upper_bound", math.inf))
@@ -96,7 +96,7 @@ def check_prior(prior: Any, hyperparameter: Hyperparameter, name: str) -> Any:
         )
     if prior.batch_shape or prior.event_shape or prior.is_discrete:
         raise ValueError(f"the prior of {name} must be a continuous distribution of one number, but it is {prior!r}.")
-    found = _support(prior)
+    found = prior_support(prior)
     if not lower <= found[0] < found[1] <= upper:
         raise ValueError(
             f"the prior of {name} has the support ({found[0]:g}, {found[1]:g}). The {hyperparameter.meaning} is "

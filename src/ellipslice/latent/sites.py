@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ellipslice.latent.newton import SMALLEST_PRECISION, expand
+from ellipslice.latent.newton import SMALLEST_PRECISION, expand, positive
 from ellipslice.latent.posterior import Conditional, Sites
 
 
@@ -61,7 +61,7 @@ class InterpolatedSites(NamedTuple):
         if self.eta is None:
             return Sites(precision, linear)
         now = expand(at.likelihood, self.eta, self.offset)
-        moved = np.maximum(precision + now.precision, SMALLEST_PRECISION)
+        moved = positive(precision + now.precision)
         linear = linear + now.linear
         finite = np.isfinite(moved) & np.isfinite(linear)
         return Sites(np.where(finite, moved, SMALLEST_PRECISION), np.where(finite, linear, 0.0))
