@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpyro.distributions as dist
 from scipy import linalg
+from sklearn import gaussian_process
+from tinygp import kernels
 
-from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Term
+from ellipslice.latent.terms import AR1, BYM, BYM2, GP, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Term
 
 DATA = {
     "g": np.array(list("cabacb")),
@@ -18,6 +21,8 @@ DATA = {
     "age": np.array([20.0, 23.0, 30.0, 31.5, 40.0, 23.0]),
     "week": np.array([3, 4, 9, 4, 6, 3]),
     "region": np.array(list("abcade")),
+    "east": np.array([0.5, 2.0, 1.25, 0.7, 2.0, 0.5]),
+    "north": np.array([1.0, 1.3, 2.0, 1.5, 1.0, 1.6]),
 }
 AGES = np.array([20.0, 23.0, 30.0, 31.5, 40.0])
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("e", "f"), ("f", "h")]
@@ -99,8 +104,44 @@ def autoregression(sd: float, rho: float) -> np.ndarray:
     return np.linalg.inv(sd**2 * rho ** np.abs(np.subtract.outer(np.arange(7), np.arange(7))))
 
 
+def seasonal(n: int, period: int) -> np.ndarray:
+    """Return the precision of INLA's model "seasonal", from the sum over all sums of `period` successive effects."""
+    out = np.zeros((n, n))
+    for i in range(n - period + 1):
+        e = np.zeros(n)
+        e[i : i + period] = 1.0
+        out += np.outer(e, e)
+    return out
+
+
+def field(sd: float, range: float) -> np.ndarray:  # noqa: A002
+    """Return the precision of Lindgren et al. (2011) on 8 x 7 nodes with spacing 0.5, from C and G."""
+    h, kappa = 0.5, np.sqrt(8) / range
+    paths = [walk(np.ones(n - 1)) for n in (8, 7)]
+    C = h * h * np.eye(56)
+    G = np.kron(paths[0], np.eye(7)) + np.kron(np.eye(8), paths[1])
+    return (kappa**4 * C + 2 * kappa**2 * G + G @ np.linalg.inv(C) @ G) / (4 * np.pi * kappa**2 * sd**2)
+
+
+def matern32(x: Any, sd: float, length: float) -> np.ndarray:
+    """Return the inverse of the covariance at inputs (n, axes), with 1e-8 of the variance on the diagonal."""
+    distance = np.sqrt(((x[:, None] - x) ** 2).sum(-1)) * np.sqrt(3) / length
+    return np.linalg.inv(sd**2 * ((1 + distance) * np.exp(-distance) + 1e-8 * np.eye(len(x))))
+
+
+def tinygp_kernel(sd: Any, length: Any) -> Any:
+    return sd**2 * kernels.Matern32(length, distance=kernels.distance.L2Distance())
+
+
+def sklearn_kernel(sd: Any, length: Any) -> Any:
+    return gaussian_process.kernels.ConstantKernel(sd**2) * gaussian_process.kernels.Matern(length, nu=1.5)
+
+
+GP_PRIORS = {"sd": dist.HalfNormal(1.0), "length": dist.LogNormal(0.0, 1.0)}
+POINTS = np.column_stack([DATA["east"], DATA["north"]])
 GAPS = np.diff(AGES) / 5.0  # in multiples of the mean distance
 GRAPH = {"graph": EDGES, "regions": REGIONS}
+REGULAR = np.array([[2.0, -0.5, 0.0], [-0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
 HOURS = {"values": [0, 6, 7, 12, 20], "cyclic": True, "period": 24}
 
 
@@ -137,6 +178,34 @@ CATALOGUE: dict[str, Case] = {
         lambda: RW2([6, 12, 7, 20], name="hour", scale_model=False, **HOURS), lambda sd: irregular_ring() / sd**2
     ),
     "AR1": Case(lambda: AR1("week"), autoregression),
+    "Seasonal": Case(lambda: Seasonal("week", period=3), lambda sd: seasonal(7, 3) / sd**2),
+    "Seasonal, no pattern": Case(
+        lambda: Seasonal("week", period=4, constraint="pattern"), lambda sd: seasonal(7, 4) / sd**2
+    ),
+    "Generic": Case(lambda: Generic("g", Q=REGULAR, labels=list("abc")), lambda sd: REGULAR / sd**2),
+    "Generic, null space": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS), lambda sd: laplacian() / sd**2
+    ),
+    "Generic, flat, scaled": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none", scale_model=True),
+        lambda sd: moore_penrose_scaled(laplacian()) / sd**2,
+    ),
+    "Generic, given null space": Case(
+        lambda: Generic("age", Q=galerkin(GAPS), labels=AGES, null=np.array([np.ones(5), AGES]), rank=3),
+        lambda sd: galerkin(GAPS) / sd**2,
+    ),
+    "Matern": Case(lambda: Matern(("east", "north"), spacing=0.5, extension=1.0), field),
+    "GP": Case(
+        lambda: GP(("east", "north"), kernel=tinygp_kernel, prior=GP_PRIORS),
+        lambda sd, length: matern32(np.unique(POINTS, axis=0), sd, length),
+    ),
+    "GP, scikit-learn": Case(
+        lambda: GP("age", kernel=sklearn_kernel, prior=GP_PRIORS),
+        lambda sd, length: matern32(AGES[:, None], sd, length),
+    ),
+    "GP, no hyperparameters": Case(
+        lambda: GP("day", kernel=1.5**2 * kernels.Matern32(2.0)), lambda: matern32(np.arange(6.0)[:, None], 1.5, 2.0)
+    ),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
     "ICAR, free levels": Case(

@@ -16,6 +16,7 @@ from scipy import stats
 from ellipslice.engines.host.engine import HostTarget
 from ellipslice.latent.joint import Point, PointLikelihood
 from ellipslice.latent.posterior import LatentPosterior, Sites, WhitePosterior
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.terms import IID, RW1, Fixed
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
@@ -93,7 +94,13 @@ def white_noise(white: WhitePosterior, u: np.ndarray, x: np.ndarray, rng: np.ran
     return reference._factor.whiten(away)
 
 
-SETTINGS = UpdateSettings(StudentT(CENTRE + 0.3, np.array([[0.5, 0, 0], [0.2, 0.7, 0], [0, -0.1, 0.6]])), kicks=2)
+FACTOR = np.array([[0.5, 0, 0], [0.2, 0.7, 0], [0, -0.1, 0.6]])
+PRIORS = list(JOINT.definition.posterior.hyperparameters.parameters.priors.values())
+STUDENTS = tuple(
+    StudentT(scales, scales.coordinates(CENTRE + 0.3), FACTOR)
+    for scales in (Scales.of(PRIORS, own) for own in (False, True))
+)
+SETTINGS = UpdateSettings(STUDENTS, FACTOR, kicks=2)
 """Settings that do not fit the posterior."""
 
 

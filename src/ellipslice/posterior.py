@@ -19,7 +19,7 @@ from ellipslice.likelihoods.linear_predictor import multiply_rows
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.parts.augmented import PredictorPrior
-from ellipslice.pytree import HostOnly, pytree, set_fields, static
+from ellipslice.pytree import HostOnly, pytree, renewed, set_fields, static
 
 
 @pytree
@@ -182,6 +182,7 @@ class Posterior:
     ):
         _check_prior(prior, log_likelihood)
         _check_log_likelihood(log_likelihood, prior)
+        prior = renewed(prior)
         known_log_concave = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
         takes_batches = _takes_batches(log_likelihood)
         self.log_concave = known_log_concave if log_concave is None else bool(log_concave)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from scipy import stats
 
@@ -14,6 +15,7 @@ from ellipslice.engines.host.engine import HostTarget
 from ellipslice.latent.joint import Point, PointLikelihood
 from ellipslice.latent.newton import expand
 from ellipslice.latent.posterior import Around, Conditional, WhitePoint, WhitePosterior
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LINE_PROBABILITY, LatentUpdate, Segment, UpdateSettings
 from ellipslice.moves import State
@@ -25,19 +27,24 @@ from latent_models import MODELS, some_u, wrong_sites
 EVERY = pytest.mark.parametrize("name", MODELS)
 
 
-def student(size, seed=0):
-    """Return a Student t distribution with some factor."""
+BOUNDS = np.array([0.0, -1.0, -np.inf, 0.0, 0.5]), np.array([np.inf, 1.0, np.inf, 1.0, np.inf])
+"""Lower and upper bounds of up to five hyperparameters."""
+
+
+def student(size, seed=0, kind=StudentT, own=False):
+    """Return t distributions with some factor, on the unconstrained scale or on the hyperparameters' own."""
     rng = np.random.default_rng(seed)
-    return StudentT(
-        0.3 * rng.standard_normal(size), np.tril(0.2 * rng.standard_normal((size, size)), -1) + np.eye(size)
-    )
+    scales = Scales(own, *(bound[:size] for bound in BOUNDS))
+    centre = scales.coordinates(0.3 * rng.standard_normal(size))
+    return kind(scales, centre, np.tril(0.2 * rng.standard_normal((size, size)), -1) + np.eye(size))
 
 
 def move_of(posterior, kicks=2, repeats=1, sites=None):
     """Return the move of a posterior with sites that do not fit."""
     wrong = wrong_sites(posterior)
     size = posterior.hyperparameters.size
-    settings = UpdateSettings(student(size), kicks=kicks, repeats=repeats)
+    students = student(size), student(size, own=True)
+    settings = UpdateSettings(students, students[0].factor, kicks=kicks, repeats=repeats)
     return LatentUpdate(WhitePosterior(posterior, sites or (lambda at: wrong)), settings)
 
 
@@ -142,18 +149,41 @@ def test_a_trajectory_through_density_zero_is_rejected(monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_density_of_the_student_t_distribution(size):
     own, away = student(size), np.random.default_rng(1).standard_normal((5, size))
-    expected = stats.multivariate_t(np.zeros(size), own.factor @ own.factor.T, own.degrees_of_freedom).logpdf(away)
+    expected = stats.t(own.degrees_of_freedom).logpdf(np.linalg.solve(own.factor, away.T)).sum(axis=0)
     found = np.array([own.log_density(each) for each in away])
-    np.testing.assert_allclose(np.diff(found), np.diff(np.atleast_1d(expected)), rtol=1e-9)
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-9)
 
 
-def test_the_scale_given_a_point():
-    """s given the point is inverse gamma distributed, with (degrees + size) / 2 and (degrees + square) / 2."""
+def test_the_scales_given_a_point():
+    """Each scale given the point is inverse gamma distributed, with (degrees + 1) / 2 and (degrees + square) / 2."""
     own, away = student(3), np.array([0.4, -1.0, 2.0])
-    chi_square = stats.chi2(8).rvs(4000, random_state=0)
-    drawn = np.array([own.conditional_std(away, each) ** 2 for each in chi_square])
-    square = away @ np.linalg.inv(own.factor @ own.factor.T) @ away
-    assert stats.kstest(drawn, stats.invgamma(4.0, scale=(5 + square) / 2).cdf).pvalue > P_LIMIT
+    chi_square = stats.chi2(own.degrees_of_freedom + 1).rvs((4000, 3), random_state=0)
+    drawn = np.array([np.linalg.solve(own.factor, own.direction(away, np.ones(3), each)) for each in chi_square]) ** 2
+    squares = np.linalg.solve(own.factor, away) ** 2
+    for scales, square in zip(drawn.T, squares, strict=True):
+        expected = stats.invgamma((own.degrees_of_freedom + 1) / 2, scale=(own.degrees_of_freedom + square) / 2)
+        assert stats.kstest(scales, expected.cdf).pvalue > P_LIMIT
+
+
+def test_scales():
+    """The map of NumPyro, its inverse and its slope."""
+    supports = [dist.LogNormal(), dist.Uniform(-1, 1), dist.Normal(), dist.Beta(2, 2), dist.Pareto(0.5, 2.0)]
+    scales = Scales.of(supports, own=True)
+    np.testing.assert_array_equal((scales.lower, scales.upper), BOUNDS)
+    u = np.random.default_rng(0).standard_normal(5)
+    transforms = [dist.biject_to(each.support) for each in supports]
+    expected = [float(transform(each)) for transform, each in zip(transforms, u, strict=True)]
+    found = scales.coordinates(u)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(scales.unconstrained(found), u, rtol=1e-12)
+    slope = (scales.coordinates(u + 1e-6) - scales.coordinates(u - 1e-6)) / 2e-6
+    np.testing.assert_allclose(np.exp(scales.log_slope(u)), slope, rtol=1e-8)
+    outside = found.copy()
+    outside[1] = -1.5
+    assert scales.unconstrained(outside) is None
+    plain = Scales.of(supports, own=False)
+    np.testing.assert_array_equal(plain.coordinates(u), u)
+    np.testing.assert_array_equal(plain.log_slope(u), np.zeros(5))
 
 
 class KnownDensity:
@@ -171,15 +201,21 @@ COVARIANCE = np.array([[1.0, 0.6], [0.6, 0.5]])
 GAUSSIAN = stats.multivariate_normal([0.5, -0.5], COVARIANCE)
 TAILED = stats.multivariate_t([0.3, 0.1], COVARIANCE, 2.5)
 WIDE = stats.multivariate_normal([0.5, -0.5], 9 * COVARIANCE)
-CAUCHY = StudentT(student(2).centre, student(2).factor, 1.0)
-"""With tails so heavy that wrong scales are found soon."""
+
+
+class Cauchy(StudentT):
+    """With tails so heavy that wrong scales are found soon."""
+
+    degrees_of_freedom = 1.0
+
+
 TARGETS = {"Gaussian": GAUSSIAN, "heavier tails": TAILED, "wider": WIDE}
 COUNT = 3000
 
 
 def moved(target, kind, own):
     """Return exact draws of a distribution after one move of the hyperparameters each."""
-    move: Any = LatentUpdate(KnownDensity(target.logpdf), UpdateSettings(own))  # pyright: ignore[reportArgumentType]
+    move: Any = LatentUpdate(KnownDensity(target.logpdf), UpdateSettings((own,), own.factor))  # pyright: ignore[reportArgumentType]
     first = target.rvs(COUNT, random_state=np.random.default_rng(2))
     spec = SimpleNamespace(draw=lambda rng, updates: None, searches=2)
     found, rng = [], np.random.default_rng(3)
@@ -187,8 +223,9 @@ def moved(target, kind, own):
     for number, u in enumerate(first):
         drawn = SimpleNamespace(
             normals=rng.standard_normal(2),
-            chi_square=rng.chisquare(own.degrees_of_freedom + 2),
+            chi_square=rng.chisquare(own.degrees_of_freedom + 1, 2),
             direction=rng.standard_normal(2),
+            turn_of=0,
         )
         now = move.white.point(u, np.zeros(0))
         update = SimpleNamespace(drawn=drawn, search=noise.at(number).search)
@@ -209,46 +246,69 @@ def is_invariant(target, found):
     return all(stats.ks_2samp(each(found), each(other)).pvalue > P_LIMIT for each in functions)
 
 
-@pytest.mark.parametrize("kind", ["_move_on_ellipse", "_move_on_line"])
+@pytest.mark.parametrize(
+    ("kind", "own"), [("_move_on_ellipse", False), ("_move_on_ellipse", True), ("_move_on_line", False)]
+)
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_move_of_hyperparameters_leaves_the_target_invariant(name, kind):
+def test_a_move_of_hyperparameters_leaves_the_target_invariant(name, kind, own):
     target = TARGETS[name]
-    first, found = moved(target, kind, CAUCHY)
+    first, found = moved(target, kind, student(2, kind=Cauchy, own=own))
     assert (first != found).any(axis=1).mean() > 0.99
     assert is_invariant(target, found)
 
 
 def test_an_ellipse_alone_leaves_the_student_t_distribution_invariant():
     own = student(2)
-    target = stats.multivariate_t(own.centre, own.factor @ own.factor.T, own.degrees_of_freedom)
-    _, found = moved(target, "_move_on_ellipse", own)
-    assert is_invariant(target, found)
+
+    class Target:
+        def logpdf(self, u):
+            return own.log_density(u - own.centre)
+
+        def rvs(self, count, random_state):
+            return np.array([own.draw(random_state) for _ in range(count)])
+
+    _, found = moved(Target(), "_move_on_ellipse", own)
+    assert is_invariant(Target(), found)
 
 
-class Gaussian(StudentT):
-    """Without the mixture: the density is that of the Student t distribution, but the curve that of a Gaussian."""
+class Gaussian(Cauchy):
+    """Without the mixture: the density is that of the t distributions, but the curve that of a Gaussian."""
 
-    def conditional_std(self, away, chi_square):
-        return 1.0
+    def direction(self, away, normals, chi_square):
+        return self.factor @ normals
 
 
-class WithoutFactor(StudentT):
+class WithoutFactor(Cauchy):
     """Without the factor of the density that the ellipse leaves invariant."""
 
     def log_density(self, away):
         return 0.0
 
 
-class OtherDegrees(StudentT):
-    """The scale is not drawn given the point."""
+class OtherDegrees(Cauchy):
+    """The scales are not drawn given the point."""
 
-    def conditional_std(self, away, chi_square):
-        return math.sqrt(self.degrees_of_freedom / chi_square)
+    def direction(self, away, normals, chi_square):
+        return super().direction(0.0 * away, normals, chi_square)
+
+
+class WithoutSlope(Scales):
+    """Without the Jacobian of the scale."""
+
+    def log_slope(self, u):
+        return np.zeros_like(u)
 
 
 @pytest.mark.parametrize("wrong", [Gaussian, WithoutFactor, OtherDegrees])
 def test_a_wrong_ellipse_is_found(wrong):
-    _, found = moved(WIDE, "_move_on_ellipse", wrong(CAUCHY.centre, CAUCHY.factor, CAUCHY.degrees_of_freedom))
+    _, found = moved(WIDE, "_move_on_ellipse", student(2, kind=wrong))
+    assert not is_invariant(WIDE, found)
+
+
+def test_a_missing_jacobian_is_found():
+    own = student(2, kind=Cauchy, own=True)
+    wrong = WithoutSlope(True, own.scales.lower, own.scales.upper)
+    _, found = moved(WIDE, "_move_on_ellipse", Cauchy(wrong, own.centre, own.factor))
     assert not is_invariant(WIDE, found)
 
 

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from ellipslice.latent.terms.dense import EntryBases
+
 INFLATION = 1e-9
-"""Relative increase of the diagonal of the prior's precision in H, so that H is positive definite for intrinsic terms.
+"""Relative increase of the diagonal of sparse precisions in H, so that H is positive definite for intrinsic terms.
 
 Draws do not depend on it, because H only defines coordinates."""
 
@@ -29,6 +31,8 @@ class Block(NamedTuple):
     """Sparse symmetric matrices B_k, shape (size, size) each."""
     constraints: np.ndarray
     """Rows c with c x = 0, shape (count, size)."""
+    dense: bool = False
+    """Whether the precision is dense. Its diagonal, which can be much larger than its eigenvalues, is not increased."""
 
 
 class Assembly:
@@ -68,27 +72,26 @@ class Assembly:
     def _make_maps(self, blocks: Sequence[Block]) -> None:
         """Set the pattern, and the linear maps from coefficients and from site precisions to its entries."""
         first, second, observation, products = _products_of_rows(self.A)
-        bases = [
-            _lower_entries(basis, span.start)
-            for block, span in zip(blocks, self.spans, strict=True)
-            for basis in block.bases
-        ]
+        pairs = zip(blocks, self.spans, strict=True)
+        bases = [_lower_entries(block.bases, span.start) for block, span in pairs]
+        starts = np.cumsum([0, *(len(block.bases) for block in blocks)])
         diagonal = np.arange(self.size)
         positions = [first + self.size * second, diagonal * (self.size + 1)]
-        positions += [rows + self.size * cols for rows, cols, _ in bases]
+        positions += [rows + self.size * cols for rows, cols, _, _ in bases]
         pattern = np.unique(np.concatenate(positions))
         self.rows, self.cols = pattern % self.size, pattern // self.size
         where = np.searchsorted(pattern, positions[0])
         self._from_sites = scipy.sparse.csr_array(
             (products, (where, observation)), shape=(len(pattern), self.A.shape[0])
         )
-        numbers = [np.full(len(values), k) for k, (_, _, values) in enumerate(bases)]
+        numbers = [start + own for start, (_, _, own, _) in zip(starts, bases, strict=False)]
         where = np.searchsorted(pattern, np.concatenate(positions[2:]))
-        values = np.concatenate([values for _, _, values in bases])
+        values = np.concatenate([values for _, _, _, values in bases])
         self._from_coefficients = scipy.sparse.csr_array(
-            (values, (where, np.concatenate(numbers))), shape=(len(pattern), len(bases))
+            (values, (where, np.concatenate(numbers))), shape=(len(pattern), int(starts[-1]))
         )
-        self._inflation = np.where(self.rows == self.cols, 1.0 + INFLATION, 1.0)
+        increase = np.concatenate([np.full(block.rows.shape[1], 0.0 if block.dense else INFLATION) for block in blocks])
+        self._inflation = np.where(self.rows == self.cols, 1.0 + increase[self.rows], 1.0)
         self._twice = np.where(self.rows == self.cols, 1.0, 2.0)
 
     @property
@@ -129,11 +132,15 @@ def _products_of_rows(A: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     return i, j, observation, products
 
 
-def _lower_entries(basis: Any, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, columns and values of the lower triangle of a term's basis, at its place in the model."""
-    basis = scipy.sparse.coo_array(basis)
-    lower = basis.row >= basis.col
-    return basis.row[lower].astype(np.int64) + start, basis.col[lower].astype(np.int64) + start, basis.data[lower]
+def _lower_entries(bases: Sequence[Any], start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, columns, numbers of the bases and values of the lower triangles of a term's bases."""
+    if isinstance(bases, EntryBases):
+        return bases.rows + start, bases.columns + start, np.arange(len(bases)), np.ones(len(bases))
+    parts = [scipy.sparse.coo_array(basis) for basis in bases]
+    rows, cols = (np.concatenate([part.coords[axis] for part in parts]).astype(np.int64) for axis in (0, 1))
+    numbers, values = np.repeat(np.arange(len(parts)), [part.nnz for part in parts]), [part.data for part in parts]
+    lower = rows >= cols
+    return rows[lower] + start, cols[lower] + start, numbers[lower], np.concatenate(values)[lower]
 
 
 def _stacked_constraints(blocks: Sequence[Block], spans: Sequence[slice], size: int) -> np.ndarray:

@@ -15,13 +15,13 @@ from ellipslice.latent.families import make_family
 from ellipslice.latent.family import Family, default_priors
 from ellipslice.latent.formula import Design, parse
 from ellipslice.latent.hyperparameters import Hyperparameters
-from ellipslice.latent.hyperpriors import describe_prior
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.predictor import FUNCTIONS, Predictor
 from ellipslice.latent.propriety import flat_predictors, separating, unidentified
 from ellipslice.latent.sparse.analysis import analyse
 from ellipslice.latent.terms import Term
 from ellipslice.latent.terms.columns import listed, read_column
+from ellipslice.latent.terms.dense import EntryBases
 from ellipslice.likelihoods import Likelihood
 
 RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
@@ -161,17 +161,6 @@ class Definition:
         """Mask of the rows with a response."""
         return ~np.isnan(self.y)
 
-    def describe(self) -> str:
-        """Return the model in words."""
-        family, missing = self.family, int((~self.observed).sum())
-        to_predict = f", of which {missing} to predict" if missing else ""
-        lines = [f"{self.response_name}: {family.name}, {family.link} link, {len(self.y)} rows{to_predict}."]
-        lines += [term.describe() for term in self.predictor.terms]
-        for name in self.posterior.hyperparameters.family:
-            prior = describe_prior(self.posterior.hyperparameters.parameters.priors[name])
-            lines.append(f"{name}: {family.parameters[name].meaning}. Prior: {prior}.")
-        return "\n".join(lines)
-
 
 def caller_variables(depth: int) -> Mapping[str, Any]:
     """Return the variables of a function `depth` frames above, in which names of a formula are looked up."""
@@ -249,7 +238,10 @@ def _posterior(
     """Return the posterior of the observed rows. Raise if it is improper."""
     observed = ~np.isnan(y)
     terms = predictor.terms
-    blocks = [Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints) for term in terms]
+    blocks = [
+        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints, isinstance(term.bases, EntryBases))
+        for term in terms
+    ]
     assembly = Assembly(blocks, predictor.offset[observed])
     make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
     given = dict(priors or {})

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.jax_settings import on_cpu
-from ellipslice.latent.hyperpriors import prior_support
+from ellipslice.latent.hyperpriors import support_of
 from ellipslice.parameters.parameters import Parameters
 
 
@@ -60,7 +60,7 @@ class Hyperparameters:
         for name, element in zip(self.names, self.parameters.elements, strict=False):
             if name != element or len(self.names) != self.parameters.size:
                 raise ValueError(f"the prior of {name} is not a distribution of one number. Expected one.")
-        supports = [prior_support(prior) for prior in self.parameters.priors.values()]
+        supports = [support_of(prior) for prior in self.parameters.priors.values()]
         self._middle = np.array([math.log(unit) if each == (0.0, math.inf) else 0.0 for each in supports])
         self._compile()
 

@@ -74,14 +74,41 @@ def gamma_precision(shape: float, rate: float) -> Any:
     return distributions.TransformedDistribution(precision, distributions.transforms.PowerTransform(-0.5))
 
 
+def pc_range(range: float, probability: float) -> Any:  # noqa: A002
+    """Return the penalised-complexity prior of the range of a field in the plane: P(field range < range) = probability.
+
+    It is the inverse gamma distribution with shape 1 and scale -log(probability) * range (Fuglstad et al. 2019). The
+    standard deviation of the field is independent of it, with the prior `pc_prior`.
+
+    Parameters
+    ----------
+    range : float
+        A small value of the range, in the unit of the coordinates. Positive.
+    probability : float
+        Prior probability of a smaller value. Above 0 and below 1.
+
+    Returns
+    -------
+    numpyro.distributions.InverseGamma
+
+    Examples
+    --------
+    >>> round(float(pc_range(10.0, 0.05).cdf(10.0)), 6)
+    0.05
+    """
+    smallest = positive_number("pc_range: range", range)
+    rate = -math.log(_inside("pc_range: probability", probability)) * smallest
+    return numpyro_distributions().InverseGamma(1.0, rate)
+
+
 def _inside(name: str, value: Any) -> float:
     """Return a number that is above 0 and below 1. Raise if it is not."""
     return number(name, value, above=0.0, most=math.nextafter(1.0, 0.0), expected="above 0 and below 1")
 
 
-def prior_support(distribution: Any) -> tuple[float, float]:
-    """Return the smallest and the largest value of a distribution's support."""
-    support = distribution.support
+def support_of(distribution: Any) -> tuple[float, float]:
+    """Return the smallest and the largest value of a distribution's support. Infinite if it is no distribution."""
+    support = getattr(distribution, "support", None)
     bounds = (getattr(support, "lower_bound", -math.inf), getattr(support, "upper_bound", math.inf))
     return float(bounds[0]), float(bounds[1])
 
@@ -96,7 +123,7 @@ def check_prior(prior: Any, hyperparameter: Hyperparameter, name: str) -> Any:
         )
     if prior.batch_shape or prior.event_shape or prior.is_discrete:
         raise ValueError(f"the prior of {name} must be a continuous distribution of one number, but it is {prior!r}.")
-    found = prior_support(prior)
+    found = support_of(prior)
     if not lower <= found[0] < found[1] <= upper:
         raise ValueError(
             f"the prior of {name} has the support ({found[0]:g}, {found[1]:g}). The {hyperparameter.meaning} is "
@@ -141,6 +168,10 @@ MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, _uniform_proport
 
 CORRELATION = Hyperparameter("correlation", -1.0, 1.0, _uniform_correlation)
 """A correlation. Default prior: uniform on (-1, 1)."""
+
+
+RANGE = Hyperparameter("range", 0.0, math.inf, lambda unit: None)
+"""The distance at which the correlation of a field is 0.14. The default prior depends on the places of the data."""
 
 
 class MixingPrior(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def element_labels(values: Any) -> list[str]:
     """Return the name of each element: of a coefficient its own, otherwise that of the variable with its label."""
     if values.ndim == 2:
         return [str(values.name)]
-    labels = [str(label) for label in values.coords[values.dims[-1]].values]
+    places = itertools.product(*(values.coords[dim].values for dim in values.dims[2:]))
+    labels = [str(place[0]) if len(place) == 1 else ", ".join(f"{each:.6g}" for each in place) for place in places]
     return labels if is_fixed(values) else [f"{values.name}[{label}]" for label in labels]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -21,10 +21,10 @@ from ellipslice.priors import Prior
 ELLIPSE = EllipticalSlice()
 
 LINE_PROBABILITY = 1 / 6
-"""Probability that an update also moves the hyperparameters on a line, without using the Student t distribution."""
+"""Probability that an update also moves the hyperparameters on a line, without using the t distributions."""
 
 LINE_WIDTH = 10.0
-"""Width of the bracket on a line, in standard deviations of the Student t distribution's Gaussian."""
+"""Width of the bracket on a line, in standard deviations of the pilot run."""
 
 TURN = math.pi / 2
 """Mean angle of a trajectory of the latents, in radians; it varies between 0.6 and 1.4 times this angle."""
@@ -36,7 +36,7 @@ class LatentDraws(NamedTuple):
     normals: Any
     """Standard normals for the ellipse of the hyperparameters, shape (hyperparameters,)."""
     chi_square: Any
-    """Chi-square variable, with as many degrees of freedom as the Student t distribution and hyperparameters."""
+    """Chi-square variables, with one degree of freedom more than the t distribution, shape (hyperparameters,)."""
     direction: Any
     """Standard normals for the direction of the line, shape (hyperparameters,)."""
     momentum: Any
@@ -45,6 +45,8 @@ class LatentDraws(NamedTuple):
     """Uniforms for the angles of the trajectories, shape (repeats,)."""
     on_line: Any
     """True if this update moves the hyperparameters along a line, too."""
+    turn_of: Any
+    """Index of the update's t distributions in `UpdateSettings.students`."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +67,28 @@ class Segment(Path):
 class UpdateSettings:
     """Settings of `LatentUpdate`, which pilot runs choose. The posterior is sampled exactly with any settings."""
 
-    student: StudentT
-    """Approximation of the posterior of the hyperparameters."""
+    students: tuple[StudentT, ...]
+    """Approximations of the posterior of the hyperparameters, which updates use in turn."""
+    spread: np.ndarray
+    """Matrix from a unit vector to the unit of a line, for unconstrained hyperparameters."""
     kicks: int = 2
     """Number of rotations of a trajectory, with a kick by the gradient between them."""
     repeats: int = 1
     """Number of trajectories of an update."""
+
+    @property
+    def student(self) -> StudentT:
+        """The approximation on the unconstrained scale."""
+        return self.students[0]
 
 
 @dataclass(frozen=True, repr=False)
 class LatentUpdate(Move):
     """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
 
-    1. u moves on an ellipse of a scale mixture of Gaussians, a Student t distribution (Nishihara, Murray & Adams 2014).
-    2. In one update of six, at random, u also moves on a line, by slice sampling that does not use that distribution.
-       It reaches tails that the Student t distribution misses.
+    1. u moves on an ellipse of a scale mixture of Gaussians, Student t distributions (Nishihara, Murray & Adams 2014).
+    2. In one update of six, at random, u also moves on a line, by slice sampling that does not use those distributions.
+       It reaches tails that they miss.
     3. (z, momentum) rotates, which is exact for the reference, with kicks by the gradient of the log-likelihood minus
        the sites. The trajectory is accepted or rejected by the change of the energy.
 
@@ -111,20 +120,21 @@ class LatentUpdate(Move):
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
         count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
-        degrees, repeats = self.settings.student.degrees_of_freedom + count, self.settings.repeats
+        degrees, repeats = StudentT.degrees_of_freedom + 1, self.settings.repeats
 
         def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
             return LatentDraws(
                 rng.standard_normal((updates, count)),
-                rng.chisquare(degrees, updates),
+                rng.chisquare(degrees, (updates, count)),
                 rng.standard_normal((updates, count)),
                 rng.standard_normal((updates, repeats, size)),
                 rng.random((updates, repeats)),
                 rng.random(updates) < LINE_PROBABILITY,
+                np.arange(updates) % len(self.settings.students),
             )
 
         # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
-        return NoiseSpec(draw, searches=2 + repeats, numbers=32 * (repeats * (size + DRAWN_UNIFORMS) + 2 * count))
+        return NoiseSpec(draw, searches=2 + repeats, numbers=32 * (repeats * (size + DRAWN_UNIFORMS) + 3 * count))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
@@ -154,17 +164,23 @@ class LatentUpdate(Move):
 
     def _move_on_ellipse(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on an ellipse of the Student t distribution, given its scale."""
-        student, draws = self.settings.student, noise.drawn
-        here = now.around.at.u - student.centre
-        nu = student.conditional_std(here, draws.chi_square) * (student.factor @ draws.normals)
-        search = _Search(self.white, now, student.centre, student.log_density)
+        draws: LatentDraws = noise.drawn
+        student = self.settings.students[draws.turn_of]
+        scales, centre = student.scales, student.centre
+        here = scales.coordinates(now.around.at.u) - centre
+        nu = student.direction(here, draws.normals, draws.chi_square)
+
+        def log_factor(u: np.ndarray, away: np.ndarray) -> float:
+            return -float(scales.log_slope(u).sum()) - student.log_density(away)
+
+        search = _Search(self.white, now, lambda away: scales.unconstrained(centre + away), log_factor)
         return search.run(target, ELLIPSE, noise.search(nu, 0), here)
 
     def _move_on_line(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on a line in a random direction."""
-        student, direction = self.settings.student, noise.drawn.direction
-        nu = student.factor @ (direction / math.sqrt(float(direction @ direction)))
-        search = _Search(self.white, now, np.zeros(student.size), lambda u: 0.0)
+        direction = noise.drawn.direction
+        nu = self.settings.spread @ (direction / math.sqrt(float(direction @ direction)))
+        search = _Search(self.white, now, lambda u: u, lambda u, _: 0.0)
         return search.run(target, Segment(LINE_WIDTH), noise.search(nu, 1), now.around.at.u)
 
     def _move_latents(
@@ -207,30 +223,37 @@ def _force(around: Around, eta: np.ndarray) -> np.ndarray:
 
 
 class _Search:
-    """A slice search for u with z fixed, on the density of (u, z) divided by a known density.
+    """A slice search for a vector that determines u, with z fixed.
 
     Parameters
     ----------
     white : WhitePosterior
     now : WhitePoint
         The current point.
-    centre : array
-        The searched vector is u - centre.
-    log_density : callable
-        Log of the density that the curve leaves invariant, a function of u - centre.
+    unconstrained : callable
+        From the vector to u; None where the density is 0.
+    log_factor : callable
+        Function of u and of the vector: log |du / dvector|, less the log density that the curve leaves invariant.
     """
 
-    def __init__(self, white: WhitePosterior, now: WhitePoint, centre: np.ndarray, log_density: Any):
-        self._white, self._now, self._centre, self._log_density = white, now, centre, log_density
+    def __init__(
+        self,
+        white: WhitePosterior,
+        now: WhitePoint,
+        unconstrained: Callable[[np.ndarray], np.ndarray | None],
+        log_factor: Callable[[np.ndarray, np.ndarray], float],
+    ):
+        self._white, self._now, self._unconstrained, self._log_factor = white, now, unconstrained, log_factor
         self._last: WhitePoint | None = None
 
     def run(self, target: Target, path: Path, noise: Noise, here: np.ndarray) -> tuple[WhitePoint, Info]:
-        """Search from `here` = u - centre. Return the new point and the statistics."""
-        known = self._now.log_ratio - self._log_density(here)
+        """Search from the vector `here` of the current point. Return the new point and the statistics."""
+        known = self._now.log_ratio + self._log_factor(self._now.around.at.u, here)
         _, info = target.with_likelihood(self._value, None).search(path, noise, State(here, known))
         found = self._now if info.search_failed or self._last is None else self._last
         return found, info
 
     def _value(self, away: np.ndarray) -> float:
-        self._last = self._white.point(self._centre + away, self._now.z)
-        return -math.inf if self._last is None else self._last.log_ratio - self._log_density(away)
+        u = self._unconstrained(away)
+        self._last = None if u is None else self._white.point(u, self._now.z)
+        return -math.inf if u is None or self._last is None else self._last.log_ratio + self._log_factor(u, away)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, eye_array
 
+from ellipslice.latent.terms.dense import EntryBases
 from ellipslice.latent.terms.generalised import GeneralisedInverse, orthonormal_rows
 
 DENSE_LIMIT = 2_000
@@ -22,8 +23,8 @@ class Structure:
 
     Attributes
     ----------
-    bases : tuple of sparse arrays, shape (size, size)
-        Symmetric matrices B_k. The precision is the sum of c_k B_k.
+    bases : sequence of sparse arrays, shape (size, size)
+        Symmetric matrices B_k, or `EntryBases` of a dense precision. The precision is the sum of c_k B_k.
     constraints : mapping of str to array, shape (size,)
         Rows of C in C x = 0, with a description of each, such as "sum to zero".
     improper : mapping of str to array, shape (size,)
@@ -34,14 +35,15 @@ class Structure:
         Matrices of other named results.
     """
 
-    bases: tuple[Any, ...]
+    bases: Sequence[Any]
     constraints: Rows = field(default_factory=dict)
     improper: Rows = field(default_factory=dict)
     effect: Any = None
     parts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bases", tuple(csc_array(base, dtype=np.float64) for base in self.bases))
+        if not isinstance(self.bases, EntryBases):
+            object.__setattr__(self, "bases", tuple(csc_array(base, dtype=np.float64) for base in self.bases))
         if self.effect is None:
             object.__setattr__(self, "effect", eye_array(self.size, format="csr"))
 
