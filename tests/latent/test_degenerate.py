@@ -103,8 +103,8 @@ ERRORS = {
         r"do not determine a combination of fixed \(Intercept\), t \(level\)",
     ),
     "a flat trend at one time": (
-        lambda: made("y", terms=[Fixed("1"), RW2("t", values=[0, 1, 2])], t=np.zeros(ROWS)),
-        r"t \(linear trend\)",
+        lambda: made("y", terms=[Fixed("1", sd="flat"), RW2("t", values=[0, 1, 2])], t=np.zeros(ROWS)),
+        r"do not determine a combination of fixed \(Intercept\), t \(linear trend\)",
     ),
     "constant column": (lambda: made("y ~ x + c", c=np.full(ROWS, 3.0)), "'c' is constant"),
     "column of zeros": (lambda: made("y ~ x + c", c=np.zeros(ROWS)), "'c' of the design matrix is 0"),
@@ -171,10 +171,10 @@ def test_an_unseen_group_has_an_effect_from_the_prior():
     assert effects.std() == pytest.approx(1.0, abs=0.35)
 
 
-def test_an_unseen_position_raises():
-    fit = fitted("y ~ rw1(t)")
-    with pytest.raises(ValueError, match="t has no level 99"):
-        fit.predict({"t": [99]})
+def test_an_unseen_region_raises():
+    fit = fitted("y", terms=[Fixed("1"), ICAR("r", **GRAPH)])
+    with pytest.raises(ValueError, match="r has no level z"):
+        fit.predict({"r": ["a", "z"]})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
