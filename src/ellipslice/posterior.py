@@ -182,13 +182,12 @@ class Posterior:
     ):
         _check_prior(prior, log_likelihood)
         _check_log_likelihood(log_likelihood, prior)
-        prior = renewed(prior)
         known_log_concave = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
         takes_batches = _takes_batches(log_likelihood)
         self.log_concave = known_log_concave if log_concave is None else bool(log_concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         batches_only = self.vectorized and not takes_batches
-        self.prior = prior
+        self.prior = prior = renewed(prior)
         if isinstance(log_likelihood, LinearPredictor):
             self.log_likelihood = PredictorLikelihood(log_likelihood, prior, batches_only=batches_only)
             self.prior = PredictorPrior(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)

@@ -61,7 +61,7 @@ class Hyperparameters:
             if name != element or len(self.names) != self.parameters.size:
                 raise ValueError(f"the prior of {name} is not a distribution of one number. Expected one.")
         supports = [support_of(prior) for prior in self.parameters.priors.values()]
-        self._middle = np.array([math.log(unit) if each == (0.0, math.inf) else 0.0 for each in supports])
+        self._shift = np.array([math.log(unit) if each == (0.0, math.inf) else 0.0 for each in supports])
         self._compile()
 
     def _compile(self) -> None:
@@ -94,7 +94,9 @@ class Hyperparameters:
         return Values(of_terms, {name: next(rest) for name in self.family}, log_density)
 
     def start(self) -> np.ndarray:
-        """Return a moderate value of u: the median of a few prior draws, at most 3 from the unit, or from 0."""
+        """Return a moderate value of u: the median of a few prior draws, at most 3 from 0 or from the unit."""
         with np.errstate(all="ignore"):
             u = self.parameters.draw(np.random.default_rng(0), 400)
-        return np.clip(np.nan_to_num(np.median(u, axis=0)), self._middle - 3.0, self._middle + 3.0)
+        return np.clip(
+            np.nan_to_num(np.median(u, axis=0)), np.minimum(self._shift, 0) - 3, np.maximum(self._shift, 0) + 3
+        )

@@ -37,11 +37,10 @@ def prior_predictive(definition: Definition, draws: int, seed: int) -> xarray.Da
     parameters = {
         name: np.array([each.of_family[name] for each in values])[:, None] for name in posterior.hyperparameters.family
     }
-    found = {
-        "linear_predictor": eta,
-        "expected": definition.family.mean(eta, **parameters),
-        definition.response_name: definition.family.simulate(_limited(eta, definition), rng, **parameters),
-    }
+    found = {"linear_predictor": eta}
+    if definition.family.predicts:
+        found["expected"] = definition.family.mean(eta, **parameters)
+        found[definition.response_name] = definition.family.simulate(_limited(eta, definition), rng, **parameters)
     variables = {name: (("draw", "row"), array) for name, array in found.items()}
     names = posterior.hyperparameters.names
     constrained = posterior.hyperparameters.parameters.constrained_rows(u) if names else {}

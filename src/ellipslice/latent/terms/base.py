@@ -288,8 +288,7 @@ class Term(abc.ABC):
         x : array, shape (..., size)
             Latent elements.
         """
-        structure = self.state.structure
-        parts = {self.name: structure.effect, **{f"{self.name}_{part}": each for part, each in structure.parts.items()}}
+        parts = self.state.structure.named(self.name)
         return {name: ((self.dim,), times(matrix, x)) for name, matrix in parts.items()}
 
     def describe(self) -> str:
@@ -298,5 +297,4 @@ class Term(abc.ABC):
 
     def __repr__(self) -> str:
         column = self.column if isinstance(self.column, str) else f"array of {len(self.column)} rows"
-        bound = f", {self.size} elements" if self._bound is not None else ""
-        return f"{type(self).__name__}({column}{bound})"
+        return f"{type(self).__name__}({column}{'' if self._bound is None else f', {self.size} elements'})"
