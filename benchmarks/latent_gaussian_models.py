@@ -6,7 +6,7 @@
 The score is CPU seconds of one process, from data to 400 effective samples of every hyperparameter and every linear
 predictor (at most 300 of them, evenly spaced): of standard deviations on the log scale, by ArviZ's bulk estimate.
 
-Two models are made and fitted for each seed, one with `draws=1` and one with `--draws`. The first time is the set-up:
+Each problem has its own process. Two models are made and fitted for each seed, one with `draws=1` and one with `--draws`. The first time is the set-up:
 construction of the model, compilation of its priors, pilot run and warm-up. The difference is the time of the other
 draws. The score is set-up + difference * 400 / ESS, where ESS is the smallest of the long fit. Imports, and what all
 models share (compiled by the fit of a tiny model), are not counted; the time of computing linear predictors and
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import resource
 import statistics
@@ -61,12 +62,13 @@ def main() -> None:
     options.add_argument("--nuts-draws", type=int, default=1000)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    tiny().fit(draws=50, seed=0, progress=False)
     entries: dict[str, Any] = {}
     if given.out and given.out.exists():
         entries = json.loads(given.out.read_text(encoding="utf8"))["problems"]
     for name in given.problems:
-        entries[name] = {**compare(name, PROBLEMS[name](), given), "commit": commit(), "arguments": arguments(given)}
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            entry = process.apply(compare, (name, given))
+        entries[name] = {**entry, "commit": commit(), "arguments": arguments(given)}
         print(json.dumps({name: entries[name]}), flush=True)
         if given.out:
             environment = {each: os.environ[each] for each in THREAD_VARIABLES if each in os.environ}
@@ -111,8 +113,10 @@ class Run(NamedTuple):
         }
 
 
-def compare(name: str, problem: Problem, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the scores of this library on a problem, and of NUTS if it is asked for."""
+def compare(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the scores of this library on a problem, and of NUTS if it is asked for. It has its own process."""
+    tiny().fit(draws=50, seed=0, progress=False)
+    problem = PROBLEMS[name]()
     draws = given.draws or DRAWS.get(name, 1000)
     runs = [timed(problem, draws, seed, given.solver) for seed in range(1, given.seeds + 1)]
     scores = [run.score() for run in runs]
