@@ -6,11 +6,11 @@
 The score is CPU seconds of one process, from data to 400 effective samples of every hyperparameter and every linear
 predictor (at most 300 of them, evenly spaced): of standard deviations on the log scale, by ArviZ's bulk estimate.
 
-Each problem has its own process. Two models are made and fitted for each seed, one with `draws=1` and one with `--draws`. The first time is the set-up:
-construction of the model, compilation of its priors, pilot run and warm-up. The difference is the time of the other
-draws. The score is set-up + difference * 400 / ESS, where ESS is the smallest of the long fit. Imports, and what all
-models share (compiled by the fit of a tiny model), are not counted; the time of computing linear predictors and
-diagnostics is not, either.
+Each problem has its own process. Two models are made and fitted for each seed, one with `draws=1` and one with
+`--draws`. The first time is the set-up: construction of the model, compilation of its priors, pilot run and warm-up.
+The difference is the time of the other draws. The score is set-up + difference * 400 / ESS, where ESS is the smallest
+of the long fit. Imports, and what all models share (compiled by the fit of a tiny model), are not counted; the time of
+computing linear predictors and diagnostics is not, either.
 
 For NUTS the score is its warm-up + the time of its draws * 400 / ESS, without compilation, which is stored separately.
 
