@@ -63,12 +63,13 @@ def main() -> None:
     options.add_argument("--out", type=Path)
     given = options.parse_args()
     entries: dict[str, Any] = {}
+    about = {"commit": commit(), "arguments": arguments(given)}  # of the start: files may change during the run
     if given.out and given.out.exists():
         entries = json.loads(given.out.read_text(encoding="utf8"))["problems"]
     for name in given.problems:
         with multiprocessing.get_context("spawn").Pool(1) as process:
             entry = process.apply(compare, (name, given))
-        entries[name] = {**entry, "commit": commit(), "arguments": arguments(given)}
+        entries[name] = entry | about
         print(json.dumps({name: entries[name]}), flush=True)
         if given.out:
             environment = {each: os.environ[each] for each in THREAD_VARIABLES if each in os.environ}
@@ -95,6 +96,8 @@ class Run(NamedTuple):
     fixed: dict[str, float]
     factorisations: float
     """Mean number of factorisations of an update."""
+    peak_memory_mib: float
+    """Peak of the process after the fit, before linear predictors of all rows and draws are computed."""
 
     def score(self) -> dict[str, float]:
         """Return CPU seconds to the target, and what they consist of."""
@@ -128,7 +131,7 @@ def compare(name: str, given: argparse.Namespace) -> dict[str, Any]:
         "seconds_of_seeds": [rounded(score["seconds"]) for score in scores],
         "largest_rhat_hyperparameters": rounded(max(score["rhat_hyperparameters"] for score in scores)),
         "largest_rhat_eta": rounded(max(score["rhat_eta"] for score in scores)),
-        "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_memory_mib": round(runs[0].peak_memory_mib),
     }
     if name == "seeds":
         entry["log_precision"] = known_mean(runs)
@@ -144,13 +147,14 @@ def timed(problem: Problem, draws: int, seed: int, solver: str) -> Run:
     """Fit twice, for one draw and for all of them."""
     _, setup = fitted(problem, 1, seed, solver)
     fit, total = fitted(problem, draws, seed, solver)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     posterior = fit.tree["posterior"].dataset
     rows = np.unique(np.linspace(0, len(problem.y) - 1, min(len(problem.y), MOST_ROWS)).astype(int))
     columns = [unconstrained(name, posterior[name].values) for name in fit.model.hyperparameters]
     means = fit.summary()["mean"].to_dict()
     return Run(
         setup, total - setup, np.stack(columns, -1), fit.linear_predictor().values[:, :, rows], means,
-        float(fit.tree["sample_stats"]["factorisations"].mean()),
+        float(fit.tree["sample_stats"]["factorisations"].mean()), memory,
     )  # fmt: skip
 
 
