@@ -34,6 +34,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "explorer",
+    "families",
     "formulas",
     "library_names",
     "notebooks",
@@ -41,6 +42,7 @@ extensions = [
     "registered",
     "root_files",
     "stored_outputs",
+    "type_words",
 ]
 exclude_patterns = ["_build", "_extensions", "_kernel", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 

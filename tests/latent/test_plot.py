@@ -33,6 +33,16 @@ def test_effects_are_curves_only_where_levels_are_connected(fit, name, curve, la
     plt.close("all")
 
 
+def test_seasonal_effects_are_a_curve():
+    data = {"y": np.arange(16) % 4, "t": np.arange(16)}
+    model = es.LatentGaussianModel("y ~ seasonal(t, period=4)", data=data, family="poisson")
+    axes = model.fit(draws=20, warmup=5, chains=2, seed=1, progress=False).plot("t")
+    (line,) = [line for line in axes.lines if line.get_label() == "median"]
+    assert line.get_linestyle() == "-"
+    np.testing.assert_array_equal(line.get_xdata(), data["t"])
+    plt.close("all")
+
+
 def test_a_hyperparameter_is_a_density(fit):
     axes = fit.plot("g_sd")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("g_sd", "posterior density")

@@ -33,8 +33,9 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
     dim = str(values.dims[-1])
     term = next(term for term in fit.model.definition.predictor.terms if term.dim == dim)
     quantiles = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
-    show = _show_curve if term.connected else _show_points
-    show(axes, values.coords[dim].values, quantiles)
+    labels = values.coords[dim].values
+    show = _show_curve if term.connected and labels.dtype.kind in "iufM" else _show_points
+    show(axes, labels, quantiles)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)  # above, where it hides no level
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     axes.set(xlabel=dim.removesuffix("_level").removeprefix("fixed_"), ylabel=f"effect of {name}")

@@ -281,12 +281,9 @@ class Term(abc.ABC):
         return {self.dim: self.state.levels}
 
     def effects(self, x: np.ndarray) -> Effects:
-        """Return named results: for each its dimensions after those of the draws, and an array (..., levels).
+        """Return named results of latent elements x, shape (..., size).
 
-        Parameters
-        ----------
-        x : array, shape (..., size)
-            Latent elements.
+        Each has its dimensions after those of the draws, and an array of shape (..., levels).
         """
         parts = self.state.structure.named(self.name)
         return {name: ((self.dim,), times(matrix, x)) for name, matrix in parts.items()}

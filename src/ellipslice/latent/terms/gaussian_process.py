@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -64,6 +64,8 @@ class GP(PlacedTerm):
     """
 
     kernel: Any = None
+
+    connected: ClassVar[bool] = True
 
     @functools.cached_property
     def hyperparameters(self) -> Mapping[str, Hyperparameter]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -47,6 +47,8 @@ class Seasonal(ExtendedTerm, ScaledTerm):
 
     period: int = 12
     constraint: str = "none"
+
+    connected: ClassVar[bool] = True
 
     def structure(self, levels: np.ndarray) -> Structure:
         period = whole_number("Seasonal: period", self.period, 2)
