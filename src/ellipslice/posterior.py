@@ -19,7 +19,7 @@ from ellipslice.likelihoods.linear_predictor import multiply_rows
 from ellipslice.priors import Prior, TruncatedGaussian
 from ellipslice.priors.base import Layout, in_precision_of, is_single, unpack
 from ellipslice.priors.parts.augmented import PredictorPrior
-from ellipslice.pytree import HostOnly, pytree, set_fields, static
+from ellipslice.pytree import HostOnly, pytree, renewed, set_fields, static
 
 
 @pytree
@@ -187,7 +187,7 @@ class Posterior:
         self.log_concave = known_log_concave if log_concave is None else bool(log_concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         batches_only = self.vectorized and not takes_batches
-        self.prior = prior
+        self.prior = prior = renewed(prior)
         if isinstance(log_likelihood, LinearPredictor):
             self.log_likelihood = PredictorLikelihood(log_likelihood, prior, batches_only=batches_only)
             self.prior = PredictorPrior(prior, self.log_likelihood.product, log_likelihood.rows, log_likelihood.dense)

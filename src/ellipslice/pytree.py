@@ -6,12 +6,17 @@ used again; if a static field changes, JAX compiles the function again.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 C = TypeVar("C", bound=type)
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+"""Classes that are pytrees, with the names of their fields that are not static."""
 
 
 def static(**options: Any) -> Any:
@@ -31,10 +36,12 @@ def pytree(cls: C) -> C:
     leaf_names = tuple(name for name in names if name not in static_names)
 
     def flatten(item: Any) -> tuple[Any, Any]:
-        return [getattr(item, name) for name in leaf_names], tuple(getattr(item, name) for name in static_names)
+        return [_fresh(getattr(item, name)) for name in leaf_names], tuple(getattr(item, name) for name in static_names)
 
     def flatten_with_keys(item: Any) -> tuple[Any, Any]:
-        return [(jax.tree_util.GetAttrKey(name), getattr(item, name)) for name in leaf_names], flatten(item)[1]
+        keys = map(jax.tree_util.GetAttrKey, leaf_names)
+        leaves, structure = flatten(item)
+        return list(zip(keys, leaves, strict=True)), structure
 
     def unflatten(structure: Any, leaves: Any) -> Any:
         item = object.__new__(cls)
@@ -43,8 +50,32 @@ def pytree(cls: C) -> C:
         )
         return item
 
+    _FIELDS[cls] = leaf_names
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+def renewed(value: Any) -> Any:
+    """Return a copy of an instance of a pytree class whose NumPy arrays are new objects with the same memory.
+
+    JAX (at least 0.10 to 0.12) caches what it made from a NumPy array, by the identity of the array, and uses it in the
+    other precision, too. Without new objects, a prior that a user's jitted function has used in single precision could
+    not be sampled in double precision.
+    """
+    if type(value) is tuple:
+        return tuple(map(renewed, value))
+    if type(value) not in _FIELDS:
+        return _fresh(value)
+    other = copy.copy(value)
+    set_fields(other, **{name: renewed(getattr(value, name)) for name in _FIELDS[type(value)]})
+    return other
+
+
+def _fresh(value: Any) -> Any:
+    """Return a NumPy array as a new object with the same memory, also inside tuples; any other value unchanged."""
+    if type(value) is np.ndarray:
+        return value.view()
+    return tuple(map(_fresh, value)) if type(value) is tuple else value
 
 
 def set_fields(item: Any, **values: Any) -> None:

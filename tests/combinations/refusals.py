@@ -105,7 +105,10 @@ REFUSALS = [
     # Moves and likelihoods.
     Refusal(
         "LinearPredictor",
-        lambda move, likelihood: likelihood == "LinearPredictor" and move in BLOCKS | LINES | HAMILTONIAN,
+        lambda move, likelihood: (
+            likelihood == "LinearPredictor"
+            and move in {*BLOCKS, *LINES, *HAMILTONIAN, "SplitHamiltonian around the prior"}
+        ),
     ),
     Refusal(
         "reference for 4 (elements|standard normals)",

@@ -83,6 +83,7 @@ def sample(name, engine, **options):
     prior, log_likelihood = PROBLEMS[name]
     # Tangent planes change the number of evaluations and nothing else. They have their own test below.
     options = {"draws": 60, "warmup": 0, "chains": [0], "seed": 5, "vectorized": True, "log_concave": False, **options}
+    options = {"move": EllipticalSlice(), **options}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*gave NaN")
         tree = es.sample(log_likelihood, prior, engine=engine, progress=False, **options)
@@ -119,6 +120,12 @@ def test_a_chain_has_the_same_bits_alone_and_among_others(engine, name):
     assert_same(sample(name, engine, chains=[4, 1]), rows(together, [4, 1]))
     for i, j in itertools.combinations(range(5), 2):
         assert not np.array_equal(together["total_log_likelihood"][i], together["total_log_likelihood"][j])
+
+
+@pytest.mark.long
+def test_a_chain_has_the_same_bits_alone_with_the_default_move():
+    together = sample("matrix product", "compiled", move=None, chains=5)
+    assert_same(sample("matrix product", "compiled", move=None, chains=[3]), rows(together, [3]))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

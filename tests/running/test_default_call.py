@@ -333,6 +333,12 @@ def test_a_prior_with_many_standard_normals_is_large(monkeypatch):
     assert reason(es.likelihoods.Poisson(np.ones((6, 6))), prior).startswith(("around the prior, ", "ellipses: "))
 
 
+def test_a_large_linear_predictor_gets_plain_ellipses(large):
+    """Its products with the covariance of [f, A f] cannot be compiled."""
+    data = es.likelihoods.LinearPredictor(np.ones((3, 2)), es.likelihoods.Poisson([2, 0, 1]))
+    assert reason(data, es.Diagonal(np.ones(2))).startswith("plain ellipses, because SplitHamiltonian(None) needs")
+
+
 def test_large_latents_without_gradient_get_plain_ellipses(large):
     import jax
 

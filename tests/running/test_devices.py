@@ -26,7 +26,7 @@ MODEL = """
 
     x = np.arange(30)
     PRIOR = es.Dense(np.exp(-0.5 * np.subtract.outer(x, x) ** 2 / 9) + 0.1 * np.eye(30), mean=0.1)
-    OPTIONS = {"draws": 50, "warmup": 9, "seed": 3, "progress": False}
+    OPTIONS = {"move": es.moves.EllipticalSlice(), "draws": 50, "warmup": 9, "seed": 3, "progress": False}
 
     def log_likelihood(f):
         return -2.0 * jnp.sum((f - jnp.sin(x / 5)) ** 2)

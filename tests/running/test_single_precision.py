@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from tinygp.kernels import quasisep
 
+import catalogue
 import ellipslice as es
 from ellipslice.engines.device.engine import BatchedEngine
 from ellipslice.jax_settings import jax_settings
 from ellipslice.likelihoods import LinearPredictor, Poisson, StudentT
 from ellipslice.posterior import Posterior
+from ellipslice.testing import check_prior
 
 X = np.linspace(0, 1, 5)
 COVARIANCE = np.exp(-np.abs(X[:, None] - X) / 0.4)
@@ -153,3 +155,43 @@ def test_priors(name):
     for key, values in first.posterior.data_vars.items():
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, second.posterior[key])
+
+
+# --- double precision after a user's function in single precision -----------------------------------------------------
+
+
+def used_in_single_precision(prior):
+    """Return jitted functions that have used a prior in single precision. JAX keeps its arrays as long as they live."""
+    by_hand = [jax.jit(getattr(prior, name)) for name in ("unwhiten", *(prior.capabilities - {"condition"}))]
+    for function, size in zip(by_hand, (prior.noise_size, prior.size, prior.size), strict=False):
+        assert function(np.zeros(size)).dtype == np.float32
+    return by_hand
+
+
+@pytest.mark.short_cases("Dense", "Stationary")
+@pytest.mark.parametrize("name", ["Dense", "Diagonal", "Stack", "Stationary", "Kronecker", "Markov, walk"])
+def test_the_laws_of_a_prior_that_was_used_in_single_precision(name):
+    prior = catalogue.PRIORS[name]()
+    by_hand = used_in_single_precision(prior)
+    check_prior(prior, covariance=catalogue.COVARIANCES.get(name))
+    assert by_hand[0](np.ones(prior.noise_size)).dtype == np.float32
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("move", [es.moves.RandomWalk(0.5), es.moves.Hamiltonian(0.3, 2)], ids=repr)
+def test_a_prior_that_was_used_in_single_precision_is_sampled_in_double(move):
+    options = {"move": move, "draws": 20, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    expected = es.sample(with_numbers, es.Dense(COVARIANCE), **options)
+    prior = es.Dense(COVARIANCE)
+    by_hand = used_in_single_precision(prior)
+    np.testing.assert_array_equal(es.sample(with_numbers, prior, **options).posterior.f, expected.posterior.f)
+    assert by_hand[0](np.ones(5)).dtype == np.float32
+
+
+def test_a_stack_that_was_used_in_single_precision_is_sampled_in_double():
+    """Checks of the log-likelihood call `unwhiten` of its parts directly."""
+    prior = es.Stack({"f": es.Dense(COVARIANCE), "b": es.Diagonal(4.0)})
+    by_hand = used_in_single_precision(prior)
+    tree = es.sample(lambda f, b: with_numbers(f + b), prior, draws=20, warmup=0, chains=1, seed=1, progress=False)
+    assert tree.posterior.f.dtype == np.float64
+    assert by_hand[0](np.ones(6)).dtype == np.float32

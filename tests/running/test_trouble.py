@@ -702,6 +702,7 @@ def test_a_slow_likelihood_leaves_no_long_silence(engine):
     times = []
     sampled(
         slow,
+        move=EllipticalSlice(),
         engine=engine,
         chains=1,
         draws=32,

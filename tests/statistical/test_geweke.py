@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+import ellipslice.likelihoods as lh
 from ellipslice.engines.host.engine import HostTarget
-from ellipslice.likelihoods import Binomial, Gaussian, Logistic, NegativeBinomial, Poisson, Probit, StudentT
 from ellipslice.moves import AuxiliaryEllipse, EllipticalSlice, State
 from ellipslice.noise import UpdateNoise
 from statistical.monte_carlo import SEED, compare
@@ -26,14 +26,24 @@ COVARIANCE = np.array([[1.0, 0.6, 0.1], [0.6, 1.5, -0.4], [0.1, -0.4, 0.7]])
 FACTOR = np.linalg.cholesky(COVARIANCE)
 UPDATES = 12000
 
-LIKELIHOODS: dict[str, Callable[[Any], es.likelihoods.Likelihood]] = {
-    "Gaussian": lambda y: Gaussian(y, noise_scale=[0.5, 1.0, 2.0]),
-    "Logistic": Logistic,
-    "Probit": Probit,
-    "Poisson": lambda y: Poisson(y, offset=[0.5, -0.5, 1.0]),
-    "Binomial": lambda y: Binomial(y, trials=[1, 4, 9]),
-    "NegativeBinomial": lambda y: NegativeBinomial(y, dispersion=[0.8, 2.0, 5.0], offset=0.5),
-    "StudentT": lambda y: StudentT(y, noise_scale=0.6, degrees_of_freedom=3.0),
+LIKELIHOODS: dict[str, Callable[[Any], lh.Likelihood]] = {
+    "Gaussian": lambda y: lh.Gaussian(y, noise_scale=[0.5, 1.0, 2.0]),
+    "Logistic": lh.Logistic,
+    "Probit": lh.Probit,
+    "Poisson": lambda y: lh.Poisson(y, offset=[0.5, -0.5, 1.0]),
+    "Binomial": lambda y: lh.Binomial(y, trials=[1, 4, 9]),
+    "NegativeBinomial": lambda y: lh.NegativeBinomial(y, dispersion=[0.8, 2.0, 5.0], offset=0.5),
+    "StudentT": lambda y: lh.StudentT(y, noise_scale=0.6, degrees_of_freedom=3.0),
+    "ProbitBinomial": lambda y: lh.ProbitBinomial(y, trials=[1, 4, 9]),
+    "ComplementaryLogLog": lambda y: lh.ComplementaryLogLog(y, trials=[1, 4, 9]),
+    "Gamma": lambda y: lh.Gamma(y, shape=[0.5, 2.0, 8.0]),
+    "Beta": lambda y: lh.Beta(y, precision=[2.0, 5.0, 20.0]),
+    "Weibull": lambda y: lh.Weibull(y, shape=[0.7, 1.0, 2.0]),
+    "Ordinal": lambda y: lh.Ordinal(y, [-1.0, 0.0, 1.5]),
+    "StochasticVolatility": lh.StochasticVolatility,
+    "ZeroInflatedPoisson": lambda y: lh.ZeroInflatedPoisson(y, [0.1, 0.3, 0.6], offset=1.0),
+    "ZeroInflatedNegativeBinomial": lambda y: lh.ZeroInflatedNegativeBinomial(y, 0.3, dispersion=[0.8, 2.0, 5.0]),
+    "ZeroInflatedBinomial": lambda y: lh.ZeroInflatedBinomial(y, 0.4, trials=[1, 4, 9]),
 }
 
 
@@ -46,9 +56,9 @@ def tamed(y: np.ndarray) -> np.ndarray:
     return np.concatenate([np.tanh(y), np.log1p(np.abs(y))], axis=-1)
 
 
-def joint_test(build: Callable[[Any], es.likelihoods.Likelihood], update: Callable[..., np.ndarray], what: str) -> None:
+def joint_test(build: Callable[[Any], lh.Likelihood], update: Callable[..., np.ndarray], what: str) -> None:
     rng = np.random.default_rng(SEED + 1)
-    start = build(np.ones(3))
+    start = build(np.full(3, 0.5) if what == "Beta" else np.ones(3))
     f = FACTOR @ rng.standard_normal(3)
     y = start.simulate(f, rng)
     fs, ys = np.empty((1, UPDATES, 3)), np.empty((1, UPDATES, 3))

@@ -31,15 +31,8 @@ def constant(f: Any) -> Any:
 
 
 def prior_chain(engine: str, **options: Any):
-    return es.sample(
-        constant,
-        es.Dense(COVARIANCE, MEAN),
-        move=es.moves.EllipticalSlice(),
-        engine=engine,
-        seed=SEED + 1,
-        progress=False,
-        **options,
-    )
+    options = {"move": EllipticalSlice(), **options}
+    return es.sample(constant, es.Dense(COVARIANCE, MEAN), engine=engine, seed=SEED + 1, progress=False, **options)
 
 
 @pytest.mark.long

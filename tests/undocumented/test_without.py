@@ -39,7 +39,8 @@ prior = es.Dense(np.exp(-0.5 * np.abs(np.subtract.outer(np.arange(8.0), np.arang
 y = np.arange(8) % 3
 own = lambda f: jnp.sum(y * f - jnp.exp(f))
 step = es.step(np.zeros(8), np.ones(8), lambda f: -np.sum(f**2), rng=np.random.default_rng(0))
-options = dict(draws=20, warmup=0, chains=2, seed=1, progress=False)
+# The default move depends on what can be read from the program.
+options = dict(move=es.moves.EllipticalSlice(), draws=20, warmup=0, chains=2, seed=1, progress=False)
 found = {"step": np.asarray(step[0]).tolist()}
 for name, likelihood, engine in (
     ("host", own, "host"), ("own", own, "compiled"), ("Poisson", es.likelihoods.Poisson(y), "compiled")
@@ -47,7 +48,7 @@ for name, likelihood, engine in (
     tree = es.sample(likelihood, prior, engine=engine, **options)
     found[name] = [tree.posterior.f.values.tolist(), tree.attrs.get("degraded", "")]
 wide = es.sample(es.likelihoods.Gaussian(np.ones(600), 1.0), es.Diagonal(np.ones(600)), engine="compiled",
-                 draws=1000, warmup=0, chains=1, seed=1, progress=False)
+                 **{**options, "draws": 1000, "chains": 1})
 found["wide"] = [wide.posterior.f.values[..., :2, :].tolist(), wide.attrs.get("degraded", "")]
 if any(sys.modules[name] is not None for name in gone):
     raise SystemExit("it came back")

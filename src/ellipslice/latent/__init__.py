@@ -2,12 +2,17 @@
 
 - `model`: `LatentGaussianModel`, from a data frame to draws
 - `definition`: the checked parts of a model
+- `describe`: a model in words
 - `fit`: `LatentFit`, the draws with summaries, predictions and plots
 - `terms/`: terms of the linear predictor, one family per file
 - `formula/`: formulas: parser, design matrices, requests for terms
 - `hyperpriors`: priors of the hyperparameters of terms
 - `mixing_distribution`: the penalised-complexity prior of the proportion of spatial variance
 - `families`: the families of responses, by name
+- `family_parameters`: unknown parameters of families and their default priors
+- `ordinal`: ordered categories with unknown cut points
+- `own_family`: families of users: a function or a class
+- `response`: known columns of the family, the scale of the response, and the likelihood of the observed rows
 - `family`: a family of responses: its likelihood, hyperparameters, checks and predictions
 - `predictor`: the terms bound to data, and their rows for new data
 - `propriety`: whether flat priors give a proper posterior

@@ -94,6 +94,11 @@ class Assembly:
         self._inflation = np.where(self.rows == self.cols, 1.0 + increase[self.rows], 1.0)
         self._twice = np.where(self.rows == self.cols, 1.0, 2.0)
 
+    @property
+    def basis_values(self) -> np.ndarray:
+        """Entries of all bases."""
+        return self._from_coefficients.data
+
     def prior_entries(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the entries of the prior's precision Q for the coefficients of all bases."""
         return self._from_coefficients @ coefficients

@@ -82,12 +82,12 @@ class LaplaceComparison:
         import matplotlib.pyplot as plt
 
         shown = self._largest(most - len(self.hyperparameters))
-        axes = axes or plt.subplots(figsize=(7, 0.25 * len(shown) + 1.2), layout="constrained")[1]
+        axes = axes or plt.subplots(figsize=(8, 0.25 * len(shown) + 1.2), layout="constrained")[1]
         position = np.arange(len(shown))[::-1]
         axes.errorbar(shown.error, position, xerr=1.96 * shown.error_mcse, fmt="o", markersize=4)
         axes.axvline(0, color="0.6", linewidth=1)
         axes.set_yticks(position, list(shown.index))
-        axes.set_xlabel("Laplace mean minus exact mean, in posterior standard deviations")
+        axes.set_xlabel("error of the Laplace mean, in posterior standard deviations")
         return axes
 
     def _largest(self, effects: int) -> Any:

@@ -9,35 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ellipslice.checks import as_numbers
 from ellipslice.latent.assembly import Assembly, Block
 from ellipslice.latent.families import make_family
 from ellipslice.latent.family import Family, default_priors
 from ellipslice.latent.formula import Design, parse
 from ellipslice.latent.hyperparameters import Hyperparameters
-from ellipslice.latent.hyperpriors import describe_prior
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.predictor import FUNCTIONS, Predictor
 from ellipslice.latent.propriety import flat_predictors, separating, unidentified
+from ellipslice.latent.response import MakeLikelihood, known_values, new_values, scale, try_likelihood
 from ellipslice.latent.sparse.analysis import analyse
 from ellipslice.latent.terms import Term
 from ellipslice.latent.terms.columns import listed, read_column
 from ellipslice.latent.terms.dense import EntryBases
-from ellipslice.likelihoods import Likelihood
 
 RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
 """Names of dimensions and variables of results, which terms must not have."""
-
-
-@dataclass(frozen=True, eq=False)
-class MakeLikelihood:
-    """Function from the parameters of the family to the likelihood of the observed responses."""
-
-    family: Family
-    y: np.ndarray
-
-    def __call__(self, **parameters: float) -> Likelihood:
-        return self.family.make_likelihood(self.y, **parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +44,9 @@ class Arguments(NamedTuple):
     terms: Sequence[Any] | None
     data: Any
     family: Any
+    link: str | None
     columns: Mapping[str, Any]
-    """Known columns of the family that were given: `exposure`, `trials`."""
+    """Known values of the family that were given: `exposure`, `trials`, `event` and others."""
     offset: Any
     fixed_sd: Any
     priors: Mapping[str, Any] | None
@@ -102,13 +90,14 @@ class Definition:
         variables : mapping of str to object
             Variables that a formula may name, such as a graph.
         """
-        formula, terms, data, family, columns, offset, fixed_sd, priors, solver = given
+        formula, terms, data, family, link, columns, offset, fixed_sd, priors, solver = given
         _check_kind(formula, terms, data, offset, fixed_sd)
-        family = make_family(family, **{name: _known(name, value, data) for name, value in columns.items()})
+        family = make_family(family, link, **known_values(columns, data))
         design = parse(formula).design(data, names=variables, functions=FUNCTIONS) if terms is None else None
         name, y = _response(formula, data, design)
         y = family.check_response(y)
-        unit, location = _scale(family, y)
+        family = family.for_response(y)
+        unit, location = scale(family, y)
         if design is not None:
             predictor = Predictor.of_design(design, fixed_sd, unit, location)
         else:
@@ -143,32 +132,12 @@ class Definition:
 
     def family_at(self, data: Any) -> Family:
         """Return the family with its known columns for new data. Raise if a column is not there."""
-        known = {}
-        for name, value in self.columns.items():
-            column = value if isinstance(value, str) else name
-            if isinstance(value, str) or (np.ndim(value) and name in column_names(data)):
-                known[name] = _known(name, column, data)
-            elif np.ndim(value):
-                raise ValueError(
-                    f"the model was given {name} as an array. Predictions at new rows need the column {name!r} in data."
-                )
-        return self.family.given(**known)
+        return self.family.given(**new_values(self.family, self.columns, data))
 
     @property
     def observed(self) -> np.ndarray:
         """Mask of the rows with a response."""
         return ~np.isnan(self.y)
-
-    def describe(self) -> str:
-        """Return the model in words."""
-        family, missing = self.family, int((~self.observed).sum())
-        to_predict = f", of which {missing} to predict" if missing else ""
-        lines = [f"{self.response_name}: {family.name}, {family.link} link, {len(self.y)} rows{to_predict}."]
-        lines += [term.describe() for term in self.predictor.terms]
-        for name in self.posterior.hyperparameters.family:
-            prior = describe_prior(self.posterior.hyperparameters.parameters.priors[name])
-            lines.append(f"{name}: {family.parameters[name].meaning}. Prior: {prior}.")
-        return "\n".join(lines)
 
 
 def caller_variables(depth: int) -> Mapping[str, Any]:
@@ -205,24 +174,6 @@ def _response(response: Any, data: Any, design: Design | None) -> tuple[str, Any
     return getattr(response, "name", None) or "y", response
 
 
-def column_names(data: Any) -> list[Any]:
-    """Return the names of the columns of data."""
-    return list(getattr(data, "columns", data))
-
-
-def _known(name: str, value: Any, data: Any) -> Any:
-    """Return a known column of the family: from the data, or as given."""
-    return as_numbers(read_column(value, data, name), name) if isinstance(value, str) else value
-
-
-def _scale(family: Family, y: np.ndarray) -> tuple[float, float]:
-    """Return the unit and the typical value of the linear predictor, for default priors."""
-    observed = y[~np.isnan(y)]
-    if family.link == "identity":
-        return float(np.std(observed)) or 1.0, float(np.mean(observed))
-    return 1.0, 0.0
-
-
 def _check_names(terms: Sequence[Term]) -> None:
     """Raise if a term has the name of a dimension or of a variable of predictions."""
     for term in terms:
@@ -256,6 +207,7 @@ def _posterior(
         {term.name: term.priors for term in terms}, {name: of_family[name] for name in family.parameters}
     )
     posterior = LatentPosterior(assembly, terms, hyperparameters, make_likelihood, solver)
+    try_likelihood(posterior)
     _check_proper(predictor, posterior)
     return posterior
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.checks import as_numbers, reject
+from ellipslice.latent.family_parameters import FamilyParameter
 from ellipslice.likelihoods import Likelihood
 
 
@@ -26,19 +27,40 @@ class Response(NamedTuple):
     """True if responses are 0 and 1, but the likelihood has labels -1 and +1."""
 
 
+def _is_count(y: np.ndarray) -> np.ndarray:
+    return (y >= 0) & (y == np.floor(y))
+
+
+def _is_zero_or_one(y: np.ndarray) -> np.ndarray:
+    return (y == 0) | (y == 1)
+
+
+def _is_positive(y: np.ndarray) -> np.ndarray:
+    return (y > 0) & np.isfinite(y)
+
+
+def _is_inside(y: np.ndarray) -> np.ndarray:
+    return (y > 0) & (y < 1)
+
+
+def _is_category(y: np.ndarray) -> np.ndarray:
+    return (y >= 1) & (y == np.floor(y)) & np.isfinite(y)
+
+
 REAL = Response(np.isfinite, "is not finite. Expected real numbers, or NaN for a row to predict.", 0.0)
-COUNT = Response(lambda y: (y >= 0) & (y == np.floor(y)), "is not a count. Expected whole numbers, 0 or more.", 0.0)
-ZERO_ONE = Response(lambda y: (y == 0) | (y == 1), "is not 0 or 1. Expected 0 and 1, or False and True.", 1.0, True)
+COUNT = Response(_is_count, "is not a count. Expected whole numbers, 0 or more.", 0.0)
+ZERO_ONE = Response(_is_zero_or_one, "is not 0 or 1. Expected 0 and 1, or False and True.", 1.0, True)
+POSITIVE = Response(_is_positive, "is not a positive number. Expected finite numbers above 0.", 1.0)
+PROPORTION = Response(_is_inside, "is not between 0 and 1. Expected proportions above 0 and below 1.", 0.5)
+CATEGORY = Response(_is_category, "is not a category. Expected whole numbers from 1 to the number of categories.", 1.0)
 
 
-class FamilyParameter(NamedTuple):
-    """An unknown parameter of a family."""
+class Link(NamedTuple):
+    """Another link of a family."""
 
-    meaning: str
-    prior_text: str
-    """Default prior in words."""
-    make_prior: Callable[[Any, np.ndarray], Any] | None
-    """Function of the module `numpyro.distributions` and the observed responses. None if there is no default prior."""
+    likelihood: Callable[..., Likelihood]
+    labels: bool
+    """True if the likelihood has labels -1 and +1."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +88,15 @@ class Family:
         Names in other packages. They are not accepted, but the error message suggests `name`.
     fixed : mapping of str to array
         Arguments of the likelihood that are known: columns, and parameters that are not estimated.
+    links : mapping of str to Link
+        Other links by name.
+    observed_only : tuple of str
+        Columns that belong to the observed response, such as whether it is censored. Predictions do not use them.
+    adapt : callable, optional
+        Function of the family and the observed responses that returns the family with parameters that depend on the
+        responses, such as one per category.
+    predicts : bool
+        Whether the likelihood has expected responses and can simulate.
     """
 
     name: str
@@ -77,6 +108,10 @@ class Family:
     required: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    links: Mapping[str, Link] = field(default_factory=dict)
+    observed_only: tuple[str, ...] = ()
+    adapt: Callable[[Family, np.ndarray], Family] | None = None
+    predicts: bool = True
 
     def __repr__(self) -> str:
         unknown = f", parameters: {', '.join(self.parameters)}" if self.parameters else ""
@@ -99,6 +134,28 @@ class Family:
             fixed[allowed[name]] = self._as_argument(name, value)
         parameters = {name: each for name, each in self.parameters.items() if name not in known}
         return dataclasses.replace(self, parameters=parameters, fixed=fixed)
+
+    def with_link(self, link: str) -> Family:
+        """Return the family with another link. Raise if it has no such link."""
+        if link == self.link:
+            return self
+        if link not in self.links:
+            names = ", ".join(f'"{name}"' for name in (self.link, *self.links))
+            raise ValueError(f"{self.name} has no link {link!r}. Its links are: {names}.")
+        likelihood, labels = self.links[link]
+        return dataclasses.replace(
+            self, link=link, likelihood=likelihood, response=self.response._replace(labels=labels)
+        )
+
+    def for_response(self, y: np.ndarray) -> Family:
+        """Return the family for checked responses. Raise if a known value has neither one number nor one per row."""
+        for name, value in self.fixed.items():
+            if np.shape(value) not in ((), y.shape):
+                raise ValueError(
+                    f"{self.name}: {name} has shape {np.shape(value)}, but there are {len(y)} rows. Expected one "
+                    f"number, or one per row: shape {y.shape}."
+                )
+        return self if self.adapt is None else self.adapt(self, y[~np.isnan(y)])
 
     def at_rows(self, rows: Any) -> Family:
         """Return the family for some rows of the data, with the columns of these rows. `rows` is an index or a mask."""
@@ -137,7 +194,7 @@ class Family:
         if absent:
             raise TypeError(f"{self.name} requires {absent[0]}: one number, or one per row.")
         labels = 2.0 * y - 1.0 if self.response.labels else y
-        return self.likelihood(labels, **self.fixed, **parameters)
+        return self.likelihood(labels, **{**self.fixed, **parameters})
 
     def mean(self, eta: Any, **arguments: Any) -> np.ndarray:
         """Return the expected response given the linear predictor: for binary responses the probability of 1.
@@ -164,13 +221,19 @@ class Family:
         drawn = np.asarray(likelihood.simulate(eta, rng), dtype=np.float64)
         return (drawn + 1.0) / 2.0 if self.response.labels else drawn
 
+    def without_observed(self) -> Family:
+        """Return the family without the columns that belong to the observed responses."""
+        gone = {self.columns[name] for name in self.observed_only}
+        return dataclasses.replace(self, fixed={name: each for name, each in self.fixed.items() if name not in gone})
+
     def _at(self, eta: Any, arguments: Mapping[str, Any]) -> tuple[Likelihood, np.ndarray]:
         """Return a likelihood of example responses in the shape of the linear predictor, and the predictor."""
         eta = np.atleast_1d(np.asarray(eta, dtype=np.float64))
         absent = [name for name in self.parameters if name not in arguments]
         if absent:
             raise TypeError(f"{self.name} requires a value of its parameter {absent[0]}.")
-        return self.given(**arguments).make_likelihood(np.full(eta.shape, self.response.example)), eta
+        family = self.given(**arguments).without_observed()
+        return family.make_likelihood(np.full(eta.shape, self.response.example)), eta
 
     def _as_argument(self, name: str, value: Any) -> Any:
         """Return a column or parameter as an argument of the likelihood: an exposure as its logarithm."""

@@ -101,7 +101,7 @@ class LatentFit:
         xarray.Dataset
             `linear_predictor`, `expected` (the expected response) and `predictive` (draws of responses), with
             dimensions (chain, draw, row). Quantiles of `expected` are credible intervals, and those of `predictive` are
-            predictive intervals.
+            predictive intervals. If the family is a function, there is only `linear_predictor`.
         """
         return predict(self.model.definition, self.tree, data, draws, whole_number("seed", seed, 0))
 

@@ -151,14 +151,22 @@ def _default_deviation(unit: float) -> Any:
     return pc_prior(unit, 0.01)
 
 
+def _uniform_proportion(unit: float) -> Any:
+    return numpyro_distributions().Uniform(0.0, 1.0)
+
+
+def _uniform_correlation(unit: float) -> Any:
+    return numpyro_distributions().Uniform(-1.0, 1.0)
+
+
 SD = Hyperparameter("standard deviation", 0.0, math.inf, _default_deviation)
 """A standard deviation. Default prior: P(sd > unit) = 0.01, in which the unit is 1, or the standard deviation of the
 response for an identity link."""
 
-MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, lambda unit: numpyro_distributions().Uniform(0.0, 1.0))
+MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, _uniform_proportion)
 """A proportion of variance. Default prior: uniform on (0, 1)."""
 
-CORRELATION = Hyperparameter("correlation", -1.0, 1.0, lambda unit: numpyro_distributions().Uniform(-1.0, 1.0))
+CORRELATION = Hyperparameter("correlation", -1.0, 1.0, _uniform_correlation)
 """A correlation. Default prior: uniform on (-1, 1)."""
 
 

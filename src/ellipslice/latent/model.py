@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.latent.definition import Arguments, Definition, caller_variables
+from ellipslice.latent.describe import describe
 from ellipslice.latent.fit import LatentFit
 from ellipslice.latent.joint import KeepPoint, LatentPrior, PointLikelihood
 from ellipslice.latent.pilot import run_pilot
@@ -40,13 +41,23 @@ class LatentGaussianModel:
         Terms of `es.terms`, if there is no formula: `[Fixed(["1", "x"]), RW2("age")]`.
     data : DataFrame or mapping of str to array, optional
         Columns with one value per row. Required for a formula.
-    family : str or Family
-        Distribution of the response: "gaussian", "poisson", "negative_binomial", "binomial" or "bernoulli". Default:
-        "gaussian".
+    family : str, class or function
+        Distribution of the response: "gaussian", "student_t", "poisson", "negative_binomial", "binomial", "bernoulli",
+        "gamma", "beta", "exponential", "weibull", "zero_inflated_poisson", "zero_inflated_negative_binomial",
+        "zero_inflated_binomial", "ordinal" or "stochastic_volatility". Default: "gaussian". Or a function
+        log_density(y, eta, **parameters) written with `jax.numpy`, which returns one value per row; or a class that
+        derives from `likelihoods.Likelihood`. Their unknown parameters require `priors`.
+    link : str, optional
+        Link function of "bernoulli" and "binomial": "logit", "probit" or "cloglog". Default: "logit".
     exposure : str or array, optional
         Exposure of counts: the mean is exposure * exp(eta). A column name or one value per row. Default: 1.
     trials : str or array, optional
-        Number of trials of each row of "binomial".
+        Number of trials of each row of "binomial" and "zero_inflated_binomial".
+    known : mapping of str to str, float or array, optional
+        Other known values of the family by name: a column name, one number or one value per row. Columns are
+        {"event": "died"} for survival times, 1 if the event was observed and 0 if the time is censored. A parameter of
+        the family is not estimated if it is here: {"degrees_of_freedom": 4}. {"categories": 5} is the number of
+        categories of "ordinal".
     offset : str or array, optional
         Known part of the linear predictor, for a list of terms. In a formula write offset(...). Default: 0.
     fixed_sd : float, "flat", or mapping of str to float; optional
@@ -93,16 +104,18 @@ class LatentGaussianModel:
         *,
         data: Any = None,
         family: Any = "gaussian",
+        link: str | None = None,
         exposure: Any = None,
         trials: Any = None,
+        known: Mapping[str, Any] | None = None,
         offset: Any = None,
         fixed_sd: Any = None,
         priors: Mapping[str, Any] | None = None,
         solver: str = "numba",
     ):
-        columns = {"exposure": exposure, "trials": trials}
-        known = {name: value for name, value in columns.items() if value is not None}
-        given = Arguments(formula, terms, data, family, known, offset, fixed_sd, priors, solver)
+        own = {"exposure": exposure, "trials": trials}
+        columns = {**(known or {}), **{name: each for name, each in own.items() if each is not None}}
+        given = Arguments(formula, terms, data, family, link, columns, offset, fixed_sd, priors, solver)
         self._definition = Definition.make(given, caller_variables(depth=2))
 
     @property
@@ -117,7 +130,7 @@ class LatentGaussianModel:
 
     def describe(self) -> str:
         """Return the model in words: response, terms, constraints, and every prior with its default."""
-        return self._definition.describe()
+        return describe(self._definition)
 
     def prior_predictive(self, draws: int = 500, seed: int = 0) -> Any:
         """Draw hyperparameters, terms, linear predictors and responses from the prior.

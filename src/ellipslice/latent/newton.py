@@ -45,8 +45,12 @@ def expand(likelihood: Likelihood, eta: np.ndarray, offset: np.ndarray) -> Sites
 def first_predictor(likelihood: Likelihood, offset: np.ndarray) -> np.ndarray:
     """Return a linear predictor that fits each response alone, from which Newton's method can start.
 
-    It is the mode of the likelihood times N(offset, 100), found by steps of at most 1 for each element.
+    It is the mode of the likelihood times N(offset, 100), found by steps of at most 1 for each element. If the linear
+    predictor is the location of the response, it is the response itself, because a heavy-tailed likelihood is almost
+    flat far from it.
     """
+    if likelihood.identity_link:
+        return np.array(likelihood.y)
     eta = np.array(offset)
     for _ in range(MOST_STEPS):
         slope = likelihood.slope(eta) - (eta - offset) / WIDE_VARIANCE

@@ -72,32 +72,34 @@ def run_pilot(posterior: LatentPosterior, seed: int) -> Pilot:
     chains continue, and all their hyperparameters determine the t distributions.
     """
     offset, parameters = posterior.assembly.offset, posterior.hyperparameters.parameters
-    scales = Scales.unconstrained_of(parameters.priors.values())
+    scales = Scales.of(parameters.priors.values(), own=False)
     mode = find_marginal_mode(posterior)
     at = _at(posterior, mode.u)
     first = propagate(posterior, at, mode.latents.sites)
     eta = first.eta if posterior.hyperparameters.family else None
     student = StudentT.with_covariance(scales, mode.u, mode.covariance)
     sites = InterpolatedSites.between([(at, first.sites)], student, offset, eta)
-    settings = UpdateSettings(student, student.factor)
+    settings = UpdateSettings((student,), student.factor)
     run = _PilotRun(posterior, LatentUpdate(WhitePosterior(posterior, sites), settings), seed)
     draws = run.advance(CYCLES)[CHAINS * DISCARDED :]
     if not len(mode.u):
         return Pilot(run.move, mode, draws)
-    student = StudentT.fitted(scales, draws)
+    settings = _with_draws(run.move.settings, draws)
+    student = settings.student
     anchors = [_at(posterior, u) for u in _spread_out(draws, student)]
     found = [(at, _sites_at(posterior, at, first.sites, first.eta)) for at in anchors]
     sites = InterpolatedSites.between(found, student, offset, eta)
-    run.use(LatentUpdate(WhitePosterior(posterior, sites), _with_draws(run.move.settings, student, draws)))
+    run.use(LatentUpdate(WhitePosterior(posterior, sites), replace(settings, kicks=run.move.settings.kicks)))
     draws = np.concatenate([draws, run.advance(CYCLES // 2)])
-    student = StudentT.fitted(scales, draws)
-    return Pilot(replace(run.move, settings=_with_draws(run.move.settings, student, draws)), mode, draws)
+    return Pilot(replace(run.move, settings=_with_draws(run.move.settings, draws)), mode, draws)
 
 
-def _with_draws(settings: UpdateSettings, student: StudentT, draws: np.ndarray) -> UpdateSettings:
-    """Return settings with other t distributions, and with lines for the covariance of draws of u."""
-    lines = StudentT.with_covariance(student.scales, student.centre, np.atleast_2d(np.cov(draws.T)))
-    return replace(settings, student=student, spread=lines.factor)
+def _with_draws(settings: UpdateSettings, draws: np.ndarray) -> UpdateSettings:
+    """Return settings with t distributions, on both scales, and lines for draws of the hyperparameters u."""
+    scales = settings.student.scales
+    both = [StudentT.fitted(replace(scales, own=own), draws) for own in (False, True)]
+    students = both if np.isfinite(scales.lower).any() else both[:1]
+    return replace(settings, students=tuple(students), spread=both[0].factor)
 
 
 def _at(posterior: LatentPosterior, u: np.ndarray) -> Conditional:
@@ -150,14 +152,15 @@ class _PilotRun:
     def use(self, move: LatentUpdate) -> None:
         """Continue with another move, from the same hyperparameters and white noise."""
         self.move = move
-        size, states = move.settings.student.size, [one.state for one in self._checkpoints]
-        points = [Point.split(state.f, size) for state in states]
-        moved = [move.white.point(point.u, point.z) for point in points]
-        self._checkpoints = [
-            Checkpoint(0, State(Point(point.u, point.z, new.x).flat, new.log_likelihood))
-            for point, new in zip(points, moved, strict=True)
-            if new is not None
-        ]
+        points = [Point.split(one.state.f, move.settings.student.size) for one in self._checkpoints]
+        for number, point in enumerate(points):
+            new = move.white.point(point.u, point.z)
+            if new is None:  # the density is 0 there with the new reference
+                point = _start(move, np.random.default_rng([self._seed, 2, number]))
+                new = move.white.point(point.u, point.z)
+            assert new is not None  # noqa: S101  `_start` returns points with a finite density
+            flat = Point(point.u, point.z, new.x).flat
+            self._checkpoints[number] = Checkpoint(0, State(flat, new.log_likelihood))
 
 
 def _with_kicks(move: LatentUpdate, acceptance: float) -> LatentUpdate:

@@ -33,12 +33,11 @@ def predict(definition: Definition, tree: xarray.DataTree, data: Any, draws: int
             new = np.flatnonzero(own.unseen)
             flat = effects.reshape(len(eta), -1)
             eta[:, new] += own.term.conditional_effects(take_rows(own.data, new), flat, _own(values, own.term), rng)
-    parameters = {name: values[name][:, None] for name in definition.family.parameters}
-    found = {
-        "linear_predictor": eta,
-        "expected": family.mean(eta, **parameters),
-        "predictive": family.simulate(eta, rng, **parameters),
-    }
+    found = {"linear_predictor": eta}
+    if family.predicts:
+        parameters = {name: values[name][:, None] for name in definition.family.parameters}
+        found["expected"] = family.mean(eta, **parameters)
+        found["predictive"] = family.simulate(eta, rng, **parameters)
     coords = {"chain": posterior.chain, "draw": posterior.draw}
     if rows.index is not None:
         coords["row"] = np.asarray(rows.index)

@@ -46,18 +46,28 @@ def propagate(posterior: LatentPosterior, at: Conditional, sites: Sites) -> Prop
         eta, sites = mean + offset, Sites(precision, linear)
         tilted_mean, tilted_variance = _tilted_moments(at, offset, mean, variance, sites)
         new_precision = np.maximum(1 / tilted_variance - 1 / variance + precision, SMALLEST_PRECISION)
-        new_linear = tilted_mean / tilted_variance - mean / variance + linear
+        # The mean is matched also where the precision was limited, as for outliers of a heavy-tailed likelihood.
+        new_linear = tilted_mean * (new_precision + 1 / variance - precision) - mean / variance + linear
         change = max(
             np.abs((tilted_mean - mean) / np.sqrt(variance)).max(), np.abs(np.log(tilted_variance / variance)).max()
         )
         if not np.isfinite(change):
             break
-        precision = np.exp((1 - DAMPING) * np.log(precision) + DAMPING * np.log(new_precision))
-        linear = (1 - DAMPING) * linear + DAMPING * new_linear
+        precision, linear = _damped(Sites(precision, linear), Sites(new_precision, new_linear), mean)
         if change < TOLERANCE:
             sites = Sites(precision, linear)
             break
     return Propagated(sites, eta)
+
+
+def _damped(old: Sites, new: Sites, mean: np.ndarray) -> Sites:
+    """Return sites between old and new ones: geometric means of precisions, and arithmetic means of slopes at `mean`.
+
+    Means of the linear coefficients would depend on the origin of the linear predictor.
+    """
+    precision = np.exp((1 - DAMPING) * np.log(old.precision) + DAMPING * np.log(new.precision))
+    before, after = (each.linear - each.precision * mean for each in (old, new))
+    return Sites(precision, (1 - DAMPING) * before + DAMPING * after + precision * mean)
 
 
 def _tilted_moments(

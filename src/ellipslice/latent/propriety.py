@@ -13,8 +13,10 @@ from scipy.optimize import linprog
 from ellipslice.latent.assembly import Assembly
 from ellipslice.likelihoods import Likelihood
 
-FAR = 200.0
-"""Distance of linear predictors at which it is decided whether a log-likelihood decreases to -inf."""
+FAR = 1e12
+"""Distance of linear predictors at which it is decided whether a log-likelihood decreases to -inf.
+
+It is larger than any response, because the log-likelihood of a real-valued response increases up to there."""
 
 DECREASE = 1.0
 """Smallest decrease of a log-likelihood at that distance that counts."""
@@ -59,9 +61,11 @@ def separating(predictors: np.ndarray, likelihood: Likelihood) -> np.ndarray | N
         up, down = (likelihood.pointwise(zero + eta) > middle - DECREASE for eta in (FAR, -FAR))
     free = predictors[up & down], predictors[up & ~down], predictors[~up & down], predictors[~up & ~down]
     either, upwards, downwards, fixed = free
-    if len(either) and not len(fixed) and not len(upwards) and not len(downwards):
-        return np.eye(predictors.shape[1])[0]
     signed = np.concatenate([upwards, -downwards])
+    determined = np.concatenate([fixed, signed])
+    if len(either) and (not len(determined) or np.linalg.matrix_rank(determined) < predictors.shape[1]):
+        # Some combination changes only rows whose log-likelihood is bounded in both directions.
+        return np.linalg.svd(determined)[2][-1]
     if not len(signed):
         return None
     found = linprog(

@@ -1,13 +1,13 @@
-"""The scale on which each hyperparameter moves: its own, such as a standard deviation, or the unconstrained one.
+"""The scales on which hyperparameters move: their own, such as standard deviations, and the unconstrained one.
 
 If 0 fits the responses, the logarithm of a standard deviation has a long tail, but the standard deviation itself has
-none. If the responses determine it well, the logarithm is more symmetric. Pilot runs choose between them.
+none. Far from 0, the logarithm is more symmetric. Updates therefore use the two scales in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,26 @@ class Scales:
 
     Attributes
     ----------
-    own : array of bool, shape (size,)
-        True for a hyperparameter that moves on its own scale. The others move on the unconstrained scale.
+    own : bool
+        Whether hyperparameters with a lower bound move on their own scale. The others are unconstrained.
     lower, upper : arrays, shape (size,)
-        Bounds of the hyperparameters. Without a lower bound the two scales are the same.
+        Bounds of the hyperparameters.
     """
 
-    own: np.ndarray
+    own: bool
     lower: np.ndarray
     upper: np.ndarray
 
     @classmethod
-    def unconstrained_of(cls, priors: Iterable[Any]) -> Scales:
-        """Return the scales of hyperparameters with these priors, distributions of NumPyro; all are unconstrained."""
+    def of(cls, priors: Iterable[Any], own: bool) -> Scales:
+        """Return the scales of hyperparameters with these priors, distributions of NumPyro."""
         bounds = np.array([_bounds(prior.support) for prior in priors]).reshape(-1, 2)
-        return cls(np.zeros(len(bounds), bool), bounds[:, 0], bounds[:, 1])
+        return cls(own, bounds[:, 0], bounds[:, 1])
 
-    def using(self, own: np.ndarray) -> Scales:
-        """Return the scales with another choice. Hyperparameters without bounds stay as they are."""
-        return replace(self, own=own & np.isfinite(self.lower))
+    @property
+    def moved(self) -> np.ndarray:
+        """Mask of the hyperparameters that move on their own scale."""
+        return self.own & np.isfinite(self.lower)
 
     def coordinates(self, u: np.ndarray) -> np.ndarray:
         """Return the coordinates of unconstrained hyperparameters, shape (..., size)."""
@@ -46,23 +47,23 @@ class Scales:
             half_line = self.lower + np.exp(u)
             interval = self.lower + (self.upper - self.lower) * expit(u)
             value = np.where(np.isfinite(self.upper), interval, half_line)
-        return np.where(self.own, value, u)
+        return np.where(self.moved, value, u)
 
     def unconstrained(self, coordinates: np.ndarray) -> np.ndarray | None:
         """Return unconstrained hyperparameters, shape (size,); None if one is outside its bounds."""
         outside = (coordinates <= self.lower) | (coordinates >= self.upper)
-        if (outside & self.own).any():
+        if (outside & self.moved).any():
             return None
         with np.errstate(invalid="ignore", divide="ignore"):
             u = np.log(coordinates - self.lower)
             u = np.where(np.isfinite(self.upper), u - np.log(self.upper - coordinates), u)
-        return np.where(self.own, u, coordinates)
+        return np.where(self.moved, u, coordinates)
 
     def log_slope(self, u: np.ndarray) -> np.ndarray:
         """Return the log derivative of each coordinate with respect to u, shape (..., size)."""
         with np.errstate(invalid="ignore", over="ignore"):
             interval = np.log(self.upper - self.lower) + log_expit(u) + log_expit(-u)
-        return np.where(self.own, np.where(np.isfinite(self.upper), interval, u), 0.0)
+        return np.where(self.moved, np.where(np.isfinite(self.upper), interval, u), 0.0)
 
 
 def _bounds(support: Any) -> tuple[float, float]:

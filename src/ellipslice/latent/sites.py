@@ -66,8 +66,10 @@ class InterpolatedSites(NamedTuple):
         if self.eta is None:
             return Sites(precision, linear)
         now = expand(at.likelihood, self.eta, self.offset)
-        moved = np.maximum(precision + now.precision, SMALLEST_PRECISION)
-        linear = linear + now.linear
+        total = precision + now.precision
+        moved = np.maximum(total, SMALLEST_PRECISION)
+        # Where the precision was limited, the slope of the site at the fixed linear predictor is kept.
+        linear = linear + now.linear + (moved - total) * (self.eta - self.offset)
         finite = np.isfinite(moved) & np.isfinite(linear)
         return Sites(np.where(finite, moved, SMALLEST_PRECISION), np.where(finite, linear, 0.0))
 

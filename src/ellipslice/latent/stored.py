@@ -28,11 +28,14 @@ class StoredSettings(NamedTuple):
     """The numbers of a `LatentUpdate`. Stores contain them in this order; `eta` is left out if it is None."""
 
     own: np.ndarray
-    centre: np.ndarray
-    factor: np.ndarray
+    """Whether each of the t distributions is on the hyperparameters' own scale."""
+    centres: np.ndarray
+    factors: np.ndarray
     spread: np.ndarray
     kicks: int
     repeats: int
+    sites_centre: np.ndarray
+    sites_factor: np.ndarray
     anchors: np.ndarray
     width: float
     precision: np.ndarray
@@ -42,12 +45,15 @@ class StoredSettings(NamedTuple):
     @classmethod
     def of(cls, move: LatentUpdate) -> StoredSettings:
         """Return the stored form of a move."""
-        student, sites = move.settings.student, move.white.sites
+        settings, sites = move.settings, move.white.sites
         if not isinstance(sites, InterpolatedSites):
             raise TypeError("the sites of the move are not interpolated sites, so it cannot be stored.")
         return cls(
-            student.scales.own, student.centre, student.factor, move.settings.spread, move.settings.kicks,
-            move.settings.repeats, sites.anchors, sites.width, sites.precision, sites.linear, sites.eta,
+            np.array([student.scales.own for student in settings.students]),
+            np.stack([student.centre for student in settings.students]),
+            np.stack([student.factor for student in settings.students]),
+            settings.spread, settings.kicks, settings.repeats, sites.student.centre, sites.student.factor,
+            sites.anchors, sites.width, sites.precision, sites.linear, sites.eta,
         )  # fmt: skip
 
     @classmethod
@@ -57,10 +63,11 @@ class StoredSettings(NamedTuple):
             raise ValueError("its move is not that of a latent Gaussian model.")
         stored = cls(*leaves)
         count, rows = posterior.hyperparameters.size, len(posterior.assembly.offset)
-        anchors = np.shape(stored.anchors)[:1]
+        anchors, students = np.shape(stored.anchors)[:1], np.shape(stored.own)
         expected = {
-            "own": (count,), "centre": (count,), "factor": (count, count), "spread": (count, count),
-            "anchors": (*anchors, count), "precision": (*anchors, rows), "linear": (*anchors, rows),
+            "centres": (*students, count), "factors": (*students, count, count), "spread": (count, count),
+            "sites_centre": (count,), "sites_factor": (count, count), "anchors": (*anchors, count),
+            "precision": (*anchors, rows), "linear": (*anchors, rows),
         }  # fmt: skip
         for name, shape in expected.items():
             if np.shape(getattr(stored, name)) != shape:
@@ -77,11 +84,13 @@ class StoredSettings(NamedTuple):
 
     def move(self, posterior: LatentPosterior) -> LatentUpdate:
         """Return the move for a model."""
-        offset = posterior.assembly.offset
-        scales = Scales.unconstrained_of(posterior.hyperparameters.parameters.priors.values())
-        student = StudentT(scales.using(np.asarray(self.own, bool)), np.asarray(self.centre), np.asarray(self.factor))
-        sites = InterpolatedSites(
-            student, self.anchors, float(self.width), self.precision, self.linear, offset, self.eta
+        priors = list(posterior.hyperparameters.parameters.priors.values())
+        students = tuple(
+            StudentT(Scales.of(priors, bool(own)), np.asarray(centre), np.asarray(factor))
+            for own, centre, factor in zip(self.own, self.centres, self.factors, strict=True)
         )
-        settings = UpdateSettings(student, np.asarray(self.spread), int(self.kicks), int(self.repeats))
+        around = StudentT(Scales.of(priors, False), np.asarray(self.sites_centre), np.asarray(self.sites_factor))
+        offset, width = posterior.assembly.offset, float(self.width)
+        sites = InterpolatedSites(around, self.anchors, width, self.precision, self.linear, offset, self.eta)
+        settings = UpdateSettings(students, np.asarray(self.spread), int(self.kicks), int(self.repeats))
         return LatentUpdate(WhitePosterior(posterior, sites), settings)

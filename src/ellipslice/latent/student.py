@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from ellipslice.latent.scales import Scales
-
-DEGREES_OF_FREEDOM = 4.0
-"""Degrees of freedom of each t distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +27,9 @@ class StudentT:
     factor : array, shape (size, size)
     """
 
+    degrees_of_freedom: ClassVar[float] = 4.0
+    """Degrees of freedom of each t distribution."""
+
     scales: Scales
     centre: np.ndarray
     factor: np.ndarray
@@ -41,14 +42,11 @@ class StudentT:
 
     @classmethod
     def fitted(cls, scales: Scales, draws: np.ndarray) -> StudentT:
-        """Return the distribution for draws of u, shape (draws, size), with the scale that fits each element better."""
-        both = [scales.using(np.full(draws.shape[1], own)) for own in (False, True)]
-        fits = [_mean_log_density(each, draws) for each in both]
-        chosen = scales.using(fits[1] > fits[0])
-        coordinates = chosen.coordinates(draws)
-        ridge = 1e-4 * coordinates.var(axis=0) + 1e-12
-        covariance = np.atleast_2d(np.cov(coordinates.T)) + np.diag(ridge)
-        return cls.with_covariance(chosen, np.median(coordinates, axis=0), covariance)
+        """Return the distribution for draws of u, shape (draws, size)."""
+        coordinates = scales.coordinates(draws)
+        covariance = np.atleast_2d(np.cov(coordinates.T))
+        ridge = np.diag(1e-4 * coordinates.var(axis=0) + 1e-12)
+        return cls.with_covariance(scales, np.median(coordinates, axis=0), covariance + ridge)
 
     @cached_property
     def whitening(self) -> np.ndarray:
@@ -67,7 +65,7 @@ class StudentT:
     def log_density(self, away: np.ndarray) -> float:
         """Return the log density of the coordinates centre + away, up to a constant."""
         squares = (self.whitening @ away) ** 2
-        return -0.5 * (DEGREES_OF_FREEDOM + 1) * float(np.log1p(squares / DEGREES_OF_FREEDOM).sum())
+        return -0.5 * (self.degrees_of_freedom + 1) * float(np.log1p(squares / self.degrees_of_freedom).sum())
 
     def direction(self, away: np.ndarray, normals: np.ndarray, chi_square: np.ndarray) -> np.ndarray:
         """Return a draw from N(0, factor diag(s) factor'), with scales s drawn given the coordinates centre + away.
@@ -78,20 +76,11 @@ class StudentT:
         normals : array, shape (size,)
             Standard normals.
         chi_square : array, shape (size,)
-            Draws with `DEGREES_OF_FREEDOM` + 1 degrees of freedom.
+            Draws with `degrees_of_freedom` + 1 degrees of freedom.
         """
-        scales = (DEGREES_OF_FREEDOM + (self.whitening @ away) ** 2) / chi_square
+        scales = (self.degrees_of_freedom + (self.whitening @ away) ** 2) / chi_square
         return self.factor @ (np.sqrt(scales) * normals)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray | None:
         """Return a draw of unconstrained hyperparameters; None if it is outside the bounds."""
-        return self.scales.unconstrained(self.centre + self.factor @ rng.standard_t(DEGREES_OF_FREEDOM, self.size))
-
-
-def _mean_log_density(scales: Scales, draws: np.ndarray) -> np.ndarray:
-    """Return the mean log density of each element of u under a t distribution fitted to its coordinates."""
-    coordinates = scales.coordinates(draws)
-    std = coordinates.std(axis=0) + 1e-12
-    squares = ((coordinates - np.median(coordinates, axis=0)) / std) ** 2
-    log_density = -0.5 * (DEGREES_OF_FREEDOM + 1) * np.log1p(squares / DEGREES_OF_FREEDOM) - np.log(std)
-    return (log_density + scales.log_slope(draws)).mean(axis=0)
+        return self.scales.unconstrained(self.centre + self.factor @ rng.standard_t(self.degrees_of_freedom, self.size))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ellipslice.latent.joint import Point
 from ellipslice.latent.posterior import Around, WhitePoint, WhitePosterior
-from ellipslice.latent.student import DEGREES_OF_FREEDOM, StudentT
+from ellipslice.latent.student import StudentT
 from ellipslice.moves import EllipticalSlice, Info, Move, Path, State
 from ellipslice.moves.base import Target
 from ellipslice.noise import DRAWN_UNIFORMS, Noise, NoiseSpec, UpdateNoise
@@ -20,8 +20,8 @@ from ellipslice.priors import Prior
 
 ELLIPSE = EllipticalSlice()
 
-LINE_EVERY = 6
-"""One update in this number also moves the hyperparameters along a line, without using the t distributions."""
+LINE_PROBABILITY = 1 / 6
+"""Probability that an update also moves the hyperparameters on a line, without using the t distributions."""
 
 LINE_WIDTH = 10.0
 """Width of the bracket on a line, in standard deviations of the pilot run."""
@@ -45,6 +45,8 @@ class LatentDraws(NamedTuple):
     """Uniforms for the angles of the trajectories, shape (repeats,)."""
     on_line: Any
     """True if this update moves the hyperparameters along a line, too."""
+    turn_of: Any
+    """Index of the update's t distributions in `UpdateSettings.students`."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class Segment(Path):
 class UpdateSettings:
     """Settings of `LatentUpdate`, which pilot runs choose. The posterior is sampled exactly with any settings."""
 
-    student: StudentT
-    """Approximation of the posterior of the hyperparameters."""
+    students: tuple[StudentT, ...]
+    """Approximations of the posterior of the hyperparameters, which updates use in turn."""
     spread: np.ndarray
     """Matrix from a unit vector to the unit of a line, for unconstrained hyperparameters."""
     kicks: int = 2
@@ -74,14 +76,19 @@ class UpdateSettings:
     repeats: int = 1
     """Number of trajectories of an update."""
 
+    @property
+    def student(self) -> StudentT:
+        """The approximation on the unconstrained scale."""
+        return self.students[0]
+
 
 @dataclass(frozen=True, repr=False)
 class LatentUpdate(Move):
     """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
 
     1. u moves on an ellipse of a scale mixture of Gaussians, Student t distributions (Nishihara, Murray & Adams 2014).
-    2. In every sixth update, u also moves on a line, by slice sampling that does not use those distributions. It
-       reaches tails that they miss.
+    2. In one update of six, at random, u also moves on a line, by slice sampling that does not use those distributions.
+       It reaches tails that they miss.
     3. (z, momentum) rotates, which is exact for the reference, with kicks by the gradient of the log-likelihood minus
        the sites. The trajectory is accepted or rejected by the change of the energy.
 
@@ -113,7 +120,7 @@ class LatentUpdate(Move):
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
         count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
-        degrees, repeats = DEGREES_OF_FREEDOM + 1, self.settings.repeats
+        degrees, repeats = StudentT.degrees_of_freedom + 1, self.settings.repeats
 
         def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
             return LatentDraws(
@@ -122,7 +129,8 @@ class LatentUpdate(Move):
                 rng.standard_normal((updates, count)),
                 rng.standard_normal((updates, repeats, size)),
                 rng.random((updates, repeats)),
-                np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
+                rng.random(updates) < LINE_PROBABILITY,
+                np.arange(updates) % len(self.settings.students),
             )
 
         # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
@@ -131,22 +139,20 @@ class LatentUpdate(Move):
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
         draws: LatentDraws = noise.drawn
-        before = self.white.factorisations
         now, total = self._current(state), Info(0, 0, False, 0.0)
         if self.settings.student.size:
             now, total = self._move_on_ellipse(target, noise, now)
             if draws.on_line:
                 now, info = self._move_on_line(target, noise, now)
                 total = total.combine(info)
-        acceptance = 0.0
+        tried, acceptance = total.evaluations, 0.0
         for number in range(self.settings.repeats):
             now, info, probability = self._move_latents(
                 now, draws.momentum[number], draws.turn[number], noise.level[2 + number]
             )
             total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
-        factorisations = self.white.factorisations - before
         flat = Point(now.around.at.u, now.z, now.x).flat
-        return State(flat, now.log_likelihood), total._replace(more=(acceptance, factorisations))
+        return State(flat, now.log_likelihood), total._replace(more=(acceptance, tried))
 
     def _current(self, state: State) -> WhitePoint:
         """Return the state as a point in white coordinates."""
@@ -158,7 +164,8 @@ class LatentUpdate(Move):
 
     def _move_on_ellipse(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on an ellipse of the Student t distribution, given its scale."""
-        student, draws = self.settings.student, noise.drawn
+        draws: LatentDraws = noise.drawn
+        student = self.settings.students[draws.turn_of]
         scales, centre = student.scales, student.centre
         here = scales.coordinates(now.around.at.u) - centre
         nu = student.direction(here, draws.normals, draws.chi_square)
@@ -180,24 +187,35 @@ class LatentUpdate(Move):
         self, now: WhitePoint, momentum: np.ndarray, turn: float, level: float
     ) -> tuple[WhitePoint, Info, float]:
         """Update z by a trajectory. Return the new point, the statistics, and the acceptance probability."""
-        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
-        cos, sin = math.cos(step), math.sin(step)
-        around, white = now.around, self.white
-        point: WhitePoint | None = now
-        z, p = now.z, momentum + (step / 2) * _force(around, now.eta)
-        for number in range(self.settings.kicks):
-            z, p = cos * z + sin * p, cos * p - sin * z
-            point = white.point_around(around, z)
-            if point is None:
-                return now, Info(number + 1, 0, False, 0.0), 0.0
-            last = number == self.settings.kicks - 1
-            p = p + (step / 2 if last else step) * _force(around, point.eta)
-        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(z @ z) - float(p @ p)
+        point, last, kicks = self._trajectory(now, momentum, turn)
+        if point is None:
+            return now, Info(kicks, 0, False, 0.0), 0.0
+        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(point.z @ point.z) - float(last @ last)
         change = point.log_ratio - now.log_ratio + 0.5 * energy
         accepted = change > -level  # False for NaN
         probability = math.exp(min(change, 0.0)) if change == change else 0.0
-        angle = step * self.settings.kicks if accepted else 0.0
-        return point if accepted else now, Info(self.settings.kicks, 0, False, angle), probability
+        angle = TURN * (0.6 + 0.8 * turn) if accepted else 0.0
+        return point if accepted else now, Info(kicks, 0, False, angle), probability
+
+    def _trajectory(
+        self, now: WhitePoint, momentum: np.ndarray, turn: float
+    ) -> tuple[WhitePoint | None, np.ndarray, int]:
+        """Return the end of a trajectory, its momentum there, and the number of points that were evaluated.
+
+        The end is None if the density is 0 at one of the points, from which the reverse trajectory cannot return.
+        """
+        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
+        cos, sin = math.cos(step), math.sin(step)
+        around, point = now.around, now
+        p = momentum + (step / 2) * _force(around, now.eta)
+        for number in range(1, self.settings.kicks + 1):
+            z, p = cos * point.z + sin * p, cos * p - sin * point.z
+            found = self.white.point_around(around, z)
+            if found is None:
+                return None, p, number
+            point = found
+            p = p + (step / 2 if number == self.settings.kicks else step) * _force(around, point.eta)
+        return point, p, self.settings.kicks
 
 
 def _force(around: Around, eta: np.ndarray) -> np.ndarray:

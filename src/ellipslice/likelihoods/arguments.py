@@ -28,6 +28,11 @@ def check_counts(owner: str, name: str, values: np.ndarray, advice: str) -> None
     reject(f"{owner}: {name}", values, bad, f"is not a count. Expected whole numbers, 0 or more. {advice}")
 
 
+def check_positive(owner: str, name: str, values: np.ndarray, advice: str) -> None:
+    """Raise if a value is not above 0. The message ends with `advice`."""
+    reject(f"{owner}: {name}", values, values <= 0, f"is not positive. Expected numbers above 0. {advice}")
+
+
 def as_labels(owner: str, y: Any) -> tuple[np.ndarray, bool]:
     """Return the labels as -1 and +1, and whether they were given as 0 and 1. Warn if they were."""
     values = observations(owner, y)

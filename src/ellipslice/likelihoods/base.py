@@ -51,6 +51,8 @@ class Likelihood(ABC):
     """True if the log-likelihood of each observation is known to be a concave function of its element of f."""
     curvature_rate_bound: ClassVar[float | None] = None
     """Upper bound of abs(third derivative) / abs(second derivative) of each term; None if there is none."""
+    identity_link: ClassVar[bool] = False
+    """True if f has the unit of the observations, and f = y fits an observation best."""
     command: ClassVar[Command | None] = None
     """Description for `ellipslice fit`; None if the command line does not offer the class."""
 

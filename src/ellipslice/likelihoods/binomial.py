@@ -68,14 +68,7 @@ class Binomial(Likelihood):
     def __init__(self, y: Any, trials: Any):
         owner = type(self).__name__
         y = observations(owner, y)
-        check_counts(owner, "y", y, "y must be the number of successes, not their proportion.")
-        trials = parameter(owner, "trials", trials, y.shape)
-        check_counts(owner, "trials", trials, "trials must be the number of trials of each observation.")
-        most = np.broadcast_to(trials, y.shape)
-        reject(f"{owner}: y", y, y > most, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
-        gammaln = scipy.special.gammaln
-        log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
-        set_fields(self, y=y, trials=trials, failures=read_only(trials - y), log_coefficient=read_only(log_coefficient))
+        set_fields(self, y=y, **successes(owner, y, trials))
 
     def _pointwise(self, f: Any, xp: Any, special: Any) -> Any:
         return self.log_coefficient - self.y * softplus(-f, xp) - self.failures * softplus(f, xp)
@@ -92,3 +85,15 @@ class Binomial(Likelihood):
     def simulate(self, f: Any, rng: np.random.Generator) -> np.ndarray:
         f = np.asarray(self._as_array(f))
         return rng.binomial(np.asarray(self.trials, dtype=np.int64), scipy.special.expit(f), size=f.shape)
+
+
+def successes(owner: str, y: np.ndarray, trials: Any) -> dict[str, Any]:
+    """Return trials, failures and log binomial coefficients of a likelihood. Raise if y is not between 0 and trials."""
+    check_counts(owner, "y", y, "y must be the number of successes, not their proportion.")
+    trials = parameter(owner, "trials", trials, y.shape)
+    check_counts(owner, "trials", trials, "trials must be the number of trials of each observation.")
+    most = np.broadcast_to(trials, y.shape)
+    reject(f"{owner}: y", y, y > most, "is more than its trials. Expected 0 <= y <= trials. Were they swapped?")
+    gammaln = scipy.special.gammaln
+    log_coefficient = gammaln(trials + 1.0) - gammaln(y + 1.0) - gammaln(trials - y + 1.0)
+    return {"trials": trials, "failures": read_only(trials - y), "log_coefficient": read_only(log_coefficient)}

@@ -53,6 +53,7 @@ class Gaussian(Likelihood):
     constant: Any
 
     log_concave = True
+    identity_link = True
     curvature_rate_bound = 0.0
     _repr_fields = ("noise_scale",)
     command = Command(

@@ -55,6 +55,7 @@ class StudentT(Likelihood):
     constant: Any
 
     log_concave = False
+    identity_link = True
     _repr_fields = ("noise_scale", "degrees_of_freedom")
     command = Command(
         "student-t",

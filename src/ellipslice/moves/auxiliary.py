@@ -27,7 +27,7 @@ class AuxiliaryEllipse(Search):
     concentration : float
         Concentration of the density p(theta): the mean of -cos(theta). In [0, 0.999]. Default: 0, the uniform density
         of Figure 1. Above 0, p is the wrapped Cauchy density around pi, as suggested in Section 2.4 of the paper. The
-        first proposal then makes an angle with the current state whose mean cosine is `concentration`^2.
+        first proposal then makes an angle with the current state whose mean cosine is the square of `concentration`.
 
     Raises
     ------

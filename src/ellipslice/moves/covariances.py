@@ -46,7 +46,9 @@ class PriorCovariance:
         try:
             if not prior.linear:
                 raise prior._missing_capability("unwhiten")
-            jax.eval_shape(self.product, jax.ShapeDtypeStruct((prior.size,), np.float64))
+            if jax.tree_util.all_leaves([prior]):
+                raise prior._missing_capability("covariance_product")
+            jax.eval_shape(lambda prior, g: prior.covariance_product(g), prior, np.zeros(prior.size))
         except TypeError as error:
             raise TypeError(
                 f"SplitHamiltonian(None) needs products with the covariance of the prior in compiled code. {error} Use "

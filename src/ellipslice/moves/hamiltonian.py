@@ -103,7 +103,7 @@ class Hamiltonian(Move):
         try:
             if jax.tree_util.all_leaves([prior]):
                 raise prior._missing_capability("whiten")
-            jax.eval_shape(lambda z: prior.whiten(prior.unwhiten(z)), np.zeros(prior.noise_size))
+            jax.eval_shape(lambda prior, z: prior.whiten(prior.unwhiten(z)), prior, np.zeros(prior.noise_size))
         except TypeError as error:
             raise TypeError(f"Hamiltonian needs a map from the prior to standard normals and back. {error}") from None
         if self.inverse_mass_diagonal is not None and len(self.inverse_mass_diagonal) != prior.noise_size:

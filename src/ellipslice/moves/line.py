@@ -50,7 +50,9 @@ class LineMove(Move):
     def prepare(self, prior: Prior) -> None:
         """Raise if the prior has no density that can be compiled."""
         try:
-            jax.eval_shape(prior.log_density, np.zeros(prior.size))
+            if jax.tree_util.all_leaves([prior]):
+                raise prior._missing_capability("log_density")
+            jax.eval_shape(lambda prior, f: prior.log_density(f), prior, np.zeros(prior.size))
         except TypeError as error:
             raise TypeError(f"{type(self).__name__} needs the prior's density along a line. {error}") from None
 

@@ -148,8 +148,9 @@ def sample(
         tangent planes, without an evaluation. The draws do not change. Default: the attribute `log_concave` of the
         log-likelihood, or False.
     look_ahead : int, optional
-        Number of proposals of a chain that are evaluated in parallel. It changes the speed but not the draws. The
-        engines "batched" and "fused" round it down to a power of two, at most 32. Default: chosen by the engine; with
+        Number of proposals of a chain that are evaluated in parallel. It changes the speed but not the draws of a move;
+        with it, the default move is `EllipticalSlice()`. The engines "batched" and "fused" round it down to a power of
+        two, at most 32. Default: chosen by the engine; with
         slow evaluations by workers, the number of workers divided by the number of chains.
     reference : {"auto", "laplace", "ep", "pilot"} or Prior, optional
         Sample around a Gaussian approximation of the posterior, with `moves.ReferenceSlice`. Use it if the likelihood

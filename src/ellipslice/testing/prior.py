@@ -11,6 +11,7 @@ import numpy as np
 from ellipslice.jax_settings import jax_settings
 from ellipslice.priors import Prior
 from ellipslice.priors.base import CAPABILITIES
+from ellipslice.pytree import renewed
 from ellipslice.testing.assertions import require, require_close, require_p_value
 from ellipslice.testing.capabilities import check_capabilities
 
@@ -41,6 +42,7 @@ def check_prior(prior: Prior, *, covariance: Any = None, seed: int = 0) -> None:
             f"check_prior was called with {prior!r}; expected an instance of a Prior that is a pytree. Derive its "
             "class from Prior and decorate it with ellipslice.pytree.pytree, as in priors/diagonal.py."
         )
+    prior = renewed(prior)
     size = prior.size
     require(size >= 1, f"size is {size}; expected at least 1")
     require(

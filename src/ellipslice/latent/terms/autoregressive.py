@@ -46,6 +46,7 @@ class AR1(ExtendedTerm):
     """
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = MappingProxyType({"sd": SD, "rho": CORRELATION})
+    connected: ClassVar[bool] = True
     _advice_unseen: ClassVar[str] = "Its times are those from the first to the last one of the data."
 
     def structure(self, levels: np.ndarray) -> Structure:

@@ -53,6 +53,8 @@ class Term(abc.ABC):
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = NOTHING
     """Hyperparameters by local name, on the scale that users know."""
+    connected: ClassVar[bool] = False
+    """Whether plots connect the effects of consecutive levels, which then are numbers or dates. Default: False."""
     many_columns: ClassVar[bool] = False
     """Whether `column` can be several columns, as positions in a plane."""
     _bound: ClassVar[Bound | None] = None
@@ -286,8 +288,7 @@ class Term(abc.ABC):
         x : array, shape (..., size)
             Latent elements.
         """
-        structure = self.state.structure
-        parts = {self.name: structure.effect, **{f"{self.name}_{part}": each for part, each in structure.parts.items()}}
+        parts = self.state.structure.named(self.name)
         return {name: ((self.dim,), times(matrix, x)) for name, matrix in parts.items()}
 
     def describe(self) -> str:
@@ -296,5 +297,4 @@ class Term(abc.ABC):
 
     def __repr__(self) -> str:
         column = self.column if isinstance(self.column, str) else f"array of {len(self.column)} rows"
-        bound = f", {self.size} elements" if self._bound is not None else ""
-        return f"{type(self).__name__}({column}{bound})"
+        return f"{type(self).__name__}({column}{'' if self._bound is None else f', {self.size} elements'})"

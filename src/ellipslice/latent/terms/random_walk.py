@@ -30,6 +30,7 @@ class _RandomWalk(ExtendedTerm, ScaledTerm):
     constraint: str = "level"
 
     order: ClassVar[int]
+    connected: ClassVar[bool] = True
     _advice_unseen: ClassVar[str] = "To have effects there, give values= with all positions."
 
     def structure(self, levels: np.ndarray) -> Structure:

@@ -52,6 +52,10 @@ class Structure:
         """Number of latent elements."""
         return self.bases[0].shape[0]
 
+    def named(self, name: str) -> dict[str, Any]:
+        """Return the matrices of all results of a term by their names."""
+        return {name: self.effect, **{f"{name}_{part}": matrix for part, matrix in self.parts.items()}}
+
     def rows(self, name: str) -> np.ndarray:
         """Return the rows of `constraints` or `improper` as an array, shape (rows, size)."""
         found = list(getattr(self, name).values())

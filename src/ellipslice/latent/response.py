@@ -1,0 +1,77 @@
+"""The response of a model: known columns of its family, its scale, and the likelihood of the observed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ellipslice.checks import as_numbers
+from ellipslice.latent.family import Family
+from ellipslice.latent.posterior import LatentPosterior
+from ellipslice.latent.terms.columns import read_column
+from ellipslice.likelihoods import Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class MakeLikelihood:
+    """Function from the parameters of the family to the likelihood of the observed responses."""
+
+    family: Family
+    y: np.ndarray
+
+    def __call__(self, **parameters: float) -> Likelihood:
+        return self.family.make_likelihood(self.y, **parameters)
+
+
+def column_names(data: Any) -> list[Any]:
+    """Return the names of the columns of data."""
+    return list(getattr(data, "columns", data))
+
+
+def known_values(columns: Mapping[str, Any], data: Any) -> dict[str, Any]:
+    """Return the known values of a family by name: read from the columns that were named, or as given."""
+    return {name: _read(name, value, data) for name, value in columns.items()}
+
+
+def new_values(family: Family, columns: Mapping[str, Any], data: Any) -> dict[str, Any]:
+    """Return the known values of a family for new data. Raise if a column is not there.
+
+    One number for all rows stays as it is, and columns of the observed responses are not read.
+    """
+    found = {}
+    for name, value in columns.items():
+        if name in family.observed_only:
+            continue
+        column = value if isinstance(value, str) else name
+        if isinstance(value, str) or (np.ndim(value) and name in column_names(data)):
+            found[name] = _read(name, column, data)
+        elif np.ndim(value):
+            raise ValueError(
+                f"the model was given {name} as an array. Predictions at new rows need the column {name!r} in data."
+            )
+    return found
+
+
+def _read(name: str, value: Any, data: Any) -> Any:
+    """Return a known column of the family: from the data, or as given."""
+    return as_numbers(read_column(value, data, name), name) if isinstance(value, str) else value
+
+
+def scale(family: Family, y: np.ndarray) -> tuple[float, float]:
+    """Return the unit and the typical value of the linear predictor, for default priors."""
+    observed = y[~np.isnan(y)]
+    if family.link == "identity":
+        return float(np.std(observed)) or 1.0, float(np.mean(observed))
+    return 1.0, 0.0
+
+
+def try_likelihood(posterior: LatentPosterior) -> None:
+    """Evaluate the likelihood once, so that mistakes in known values and in a user's function raise at once."""
+    at = posterior.at(posterior.hyperparameters.start())
+    if at is not None:
+        with np.errstate(all="ignore"):
+            at.likelihood.pointwise(posterior.assembly.offset)
+            at.likelihood.slope(posterior.assembly.offset)

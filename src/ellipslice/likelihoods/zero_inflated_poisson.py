@@ -1,0 +1,65 @@
+"""Counts with additional zeros, log link."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ellipslice.likelihoods.poisson import Poisson
+from ellipslice.likelihoods.zero_inflated import ZeroInflated
+from ellipslice.pytree import pytree
+
+
+@pytree
+class ZeroInflatedPoisson(ZeroInflated):
+    """Zero-inflated Poisson log-likelihood: 0 with `zero_probability`, otherwise a count as in `Poisson`.
+
+    Use it for counts with more zeros than `Poisson` allows. For counts that vary more in general use
+    `NegativeBinomial`.
+
+    Parameters
+    ----------
+    y : array_like of int
+        Counts, at least 0. Any shape.
+    zero_probability : float or array_like of float
+        Probability of an additional zero, from 0 to 1. Broadcasts to the shape of y.
+    offset : float or array_like of float
+        Known term that is added to f to give the log mean, for example the log exposure. Broadcasts to the shape of y.
+        Default: 0.
+
+
+    Raises
+    ------
+    ValueError
+        If an argument of `Poisson` is not valid, or `zero_probability` is not between 0 and 1.
+
+    Notes
+    -----
+    A zero may be an additional one or one of the Poisson distribution. `expected` is the mean of both
+    kinds of counts together. The likelihood is not log-concave. It is not in the paper.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_likelihood = ZeroInflatedPoisson([0, 3], zero_probability=0.25)
+    >>> log_likelihood
+    ZeroInflatedPoisson(2 observations, zero_probability=0.25, offset=0)
+    >>> log_likelihood.pointwise(np.zeros(2)).round(4)
+    array([-0.6426, -3.0794])
+    """
+
+    y: Any
+    zero_probability: Any
+    counts: Any
+    is_zero: Any
+    log_zero: Any
+    log_counted: Any
+
+    _repr_fields = ("zero_probability", "offset")
+
+    def __init__(self, y: Any, zero_probability: Any, offset: Any = 0.0):
+        self._set(zero_probability, Poisson(y, offset))
+
+    @property
+    def offset(self) -> Any:
+        """Known term of the log mean."""
+        return self.counts.offset
