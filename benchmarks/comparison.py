@@ -25,7 +25,8 @@ HEAD = """# Benchmarks
 
 This page compares the speed of ellipslice with BlackJAX, NumPyro's NUTS and a NumPy loop. Every table names its command
 and machine. The samplers took turns in one run. Numbers are medians, with the range of the ratios in brackets.
-`python benchmarks/comparison.py` generates this page from `benchmarks/results`.
+`python benchmarks/comparison.py` generates this page from `benchmarks/results`. Sections without a commit are from 16
+November 2026, before results contained their commit and arguments. The code has changed since then.
 
 | row | meaning |
 |---|---|

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Term
+from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Term
 
 DATA = {
     "g": np.array(list("cabacb")),
@@ -18,6 +18,8 @@ DATA = {
     "age": np.array([20.0, 23.0, 30.0, 31.5, 40.0, 23.0]),
     "week": np.array([3, 4, 9, 4, 6, 3]),
     "region": np.array(list("abcade")),
+    "east": np.array([0.5, 2.0, 1.25, 0.7, 2.0, 0.5]),
+    "north": np.array([1.0, 1.3, 2.0, 1.5, 1.0, 1.6]),
 }
 AGES = np.array([20.0, 23.0, 30.0, 31.5, 40.0])
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("e", "f"), ("f", "h")]
@@ -99,8 +101,28 @@ def autoregression(sd: float, rho: float) -> np.ndarray:
     return np.linalg.inv(sd**2 * rho ** np.abs(np.subtract.outer(np.arange(7), np.arange(7))))
 
 
+def seasonal(n: int, period: int) -> np.ndarray:
+    """Return the precision of INLA's model "seasonal", from the sum over all sums of `period` successive effects."""
+    out = np.zeros((n, n))
+    for i in range(n - period + 1):
+        e = np.zeros(n)
+        e[i : i + period] = 1.0
+        out += np.outer(e, e)
+    return out
+
+
+def field(sd: float, range: float) -> np.ndarray:  # noqa: A002
+    """Return the precision of Lindgren et al. (2011) on 8 x 7 nodes with spacing 0.5, from C and G."""
+    h, kappa = 0.5, np.sqrt(8) / range
+    paths = [walk(np.ones(n - 1)) for n in (8, 7)]
+    C = h * h * np.eye(56)
+    G = np.kron(paths[0], np.eye(7)) + np.kron(np.eye(8), paths[1])
+    return (kappa**4 * C + 2 * kappa**2 * G + G @ np.linalg.inv(C) @ G) / (4 * np.pi * kappa**2 * sd**2)
+
+
 GAPS = np.diff(AGES) / 5.0  # in multiples of the mean distance
 GRAPH = {"graph": EDGES, "regions": REGIONS}
+REGULAR = np.array([[2.0, -0.5, 0.0], [-0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
 HOURS = {"values": [0, 6, 7, 12, 20], "cyclic": True, "period": 24}
 
 
@@ -137,6 +159,23 @@ CATALOGUE: dict[str, Case] = {
         lambda: RW2([6, 12, 7, 20], name="hour", scale_model=False, **HOURS), lambda sd: irregular_ring() / sd**2
     ),
     "AR1": Case(lambda: AR1("week"), autoregression),
+    "Seasonal": Case(lambda: Seasonal("week", period=3), lambda sd: seasonal(7, 3) / sd**2),
+    "Seasonal, no pattern": Case(
+        lambda: Seasonal("week", period=4, constraint="pattern"), lambda sd: seasonal(7, 4) / sd**2
+    ),
+    "Generic": Case(lambda: Generic("g", Q=REGULAR, labels=list("abc")), lambda sd: REGULAR / sd**2),
+    "Generic, null space": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS), lambda sd: laplacian() / sd**2
+    ),
+    "Generic, flat, scaled": Case(
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none", scale_model=True),
+        lambda sd: moore_penrose_scaled(laplacian()) / sd**2,
+    ),
+    "Generic, given null space": Case(
+        lambda: Generic("age", Q=galerkin(GAPS), labels=AGES, null=np.array([np.ones(5), AGES]), rank=3),
+        lambda sd: galerkin(GAPS) / sd**2,
+    ),
+    "Matern": Case(lambda: Matern(("east", "north"), spacing=0.5, extension=1.0), field),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
     "ICAR, free levels": Case(

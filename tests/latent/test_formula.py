@@ -371,7 +371,7 @@ SYNTAX = {
     "y ~ x + y": "'y' is the response and also a predictor",
     "log(y) ~ rw1(y)": "'y' is the response and also a predictor",
     "y ~ foo(x)": "there is no function 'foo' in formulas. Known functions and terms: log, exp, sqrt, abs, scale, "
-    "center, I, C, factor, offset, iid, rw1, rw2, ar1, icar, bym, bym2.",
+    "center, I, C, factor, offset, iid, rw1, rw2, ar1, ",
     "y ~ log(foo(x))": "there is no function 'foo'",
     "y ~ RW2(age)": "Did you mean rw2(age)?",
     "y ~ besag(g, graph=W)": "Did you mean icar(g)?",

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from catalogue_terms import DATA, EDGES, GRAPH
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, pc_range
 
 SQUARE = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
@@ -75,6 +75,100 @@ MISTAKES = {
         "the time 2.5 is not a whole number of steps of 1 after",
     ),
     "far times": (lambda: AR1("t").bind(on([0, 1, 10**9])), "there are 1000000001 steps of 1, and at most 1000000"),
+    "irregular seasons": (
+        lambda: Seasonal("t").bind(on([0.0, 1.0, 2.5])),
+        "Seasonal: the time 2.5 is not a whole number of steps of 1 after 0.0",
+    ),
+    "short seasons": (lambda: Seasonal("t").bind(on([0, 1, 5])), "there are 6 times, but the period has 12. Give"),
+    "period of 1": (
+        lambda: Seasonal("t", period=1).bind(on([0, 1])),
+        "Seasonal: period must be at least 2, but it is 1",
+    ),
+    "period of a half": (lambda: Seasonal("t", period=2.5).bind(on([0, 1, 2])), "Seasonal: period must be"),
+    "constraint of a season": (
+        lambda: Seasonal("t", constraint="level").bind(on(range(12))),
+        "Seasonal: constraint must be 'none' or 'pattern', but it is 'level'",
+    ),
+    "no Q": (lambda: Generic("t").bind(on([0, 1])), "Generic requires Q="),
+    "Q that is not square": (lambda: Generic("t", Q=np.ones((2, 3))).bind(on([0])), r"Q has shape \(2, 3\)"),
+    "Q that is not symmetric": (
+        lambda: Generic("t", Q=[[1.0, 0.5], [0.0, 1.0]]).bind(on([0])),
+        r"Q is not symmetric: Q\[0, 1\] is 0.5, but Q\[1, 0\] is 0",
+    ),
+    "Q with a negative eigenvalue": (
+        lambda: Generic("t", Q=[[1.0, 2.0], [2.0, 1.0]]).bind(on([0])),
+        "Q is not positive semi-definite: it has the eigenvalue -1, and the largest one is 3",
+    ),
+    "Q of zeros": (lambda: Generic("t", Q=np.zeros((2, 2))).bind(on([0])), "all of Q is 0"),
+    "Q that is not finite": (lambda: Generic("t", Q=[[np.nan]]).bind(on([0])), "Generic: Q must be finite"),
+    "sparse Q that is not finite": (
+        lambda: Generic("t", Q=sparse.csr_array([[np.inf]])).bind(on([0])),
+        "Q has values that are not finite",
+    ),
+    "labels of Q of another length": (
+        lambda: Generic("t", Q=np.eye(2), labels=["a"]).bind(on(["a"])),
+        "there are 1 labels for 2 rows of Q",
+    ),
+    "labels of Q twice": (lambda: Generic("t", Q=np.eye(2), labels=["a", "a"]).bind(on(["a"])), "has a label twice"),
+    "levels that are not in Q": (
+        lambda: Generic("t", Q=np.eye(2)).bind(on([1, 2])),
+        "levels that are not labels of Q: 2. The labels are: 0, 1. Give labels=",
+    ),
+    "wrong rank of Q": (lambda: Generic("t", Q=np.eye(2), rank=1).bind(on([0])), "rank is 1, but Q has rank 2"),
+    "a null space that is none": (
+        lambda: Generic("t", Q=np.eye(2), null=[[1.0, 1.0]]).bind(on([0])),
+        "Q times sum to zero of null is not 0",
+    ),
+    "a large null space": (
+        lambda: Generic(
+            "t", Q=sparse.eye_array(2100) + sparse.eye_array(2100, k=1) + sparse.eye_array(2100, k=-1)
+        ).bind(on([0])),
+        "the null space of Q with 2100 connected levels is not searched for; at most 2000",
+    ),
+    "constraint of Generic": (
+        lambda: Generic("t", Q=np.eye(2), constraint="level").bind(on([0])),
+        "Generic: constraint must be 'null' or 'none'",
+    ),
+    "one coordinate": (lambda: Matern("x").bind(on([0, 1])), "Matern has two coordinates, but 1 were given"),
+    "three coordinates": (lambda: Matern(("t", "x", "x")).bind(on([0, 1])), "has two coordinates, but 3 were given"),
+    "unknown coordinate": (
+        lambda: Matern(("t", "z")).bind(on([0, 1])),
+        "Matern: column 'z' is not a column of the data",
+    ),
+    "text as a coordinate": (lambda: Matern(("t", "x")).bind(on(["a", "b"])), "has the values a, b. Expected numbers"),
+    "missing coordinate": (lambda: Matern(("t", "x")).bind(on([0.0, np.nan])), "missing values in row 1"),
+    "places without a name": (lambda: Matern(np.eye(2)).bind(), "Matern was given an array without a name. Give name="),
+    "places of three axes": (
+        lambda: Matern(np.ones((2, 2, 2)), name="a").bind(),
+        r"Matern: column has shape \(2, 2, 2\)",
+    ),
+    "one place": (lambda: Matern(("t", "t")).bind(on([1, 1])), "Matern: all rows have the same place"),
+    "fine lattice": (
+        lambda: Matern(("t", "x"), spacing=0.001).bind(on([0, 1])),
+        "the lattice has 1501 x 1501 nodes, and at most 60000 are possible. Give a larger spacing=",
+    ),
+    "no spacing": (
+        lambda: Matern(("t", "x"), spacing=0).bind(on([0, 1])),
+        "Matern: spacing must be one positive number",
+    ),
+    "negative extension": (
+        lambda: Matern(("t", "x"), extension=-1).bind(on([0, 1])),
+        "extension is -1. Expected a width",
+    ),
+    "bounds of one axis": (lambda: Matern(("t", "x"), bounds=(0, 1)).bind(on([0, 1])), r"bounds is \(0, 1\). Expected"),
+    "places outside of bounds": (
+        lambda: Matern(("t", "x"), bounds=((0, 1), (0, 1))).bind(on([0, 1, 5])),
+        "the places of rows 2 are outside of bounds",
+    ),
+    "new rows of an array": (
+        lambda: Matern(np.eye(2), name="field").bind().rows({"x": [0.5], "y": [0.5]}),
+        r"field was given an array of positions, so its columns in new data are unknown. .* Matern\(\('x', 'y'\)",
+    ),
+    "prior of an unknown hyperparameter": (
+        lambda: Matern(("t", "x"), prior={"length": pc_range(1.0, 0.5)}).bind(on([0, 1])),
+        "Matern has no hyperparameter 'length'. Its hyperparameters are: sd, range",
+    ),
+    "range of 0": (lambda: pc_range(0.0, 0.5), "pc_range: range must be one positive number"),
     "weights of other length": (
         lambda: IID("t", weights=[1.0], name="s").bind(on([1, 2])),
         "weights has 1 rows, but the col",

@@ -8,8 +8,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from catalogue_terms import CATALOGUE, DATA, GAPS, GRAPH, autoregression, galerkin, joint_bym2, scaled_laplacian
-from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Structure
+from catalogue_terms import (
+    CATALOGUE,
+    DATA,
+    GAPS,
+    GRAPH,
+    REGIONS,
+    autoregression,
+    field,
+    galerkin,
+    joint_bym2,
+    laplacian,
+    scaled_laplacian,
+    seasonal,
+)
+from ellipslice.latent.terms import AR1, BYM2, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Structure
 from ellipslice.testing import check_term
 
 
@@ -30,6 +43,7 @@ def at_random_levels(self, column, data):
     return sparse.csr_array((np.ones(len(values)), (np.arange(len(values)), codes)), (len(values), self.size))
 
 
+LATTICE = {"spacing": 0.5, "extension": 1.0}
 WRONG = {
     "a log determinant with a rank that is one too large": (
         lambda: planted(RW1, "day", log_determinant=lambda self, sd: RW1.log_determinant(self, sd=sd) - 2 * np.log(sd)),
@@ -87,6 +101,59 @@ WRONG = {
         lambda: ICAR("region", **GRAPH, scale_model=False),
         lambda sd: scaled_laplacian() / sd**2,
         "is not the expected one",
+    ),
+    "a period that is one too short": (
+        lambda: Seasonal("week", period=3),
+        lambda sd: seasonal(7, 4) / sd**2,
+        "is not the expected one",
+    ),
+    "patterns with one sine too few": (
+        lambda: planted(
+            Seasonal,
+            "week",
+            options={"period": 3},
+            structure=lambda self, levels: dataclasses.replace(
+                Seasonal.structure(self, levels), improper={"cosine": np.cos(2 * np.pi * np.arange(7) / 3)}
+            ),
+            constant=lambda self, structure: 0.0,
+        ),
+        None,
+        "is singular in 2 directions given the constraints, but improper has 1",
+    ),
+    "a structure matrix whose scale is ignored": (
+        lambda: Generic("region", Q=laplacian(), labels=REGIONS, constraint="none"),
+        CATALOGUE["Generic, flat, scaled"].precision,
+        "is not the expected one",
+    ),
+    "a field without the factor 2": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            coefficients=lambda self, **h: Matern.coefficients(self, **h) * [1, 0.5, 1],
+        ),
+        field,
+        "is not the expected one",
+    ),
+    "a field whose determinant forgets the nodes of the margin": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            log_determinant=lambda self, **h: Matern.log_determinant(self, **h) + 44 * np.log(h["sd"]),
+        ),
+        None,
+        "log_determinant at",
+    ),
+    "a field that is drawn with another range": (
+        lambda: planted(
+            Matern,
+            ("east", "north"),
+            options=LATTICE,
+            _simulate=lambda self, rng, sd, **h: Matern._simulate(self, rng, sd=sd, range=1.3 * h["range"]),
+        ),
+        None,
+        "do not have the covariance",
     ),
     "a constraint that is missing": (
         lambda: planted(RW2, "age", structure=without("constraints"), constant=lambda self, structure: 0.0),

@@ -1,6 +1,8 @@
 """Data sets that are included in the package.
 
 Each is small and public. A README in the folder of the data file states its source and how the copy was checked.
+
+- `tables`: tables of responses and covariates, for latent Gaussian models
 """
 
 from __future__ import annotations
@@ -13,15 +15,23 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ellipslice.data.tables import RegionCounts, epil, germany, scotland, seeds, tokyo
+
 __all__ = [
     "BIN_WIDTH",
     "DAYS_PER_YEAR",
     "CoalMining",
     "Published",
+    "RegionCounts",
     "UspsDigits",
     "coal_mining",
+    "epil",
     "finnish_pines",
+    "germany",
     "published_figure6",
+    "scotland",
+    "seeds",
+    "tokyo",
     "usps_3v5",
 ]
 

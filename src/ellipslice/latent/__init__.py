@@ -2,6 +2,7 @@
 
 - `model`: `LatentGaussianModel`, from a data frame to draws
 - `definition`: the checked parts of a model
+- `describe`: a model in words
 - `fit`: `LatentFit`, the draws with summaries, predictions and plots
 - `terms/`: terms of the linear predictor, one family per file
 - `formula/`: formulas: parser, design matrices, requests for terms
@@ -24,7 +25,8 @@
 - `newton`: the mode of the latents, by Newton's method
 - `propagation`: expectation propagation
 - `mode`: the mode of the hyperparameters
-- `student`: a Student t distribution, on whose ellipses hyperparameters move
+- `scales`: the scale on which each hyperparameter moves
+- `student`: Student t distributions, on whose ellipses hyperparameters move
 - `update`: the move of the sampler
 - `stored`: the move in a store
 - `joint`: what `sample` needs: points, prior, likelihood, kept values

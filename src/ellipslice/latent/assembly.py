@@ -46,6 +46,8 @@ class Assembly:
     A : sparse array, shape (observed rows, size)
     constraints : array, shape (count, size)
         Rows c with c x = 0.
+    log_constraints : float
+        log |C C'| / 2 for the constraints C.
     rows, cols : arrays of int
         The pattern: positions of the entries, with rows >= cols.
     spans : list of slice
@@ -60,6 +62,7 @@ class Assembly:
         ends = np.cumsum([0, *(block.rows.shape[1] for block in blocks)])
         self.spans = [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
         self.constraints = _stacked_constraints(blocks, self.spans, self.size)
+        self.log_constraints = 0.5 * float(np.linalg.slogdet(self.constraints @ self.constraints.T)[1])
         self._make_maps(blocks)
 
     def _make_maps(self, blocks: Sequence[Block]) -> None:
@@ -87,6 +90,11 @@ class Assembly:
         )
         self._inflation = np.where(self.rows == self.cols, 1.0 + INFLATION, 1.0)
         self._twice = np.where(self.rows == self.cols, 1.0, 2.0)
+
+    @property
+    def basis_values(self) -> np.ndarray:
+        """Entries of all bases."""
+        return self._from_coefficients.data
 
     def prior_entries(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the entries of the prior's precision Q for the coefficients of all bases."""

@@ -12,7 +12,9 @@ from ellipslice.latent.definition import Definition
 from ellipslice.latent.newton import find_mode, first_predictor
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.student import StudentT
-from ellipslice.latent.summary import bulk_size, element_labels
+from ellipslice.latent.summary import element_labels
+from ellipslice.sampling.measures import TAILS
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
@@ -80,12 +82,12 @@ class LaplaceComparison:
         import matplotlib.pyplot as plt
 
         shown = self._largest(most - len(self.hyperparameters))
-        axes = axes or plt.subplots(figsize=(7, 0.25 * len(shown) + 1.2), layout="constrained")[1]
+        axes = axes or plt.subplots(figsize=(8, 0.25 * len(shown) + 1.2), layout="constrained")[1]
         position = np.arange(len(shown))[::-1]
         axes.errorbar(shown.error, position, xerr=1.96 * shown.error_mcse, fmt="o", markersize=4)
         axes.axvline(0, color="0.6", linewidth=1)
         axes.set_yticks(position, list(shown.index))
-        axes.set_xlabel("Laplace mean minus exact mean, in posterior standard deviations")
+        axes.set_xlabel("error of the Laplace mean, in posterior standard deviations")
         return axes
 
     def _largest(self, effects: int) -> Any:
@@ -116,7 +118,7 @@ def compare_with_laplace(fit: LatentFit, points: int) -> LaplaceComparison:
             "laplace_mean": laplace.mean,
             "laplace_sd": laplace.sd,
             "error": (laplace.mean - mean) / sd,
-            "error_mcse": np.sqrt(1 / bulk_size(exact) + (laplace.error / sd) ** 2),
+            "error_mcse": np.sqrt(1 / rank_diagnostics(exact, TAILS).bulk + (laplace.error / sd) ** 2),
             "sd_ratio": laplace.sd / sd,
         },
         index=names,
@@ -138,7 +140,7 @@ def _quantities(own: Definition, posterior: Any) -> tuple[list[str], np.ndarray,
         before = scipy.sparse.csr_array((len(levels), span.start))
         after = scipy.sparse.csr_array((len(levels), own.posterior.assembly.size - span.stop))
         rows.append(scipy.sparse.hstack([before, effect[levels], after]))
-        draws.append(posterior[term.name].values[:, :, levels])
+        draws.append(posterior[term.name].values.reshape(*shape, -1)[:, :, levels])
         labels = element_labels(posterior[term.name])
         names += [labels[level] for level in levels]
     return names, np.concatenate(draws, axis=2), scipy.sparse.csr_array(scipy.sparse.vstack(rows))
@@ -158,20 +160,23 @@ def approximate(posterior: LatentPosterior, student: StudentT, matrix: Any, poin
     """
     rng = np.random.default_rng(0)
     count, offset = points if student.size else 1, posterior.assembly.offset
-    normals, chi_square = rng.standard_normal((count, student.size)), rng.chisquare(student.degrees_of_freedom, count)
-    away = (normals @ student.factor.T) * np.sqrt(student.degrees_of_freedom / chi_square)[:, None]
-    first = posterior.at(student.centre)
+    middle = student.scales.unconstrained(student.centre)
+    first = None if middle is None else posterior.at(middle)
     eta = offset if first is None else first_predictor(first.likelihood, offset)
     log_weights, means, variances = [], [], []
-    for each in away:
-        at = posterior.at(student.centre + each)
+    for _ in range(count):
+        u = student.draw(rng)
+        at = None if u is None else posterior.at(u)
         with np.errstate(all="ignore"):
             mode = None if at is None else find_mode(posterior, at, eta)
-        if mode is None:
+        if u is None or mode is None:
             continue
         eta = mode.eta
-        log_weights.append(mode.log_density - student.log_density(each))
-        means.append(np.concatenate([student.centre + each, matrix @ mode.reference.mean]))
+        proposal = (
+            student.log_density(student.scales.coordinates(u) - student.centre) + student.scales.log_slope(u).sum()
+        )
+        log_weights.append(mode.log_density - proposal)
+        means.append(np.concatenate([u, matrix @ mode.reference.mean]))
         variances.append(np.concatenate([np.zeros(student.size), mode.reference.variances_of(matrix)]))
     weights = np.exp(np.array(log_weights) - max(log_weights))
     weights /= weights.sum()

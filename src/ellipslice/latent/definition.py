@@ -14,7 +14,6 @@ from ellipslice.latent.families import make_family
 from ellipslice.latent.family import Family, default_priors
 from ellipslice.latent.formula import Design, parse
 from ellipslice.latent.hyperparameters import Hyperparameters
-from ellipslice.latent.hyperpriors import describe_prior
 from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.predictor import FUNCTIONS, Predictor
 from ellipslice.latent.propriety import flat_predictors, separating, unidentified
@@ -138,17 +137,6 @@ class Definition:
     def observed(self) -> np.ndarray:
         """Mask of the rows with a response."""
         return ~np.isnan(self.y)
-
-    def describe(self) -> str:
-        """Return the model in words."""
-        family, missing = self.family, int((~self.observed).sum())
-        to_predict = f", of which {missing} to predict" if missing else ""
-        lines = [f"{self.response_name}: {family.name}, {family.link} link, {len(self.y)} rows{to_predict}."]
-        lines += [term.describe() for term in self.predictor.terms]
-        for name in self.posterior.hyperparameters.family:
-            prior = describe_prior(self.posterior.hyperparameters.parameters.priors[name])
-            lines.append(f"{name}: {family.parameters[name].meaning}. Prior: {prior}.")
-        return "\n".join(lines)
 
 
 def caller_variables(depth: int) -> Mapping[str, Any]:

@@ -82,8 +82,9 @@ class LatentFit:
     def predict(self, data: Any = None, *, draws: int | None = 1000, seed: int = 0) -> xarray.Dataset:
         """Predict the responses of rows of data.
 
-        A row with a new level of an `IID` term gets an effect drawn from the prior of that term, one for each draw and
-        level. A new level of any other term raises.
+        A new level of `IID`, `RW1`, `RW2`, `AR1`, `Seasonal` or `GP` gets an effect for each draw, drawn from its prior
+        given the other effects of the term: so these terms forecast. `Matern` interpolates. New levels of other terms
+        raise.
 
         Parameters
         ----------

@@ -74,6 +74,33 @@ def gamma_precision(shape: float, rate: float) -> Any:
     return distributions.TransformedDistribution(precision, distributions.transforms.PowerTransform(-0.5))
 
 
+def pc_range(range: float, probability: float) -> Any:  # noqa: A002
+    """Return the penalised-complexity prior of the range of a field in the plane: P(field range < range) = probability.
+
+    It is the inverse gamma distribution with shape 1 and scale -log(probability) * range (Fuglstad et al. 2019). The
+    standard deviation of the field is independent of it, with the prior `pc_prior`.
+
+    Parameters
+    ----------
+    range : float
+        A small value of the range, in the unit of the coordinates. Positive.
+    probability : float
+        Prior probability of a smaller value. Above 0 and below 1.
+
+    Returns
+    -------
+    numpyro.distributions.InverseGamma
+
+    Examples
+    --------
+    >>> round(float(pc_range(10.0, 0.05).cdf(10.0)), 6)
+    0.05
+    """
+    smallest = positive_number("pc_range: range", range)
+    rate = -math.log(_inside("pc_range: probability", probability)) * smallest
+    return numpyro_distributions().InverseGamma(1.0, rate)
+
+
 def _inside(name: str, value: Any) -> float:
     """Return a number that is above 0 and below 1. Raise if it is not."""
     return number(name, value, above=0.0, most=math.nextafter(1.0, 0.0), expected="above 0 and below 1")
@@ -124,15 +151,27 @@ def _default_deviation(unit: float) -> Any:
     return pc_prior(unit, 0.01)
 
 
+def _uniform_proportion(unit: float) -> Any:
+    return numpyro_distributions().Uniform(0.0, 1.0)
+
+
+def _uniform_correlation(unit: float) -> Any:
+    return numpyro_distributions().Uniform(-1.0, 1.0)
+
+
 SD = Hyperparameter("standard deviation", 0.0, math.inf, _default_deviation)
 """A standard deviation. Default prior: P(sd > unit) = 0.01, in which the unit is 1, or the standard deviation of the
 response for an identity link."""
 
-MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, lambda unit: numpyro_distributions().Uniform(0.0, 1.0))
+MIXING = Hyperparameter("proportion of the variance", 0.0, 1.0, _uniform_proportion)
 """A proportion of variance. Default prior: uniform on (0, 1)."""
 
-CORRELATION = Hyperparameter("correlation", -1.0, 1.0, lambda unit: numpyro_distributions().Uniform(-1.0, 1.0))
+CORRELATION = Hyperparameter("correlation", -1.0, 1.0, _uniform_correlation)
 """A correlation. Default prior: uniform on (-1, 1)."""
+
+
+RANGE = Hyperparameter("range", 0.0, math.inf, lambda unit: None)
+"""The distance at which the correlation of a field is 0.14. The default prior depends on the places of the data."""
 
 
 class MixingPrior(NamedTuple):

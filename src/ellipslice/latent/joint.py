@@ -6,6 +6,7 @@ from z. Both are kept, so that results need no factorisation.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Point(NamedTuple):
 class LatentPrior(Prior):
     """The joint prior of hyperparameters and latents, for `sample`. It is not Gaussian, so it has its own move."""
 
+    move_uses_jax = True
     instead = "it is the joint prior of hyperparameters and latents, which has its own move. Leave move out."
 
     def __init__(self, posterior: LatentPosterior, description: str):
@@ -67,9 +69,21 @@ class LatentPrior(Prior):
         raise TypeError("chains of a latent Gaussian model start from points of its pilot run. Give initial.")
 
     def stored(self) -> list[Any]:
-        """Return what a store keeps to recognise another model: sparse matrices and names of hyperparameters."""
+        """Return what a store keeps to recognise another model: priors, sparse matrices, constraints and the solver."""
+        posterior, assembly = self._posterior, self._posterior.assembly
+        A, parameters = assembly.A, posterior.hyperparameters.parameters
+        priors = parameters.stored() if parameters.size else []
+        return [*priors, posterior.analysis.solver, A.data, A.indices, A.indptr, assembly.offset, *self._of_terms]
+
+    @functools.cached_property
+    def _of_terms(self) -> list[Any]:
+        """The pattern, and the values of bases and constraints, rounded to six digits, equal on every machine."""
         assembly = self._posterior.assembly
-        return [*self._posterior.hyperparameters.names, assembly.A.data, assembly.A.indices, assembly.offset]
+        found = [assembly.rows, assembly.cols]
+        for values in (assembly.basis_values, assembly.constraints):
+            largest = np.float64(f"{np.abs(values).max(initial=0.0):.6g}")
+            found += [largest, np.round(values / (largest or 1.0), 6) + 0.0]  # + 0.0 turns -0.0 into 0.0
+        return found
 
     def __repr__(self) -> str:
         return f"LatentPrior({self._description})"
@@ -88,6 +102,9 @@ class PointLikelihood:
         u, _, x = Point.split(np.asarray(flat), self._posterior.hyperparameters.size)
         at = self._posterior.at(u)
         return -np.inf if at is None else float(at.likelihood(self._posterior.assembly.predictor(x)))
+
+    def __repr__(self) -> str:
+        return f"PointLikelihood({len(self._posterior.assembly.offset)} responses)"
 
 
 class KeepPoint:

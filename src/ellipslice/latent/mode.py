@@ -27,8 +27,8 @@ class MarginalMode(NamedTuple):
     """The mode of the hyperparameters in the Laplace approximation."""
 
     u: np.ndarray
-    factor: np.ndarray
-    """Lower triangular factor of the covariance: of the inverse curvature."""
+    covariance: np.ndarray
+    """Inverse of the curvature."""
     latents: Mode
     """The mode of the latents there."""
 
@@ -90,7 +90,7 @@ def find_marginal_mode(posterior: LatentPosterior) -> MarginalMode:
     variances, axes = np.linalg.eigh(_finite(marginal.curvature(u)))
     variances = 1 / np.maximum(variances, 1 / LARGEST_VARIANCE)
     marginal(u)
-    return MarginalMode(u, np.linalg.cholesky((axes * variances) @ axes.T), _latest(marginal))
+    return MarginalMode(u, (axes * variances) @ axes.T, _latest(marginal))
 
 
 def _finite(matrix: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.checks import as_path, whole_number
 from ellipslice.engines.threads import limit_blas_threads
 from ellipslice.latent.definition import Arguments, Definition, caller_variables
+from ellipslice.latent.describe import describe
 from ellipslice.latent.fit import LatentFit
 from ellipslice.latent.joint import KeepPoint, LatentPrior, PointLikelihood
 from ellipslice.latent.pilot import run_pilot
@@ -129,7 +130,7 @@ class LatentGaussianModel:
 
     def describe(self) -> str:
         """Return the model in words: response, terms, constraints, and every prior with its default."""
-        return self._definition.describe()
+        return describe(self._definition)
 
     def prior_predictive(self, draws: int = 500, seed: int = 0) -> Any:
         """Draw hyperparameters, terms, linear predictors and responses from the prior.

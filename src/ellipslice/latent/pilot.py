@@ -16,6 +16,7 @@ from ellipslice.latent.mode import MarginalMode, find_marginal_mode
 from ellipslice.latent.newton import find_mode
 from ellipslice.latent.posterior import Conditional, LatentPosterior, Sites, WhitePosterior
 from ellipslice.latent.propagation import propagate
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
@@ -65,27 +66,40 @@ class Pilot(NamedTuple):
 
 
 def run_pilot(posterior: LatentPosterior, seed: int) -> Pilot:
-    """Find the mode, run pilot chains around it, and return the move that they suggest."""
+    """Find the mode, run pilot chains around it, and return the move that they suggest.
+
+    The chains begin with the sites of the mode. From their hyperparameters follow the anchors of the sites; then the
+    chains continue, and all their hyperparameters determine the t distributions.
+    """
+    offset, parameters = posterior.assembly.offset, posterior.hyperparameters.parameters
+    scales = Scales.of(parameters.priors.values(), own=False)
     mode = find_marginal_mode(posterior)
     at = _at(posterior, mode.u)
     first = propagate(posterior, at, mode.latents.sites)
     eta = first.eta if posterior.hyperparameters.family else None
-    metric = np.linalg.inv(mode.factor)
-    sites = InterpolatedSites.between([(at, first.sites)], metric, posterior.assembly.offset, eta)
-    settings = UpdateSettings(StudentT(mode.u, mode.factor))
+    student = StudentT.with_covariance(scales, mode.u, mode.covariance)
+    sites = InterpolatedSites.between([(at, first.sites)], student, offset, eta)
+    settings = UpdateSettings((student,), student.factor)
     run = _PilotRun(posterior, LatentUpdate(WhitePosterior(posterior, sites), settings), seed)
     draws = run.advance(CYCLES)[CHAINS * DISCARDED :]
     if not len(mode.u):
         return Pilot(run.move, mode, draws)
-    student = _fitted(draws)
+    settings = _with_draws(run.move.settings, draws)
+    student = settings.student
     anchors = [_at(posterior, u) for u in _spread_out(draws, student)]
     found = [(at, _sites_at(posterior, at, first.sites, first.eta)) for at in anchors]
-    metric = np.linalg.inv(student.factor) / _spacing(np.stack([at.u for at in anchors]), student)
-    sites = InterpolatedSites.between(found, metric, posterior.assembly.offset, eta)
-    settings = replace(run.move.settings, student=student)
-    run.use(LatentUpdate(WhitePosterior(posterior, sites), settings))
-    run.advance(CYCLES // 2)
-    return Pilot(run.move, mode, draws)
+    sites = InterpolatedSites.between(found, student, offset, eta)
+    run.use(LatentUpdate(WhitePosterior(posterior, sites), replace(settings, kicks=run.move.settings.kicks)))
+    draws = np.concatenate([draws, run.advance(CYCLES // 2)])
+    return Pilot(replace(run.move, settings=_with_draws(run.move.settings, draws)), mode, draws)
+
+
+def _with_draws(settings: UpdateSettings, draws: np.ndarray) -> UpdateSettings:
+    """Return settings with t distributions, on both scales, and lines for draws of the hyperparameters u."""
+    scales = settings.student.scales
+    both = [StudentT.fitted(replace(scales, own=own), draws) for own in (False, True)]
+    students = both if np.isfinite(scales.lower).any() else both[:1]
+    return replace(settings, students=tuple(students), spread=both[0].factor)
 
 
 def _at(posterior: LatentPosterior, u: np.ndarray) -> Conditional:
@@ -104,10 +118,9 @@ def _sites_at(posterior: LatentPosterior, at: Conditional, sites: Sites, eta: np
 def _start(move: LatentUpdate, rng: np.random.Generator) -> Point:
     student, size = move.settings.student, move.white.posterior.assembly.size
     for _ in range(STARTS):
-        normals, chi_square = rng.standard_normal(student.size), rng.chisquare(student.degrees_of_freedom)
-        u = student.centre + student.factor @ normals * np.sqrt(student.degrees_of_freedom / chi_square)
-        point = move.white.point(u, rng.standard_normal(size))
-        if point is not None:
+        u, z = student.draw(rng), rng.standard_normal(size)
+        point = None if u is None else move.white.point(u, z)
+        if u is not None and point is not None:
             return Point(u, point.z, point.x)
     raise ValueError("no starting point with a finite posterior density was found.")
 
@@ -139,14 +152,15 @@ class _PilotRun:
     def use(self, move: LatentUpdate) -> None:
         """Continue with another move, from the same hyperparameters and white noise."""
         self.move = move
-        size, states = move.settings.student.size, [one.state for one in self._checkpoints]
-        points = [Point.split(state.f, size) for state in states]
-        moved = [move.white.point(point.u, point.z) for point in points]
-        self._checkpoints = [
-            Checkpoint(0, State(Point(point.u, point.z, new.x).flat, new.log_likelihood))
-            for point, new in zip(points, moved, strict=True)
-            if new is not None
-        ]
+        points = [Point.split(one.state.f, move.settings.student.size) for one in self._checkpoints]
+        for number, point in enumerate(points):
+            new = move.white.point(point.u, point.z)
+            if new is None:  # the density is 0 there with the new reference
+                point = _start(move, np.random.default_rng([self._seed, 2, number]))
+                new = move.white.point(point.u, point.z)
+            assert new is not None  # noqa: S101  `_start` returns points with a finite density
+            flat = Point(point.u, point.z, new.x).flat
+            self._checkpoints[number] = Checkpoint(0, State(flat, new.log_likelihood))
 
 
 def _with_kicks(move: LatentUpdate, acceptance: float) -> LatentUpdate:
@@ -159,15 +173,9 @@ def _with_kicks(move: LatentUpdate, acceptance: float) -> LatentUpdate:
     return replace(move, settings=replace(move.settings, kicks=kicks))
 
 
-def _fitted(draws: np.ndarray) -> StudentT:
-    """Return a Student t distribution with the median and the covariance of draws."""
-    covariance = np.atleast_2d(np.cov(draws.T)) + 1e-4 * np.eye(draws.shape[1])
-    return StudentT(np.median(draws, axis=0), np.linalg.cholesky(covariance))
-
-
 def _spread_out(draws: np.ndarray, student: StudentT) -> np.ndarray:
     """Return 2 d + 2 of the draws, far from each other, among those near the centre."""
-    white = np.linalg.solve(student.factor, (draws - student.centre).T).T
+    white = student.white(draws)
     size = (white**2).sum(1)
     near = np.flatnonzero(size <= np.quantile(size, NEAREST))
     chosen = [int(near[np.argmin(size[near])])]
@@ -176,11 +184,3 @@ def _spread_out(draws: np.ndarray, student: StudentT) -> np.ndarray:
         chosen.append(int(near[np.argmax(distance[near])]))
         distance = np.minimum(distance, ((white - white[chosen[-1]]) ** 2).sum(1))
     return draws[chosen]
-
-
-def _spacing(anchors: np.ndarray, student: StudentT) -> float:
-    """Return the width of an anchor's weight: the median distance to the nearest other anchor, at least 0.5."""
-    white = np.linalg.solve(student.factor, (anchors - student.centre).T).T
-    distance = np.sqrt(((white[:, None] - white) ** 2).sum(-1))
-    np.fill_diagonal(distance, np.inf)
-    return max(float(np.median(distance.min(1))), 0.5)

@@ -26,25 +26,45 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
     draws = values.values.reshape(values.shape[0] * values.shape[1], -1)
     if values.ndim == 2:
         axes.hist(draws[:, 0], bins=60, density=True, color="C0", alpha=0.6)
-        axes.set_xlabel(name)
-        axes.set_ylabel("posterior density")
+        axes.set(xlabel=name, ylabel="posterior density")
         return axes
-    labels = values.coords[values.dims[-1]].values
-    low, first, middle, third, high = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
-    if labels.dtype.kind in "iufM":
-        axes.fill_between(labels, low, high, alpha=0.2, color="C0", label="90%")
-        axes.fill_between(labels, first, third, alpha=0.35, color="C0", label="50%")
-        axes.plot(labels, middle, color="C0", label="median")
-        axes.legend()
-        axes.set_xlabel(str(values.dims[-1]).removesuffix("_level"))
-    else:
-        position = np.arange(len(labels))
-        axes.vlines(position, low, high, color="C0", linewidth=1, label="90%")
-        axes.vlines(position, first, third, color="C0", linewidth=3, label="50%")
-        axes.plot(position, middle, "o", color="C0", markersize=4, label="median")
-        shown = position[:: max(1, -(-len(labels) // MOST_LABELS))]
-        axes.set_xticks(shown, [str(labels[i]) for i in shown], rotation=90)
-        axes.legend()
+    if values.ndim == 4:
+        return _plot_map(values, axes)
+    dim = str(values.dims[-1])
+    term = next(term for term in fit.model.definition.predictor.terms if term.dim == dim)
+    quantiles = np.quantile(draws, [0.05, 0.25, 0.5, 0.75, 0.95], axis=0)
+    show = _show_curve if term.connected else _show_points
+    show(axes, values.coords[dim].values, quantiles)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)  # above, where it hides no level
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
-    axes.set_ylabel(f"effect of {name}")
+    axes.set(xlabel=dim.removesuffix("_level").removeprefix("fixed_"), ylabel=f"effect of {name}")
+    return axes
+
+
+def _show_curve(axes: Any, labels: np.ndarray, quantiles: np.ndarray) -> None:
+    low, first, middle, third, high = quantiles
+    axes.fill_between(labels, low, high, alpha=0.2, color="C0", label="90% interval")
+    axes.fill_between(labels, first, third, alpha=0.35, color="C0", label="50% interval")
+    axes.plot(labels, middle, color="C0", label="median")
+
+
+def _show_points(axes: Any, labels: np.ndarray, quantiles: np.ndarray) -> None:
+    low, first, middle, third, high = quantiles
+    position = np.arange(len(labels))
+    axes.vlines(position, low, high, color="C0", linewidth=1, label="90% interval")
+    axes.vlines(position, first, third, color="C0", linewidth=3, label="50% interval")
+    axes.plot(position, middle, "o", color="C0", markersize=4, label="median")
+    shown = position[:: max(1, -(-len(labels) // MOST_LABELS))]
+    axes.set_xticks(shown, [str(labels[i]) for i in shown], rotation=90)
+
+
+def _plot_map(values: Any, axes: Any) -> Any:
+    """Plot the posterior mean of a field on a lattice as a map."""
+    first, second = values.dims[2:]
+    mean = values.values.mean(axis=(0, 1))
+    mesh = axes.pcolormesh(values.coords[first].values, values.coords[second].values, mean.T, shading="nearest")
+    axes.figure.colorbar(mesh, ax=axes, label=f"posterior mean of {values.name}")
+    axes.set_xlabel(str(first).removeprefix(f"{values.name}_"))
+    axes.set_ylabel(str(second).removeprefix(f"{values.name}_"))
+    axes.set_aspect("equal")
     return axes

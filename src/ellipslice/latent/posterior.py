@@ -138,7 +138,6 @@ class WhitePosterior:
     def __init__(self, posterior: LatentPosterior, sites: Callable[[Conditional], Sites]):
         self.posterior, self.sites = posterior, sites
         self._kept: OrderedDict[bytes, Around | None] = OrderedDict()
-        self.factorisations = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": OrderedDict()}
@@ -146,10 +145,11 @@ class WhitePosterior:
     def around(self, u: np.ndarray) -> Around | None:
         """Return the reference for u; None if the posterior density is 0 there. The latest results are kept."""
         key = u.tobytes()
-        if key in self._kept:
+        try:  # without a look before, because another thread may remove it at any time
             self._kept.move_to_end(key)
             return self._kept[key]
-        found = self._make(np.array(u))
+        except KeyError:
+            found = self._make(np.array(u))
         self._kept[key] = found
         if len(self._kept) > KEPT_REFERENCES:
             self._kept.popitem(last=False)
@@ -159,7 +159,6 @@ class WhitePosterior:
         at = self.posterior.at(u)
         if at is None:
             return None
-        self.factorisations += 1
         with np.errstate(all="ignore"):
             reference = self.posterior.reference(at, self.sites(at))
         return None if reference is None else Around(at, reference)

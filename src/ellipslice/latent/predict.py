@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.latent.definition import Definition
-from ellipslice.latent.predictor import TermRows
-from ellipslice.latent.terms import IID
+from ellipslice.latent.predictor import take_rows
+from ellipslice.latent.terms import Term
 
 if TYPE_CHECKING:
     import xarray
@@ -28,9 +28,11 @@ def predict(definition: Definition, tree: xarray.DataTree, data: Any, draws: int
     eta = np.tile(rows.offset, (shape[0] * shape[1], 1))
     for own in rows.terms:
         effects = posterior[own.term.name].values
-        eta += (own.rows @ effects.reshape(-1, effects.shape[-1]).T).T
+        eta += (own.rows @ effects.reshape(len(eta), -1).T).T
         if own.unseen.any():
-            eta += _new_effects(own, values, rng)
+            new = np.flatnonzero(own.unseen)
+            flat = effects.reshape(len(eta), -1)
+            eta[:, new] += own.term.conditional_effects(take_rows(own.data, new), flat, _own(values, own.term), rng)
     found = {"linear_predictor": eta}
     if family.predicts:
         parameters = {name: values[name][:, None] for name in definition.family.parameters}
@@ -57,12 +59,6 @@ def hyperparameter_draws(definition: Definition, posterior: xarray.Dataset) -> d
     return {name: posterior[name].values.reshape(-1) for name in definition.posterior.hyperparameters.names}
 
 
-def _new_effects(own: TermRows, values: Mapping[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """Return effects of unseen levels, drawn from the prior of the term, shape (draws, rows). Other rows are 0."""
-    if not isinstance(own.term, IID):
-        own.term.level_rows(own.data)  # raises an error that names the levels
-        return np.zeros(own.unseen.shape)
-    groups, weights = own.term.new_groups(own.data)
-    sd = values[f"{own.term.name}_sd"][:, None]
-    drawn = sd * rng.standard_normal((len(sd), int(groups.max()) + 1))
-    return np.where(own.unseen, drawn[:, groups] * weights, 0.0)
+def _own(values: Mapping[str, np.ndarray], term: Term) -> dict[str, np.ndarray]:
+    """Return the draws of the hyperparameters of a term by its own names."""
+    return {name: values[f"{term.name}_{name}"] for name in term.hyperparameters}

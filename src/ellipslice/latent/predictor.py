@@ -15,11 +15,12 @@ import scipy.sparse
 from ellipslice.checks import as_numbers
 from ellipslice.latent import terms as term_module
 from ellipslice.latent.formula import Design
+from ellipslice.latent.formula.requests import TermRequest
 from ellipslice.latent.terms import Fixed, Term
 from ellipslice.latent.terms.columns import listed, read_column
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "gamma_precision")
+    name: getattr(term_module, name) for name in ("pc_prior", "pc_mixing", "pc_range", "gamma_precision")
 }
 """Functions that arguments of terms in a formula may call."""
 
@@ -81,7 +82,8 @@ class Predictor:
             options = dict(request.options)
             if request.weights is not None:
                 options["weights"] = request.weights
-            term = kinds[request.kind](*request.columns, name=request.name, **options)
+            kind = kinds[request.kind]
+            term = kind(_columns(kind, request), name=request.name, **options)
             terms.append(term.bind(design.columns, unit, location))
         return cls(_named(terms), design.response, design.offset, design.index, design)
 
@@ -122,6 +124,19 @@ class Predictor:
         return Rows(own, offset, getattr(data, "index", None))
 
 
+def _columns(kind: type[Term], request: TermRequest) -> Any:
+    """Return the column or the columns of a term. Raise if it has one column, and several were requested."""
+    if kind.many_columns:
+        return request.columns
+    if len(request.columns) > 1:
+        written = f"{request.kind}({', '.join(request.columns)})"
+        raise ValueError(
+            f"{written} has {len(request.columns)} columns, but {kind.__name__} has one. Other arguments have "
+            f"keywords: {request.kind}({next(iter(request.columns))}, prior=p). Write a:b for combinations of levels."
+        )
+    return next(iter(request.columns))
+
+
 def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     """Return the rows of a term for new data, with 0 where the level is unseen."""
     if not unseen.any():
@@ -132,10 +147,11 @@ def _rows_of_seen(term: Term, data: Any, unseen: np.ndarray) -> Any:
     )
     if not len(seen):
         return scipy.sparse.csr_array((len(unseen), len(term.state.levels)))
-    return spread @ term.level_rows(_take(data, seen))
+    return spread @ term.level_rows(take_rows(data, seen))
 
 
-def _take(data: Any, rows: np.ndarray) -> Any:
+def take_rows(data: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a data frame or a mapping of columns."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     return {

@@ -13,8 +13,10 @@ from scipy.optimize import linprog
 from ellipslice.latent.assembly import Assembly
 from ellipslice.likelihoods import Likelihood
 
-FAR = 200.0
-"""Distance of linear predictors at which it is decided whether a log-likelihood decreases to -inf."""
+FAR = 1e12
+"""Distance of linear predictors at which it is decided whether a log-likelihood decreases to -inf.
+
+It is larger than any response, because the log-likelihood of a real-valued response increases up to there."""
 
 DECREASE = 1.0
 """Smallest decrease of a log-likelihood at that distance that counts."""

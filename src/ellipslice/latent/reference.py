@@ -57,7 +57,7 @@ class Reference:
             self._small_inverse = np.linalg.inv(small)
             self._gain = solved @ self._small_inverse
             mean = mean - self._gain @ (C @ mean)
-            self._log_normaliser += 0.5 * np.linalg.slogdet(small)[1] - 0.5 * np.linalg.slogdet(C @ C.T)[1]
+            self._log_normaliser += 0.5 * float(np.linalg.slogdet(small)[1]) - assembly.log_constraints
         self.mean = mean
 
     def place(self, z: np.ndarray) -> tuple[np.ndarray, float]:

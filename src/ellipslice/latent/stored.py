@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.latent.posterior import LatentPosterior, WhitePosterior
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
@@ -26,13 +27,17 @@ def restored_move(posterior: LatentPosterior, path: Path, model: str) -> LatentU
 class StoredSettings(NamedTuple):
     """The numbers of a `LatentUpdate`. Stores contain them in this order; `eta` is left out if it is None."""
 
-    centre: np.ndarray
-    factor: np.ndarray
-    degrees_of_freedom: float
+    own: np.ndarray
+    """Whether each of the t distributions is on the hyperparameters' own scale."""
+    centres: np.ndarray
+    factors: np.ndarray
+    spread: np.ndarray
     kicks: int
     repeats: int
+    sites_centre: np.ndarray
+    sites_factor: np.ndarray
     anchors: np.ndarray
-    metric: np.ndarray
+    width: float
     precision: np.ndarray
     linear: np.ndarray
     eta: np.ndarray | None = None
@@ -40,12 +45,15 @@ class StoredSettings(NamedTuple):
     @classmethod
     def of(cls, move: LatentUpdate) -> StoredSettings:
         """Return the stored form of a move."""
-        student, sites = move.settings.student, move.white.sites
+        settings, sites = move.settings, move.white.sites
         if not isinstance(sites, InterpolatedSites):
             raise TypeError("the sites of the move are not interpolated sites, so it cannot be stored.")
         return cls(
-            student.centre, student.factor, student.degrees_of_freedom, move.settings.kicks, move.settings.repeats,
-            sites.anchors, sites.metric, sites.precision, sites.linear, sites.eta,
+            np.array([student.scales.own for student in settings.students]),
+            np.stack([student.centre for student in settings.students]),
+            np.stack([student.factor for student in settings.students]),
+            settings.spread, settings.kicks, settings.repeats, sites.student.centre, sites.student.factor,
+            sites.anchors, sites.width, sites.precision, sites.linear, sites.eta,
         )  # fmt: skip
 
     @classmethod
@@ -55,9 +63,10 @@ class StoredSettings(NamedTuple):
             raise ValueError("its move is not that of a latent Gaussian model.")
         stored = cls(*leaves)
         count, rows = posterior.hyperparameters.size, len(posterior.assembly.offset)
-        anchors = np.shape(stored.anchors)[:1]
+        anchors, students = np.shape(stored.anchors)[:1], np.shape(stored.own)
         expected = {
-            "centre": (count,), "factor": (count, count), "metric": (count, count), "anchors": (*anchors, count),
+            "centres": (*students, count), "factors": (*students, count, count), "spread": (count, count),
+            "sites_centre": (count,), "sites_factor": (count, count), "anchors": (*anchors, count),
             "precision": (*anchors, rows), "linear": (*anchors, rows),
         }  # fmt: skip
         for name, shape in expected.items():
@@ -75,8 +84,13 @@ class StoredSettings(NamedTuple):
 
     def move(self, posterior: LatentPosterior) -> LatentUpdate:
         """Return the move for a model."""
-        offset = posterior.assembly.offset
-        sites = InterpolatedSites(self.anchors, self.metric, self.precision, self.linear, offset, self.eta)
-        student = StudentT(np.asarray(self.centre), np.asarray(self.factor), float(self.degrees_of_freedom))
-        settings = UpdateSettings(student, int(self.kicks), int(self.repeats))
+        priors = list(posterior.hyperparameters.parameters.priors.values())
+        students = tuple(
+            StudentT(Scales.of(priors, bool(own)), np.asarray(centre), np.asarray(factor))
+            for own, centre, factor in zip(self.own, self.centres, self.factors, strict=True)
+        )
+        around = StudentT(Scales.of(priors, False), np.asarray(self.sites_centre), np.asarray(self.sites_factor))
+        offset, width = posterior.assembly.offset, float(self.width)
+        sites = InterpolatedSites(around, self.anchors, width, self.precision, self.linear, offset, self.eta)
+        settings = UpdateSettings(students, np.asarray(self.spread), int(self.kicks), int(self.repeats))
         return LatentUpdate(WhitePosterior(posterior, sites), settings)

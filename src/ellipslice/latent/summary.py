@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ellipslice.checks import reject_unknown_names
+from ellipslice.sampling.measures import TAILS
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
@@ -28,7 +31,8 @@ def summarise(fit: LatentFit, names: Any, quantiles: Sequence[float]) -> Any:
     draws = np.concatenate([_elements(posterior[name]) for name in chosen], axis=2)
     columns: dict[str, Any] = {"mean": draws.mean((0, 1)), "sd": draws.std((0, 1), ddof=1)}
     columns |= {f"{100 * q:g}%": np.quantile(draws, q, axis=(0, 1)) for q in quantiles}
-    columns |= {"ess": bulk_size(draws), "rhat": rhat(draws)}
+    measures = rank_diagnostics(draws, TAILS)
+    columns |= {"ess": measures.bulk, "rhat": measures.rhat}
     return pd.DataFrame(columns, index=labels)
 
 
@@ -41,22 +45,9 @@ def element_labels(values: Any) -> list[str]:
     """Return the name of each element: of a coefficient its own, otherwise that of the variable with its label."""
     if values.ndim == 2:
         return [str(values.name)]
-    labels = [str(label) for label in values.coords[values.dims[-1]].values]
+    places = itertools.product(*(values.coords[dim].values for dim in values.dims[2:]))
+    labels = [str(place[0]) if len(place) == 1 else ", ".join(f"{each:.6g}" for each in place) for place in places]
     return labels if is_fixed(values) else [f"{values.name}[{label}]" for label in labels]
-
-
-def bulk_size(draws: np.ndarray) -> np.ndarray:
-    """Return the bulk effective sample size of each quantity, for draws of shape (chains, draws, quantities)."""
-    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-
-    return np.asarray(array_stats.ess(draws, 0, 1, method="bulk"))
-
-
-def rhat(draws: np.ndarray) -> np.ndarray:
-    """Return the rank-normalised R-hat of each quantity; NaN with one chain."""
-    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-
-    return np.asarray(array_stats.rhat(draws, 0, 1)) if len(draws) > 1 else np.full(draws.shape[2], np.nan)
 
 
 def _elements(values: Any) -> np.ndarray:

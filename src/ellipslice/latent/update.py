@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -15,16 +15,16 @@ from ellipslice.latent.posterior import Around, WhitePoint, WhitePosterior
 from ellipslice.latent.student import StudentT
 from ellipslice.moves import EllipticalSlice, Info, Move, Path, State
 from ellipslice.moves.base import Target
-from ellipslice.noise import Noise, NoiseSpec, UpdateNoise
+from ellipslice.noise import DRAWN_UNIFORMS, Noise, NoiseSpec, UpdateNoise
 from ellipslice.priors import Prior
 
 ELLIPSE = EllipticalSlice()
 
-LINE_EVERY = 6
-"""One update in this number also moves the hyperparameters along a line, without using the Student t distribution."""
+LINE_PROBABILITY = 1 / 6
+"""Probability that an update also moves the hyperparameters on a line, without using the t distributions."""
 
 LINE_WIDTH = 10.0
-"""Width of the bracket on a line, in standard deviations of the Student t distribution's Gaussian."""
+"""Width of the bracket on a line, in standard deviations of the pilot run."""
 
 TURN = math.pi / 2
 """Mean angle of a trajectory of the latents, in radians; it varies between 0.6 and 1.4 times this angle."""
@@ -36,7 +36,7 @@ class LatentDraws(NamedTuple):
     normals: Any
     """Standard normals for the ellipse of the hyperparameters, shape (hyperparameters,)."""
     chi_square: Any
-    """Chi-square variable, with as many degrees of freedom as the Student t distribution and hyperparameters."""
+    """Chi-square variables, with one degree of freedom more than the t distribution, shape (hyperparameters,)."""
     direction: Any
     """Standard normals for the direction of the line, shape (hyperparameters,)."""
     momentum: Any
@@ -45,6 +45,8 @@ class LatentDraws(NamedTuple):
     """Uniforms for the angles of the trajectories, shape (repeats,)."""
     on_line: Any
     """True if this update moves the hyperparameters along a line, too."""
+    turn_of: Any
+    """Index of the update's t distributions in `UpdateSettings.students`."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +67,28 @@ class Segment(Path):
 class UpdateSettings:
     """Settings of `LatentUpdate`, which pilot runs choose. The posterior is sampled exactly with any settings."""
 
-    student: StudentT
-    """Approximation of the posterior of the hyperparameters."""
+    students: tuple[StudentT, ...]
+    """Approximations of the posterior of the hyperparameters, which updates use in turn."""
+    spread: np.ndarray
+    """Matrix from a unit vector to the unit of a line, for unconstrained hyperparameters."""
     kicks: int = 2
     """Number of rotations of a trajectory, with a kick by the gradient between them."""
     repeats: int = 1
     """Number of trajectories of an update."""
 
+    @property
+    def student(self) -> StudentT:
+        """The approximation on the unconstrained scale."""
+        return self.students[0]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class LatentUpdate(Move):
     """Updates of the hyperparameters u and of the white noise z of the latents, each with the other fixed.
 
-    1. u moves on an ellipse of a scale mixture of Gaussians, a Student t distribution (Nishihara, Murray & Adams 2014).
-    2. In every sixth update, u also moves on a line, by slice sampling that does not use that distribution. It reaches
-       tails that the Student t distribution misses.
+    1. u moves on an ellipse of a scale mixture of Gaussians, Student t distributions (Nishihara, Murray & Adams 2014).
+    2. In one update of six, at random, u also moves on a line, by slice sampling that does not use those distributions.
+       It reaches tails that they miss.
     3. (z, momentum) rotates, which is exact for the reference, with kicks by the gradient of the log-likelihood minus
        the sites. The trajectory is accepted or rejected by the change of the energy.
 
@@ -99,6 +108,10 @@ class LatentUpdate(Move):
     white: WhitePosterior = field(compare=False, repr=False)
     settings: UpdateSettings
 
+    def __repr__(self) -> str:
+        settings = self.settings
+        return f"LatentUpdate({settings.student.size} hyperparameters, {settings.kicks} kicks)"
+
     def stored(self) -> list[Any]:
         """Return the settings as numbers, which a store contains. `stored.restored_move` is the inverse."""
         from ellipslice.latent.stored import StoredSettings
@@ -107,39 +120,39 @@ class LatentUpdate(Move):
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
         count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
-        degrees, repeats = self.settings.student.degrees_of_freedom + count, self.settings.repeats
+        degrees, repeats = StudentT.degrees_of_freedom + 1, self.settings.repeats
 
         def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
             return LatentDraws(
                 rng.standard_normal((updates, count)),
-                rng.chisquare(degrees, updates),
+                rng.chisquare(degrees, (updates, count)),
                 rng.standard_normal((updates, count)),
                 rng.standard_normal((updates, repeats, size)),
                 rng.random((updates, repeats)),
-                np.arange(updates) % LINE_EVERY == LINE_EVERY - 1,
+                rng.random(updates) < LINE_PROBABILITY,
+                np.arange(updates) % len(self.settings.students),
             )
 
-        return NoiseSpec(draw, searches=2 + repeats, numbers=repeats * size + 2 * count)
+        # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
+        return NoiseSpec(draw, searches=2 + repeats, numbers=32 * (repeats * (size + DRAWN_UNIFORMS) + 3 * count))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
         draws: LatentDraws = noise.drawn
-        before = self.white.factorisations
         now, total = self._current(state), Info(0, 0, False, 0.0)
         if self.settings.student.size:
             now, total = self._move_on_ellipse(target, noise, now)
             if draws.on_line:
                 now, info = self._move_on_line(target, noise, now)
                 total = total.combine(info)
-        acceptance = 0.0
+        tried, acceptance = total.evaluations, 0.0
         for number in range(self.settings.repeats):
             now, info, probability = self._move_latents(
                 now, draws.momentum[number], draws.turn[number], noise.level[2 + number]
             )
             total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
-        factorisations = self.white.factorisations - before
         flat = Point(now.around.at.u, now.z, now.x).flat
-        return State(flat, now.log_likelihood), total._replace(more=(acceptance, factorisations))
+        return State(flat, now.log_likelihood), total._replace(more=(acceptance, tried))
 
     def _current(self, state: State) -> WhitePoint:
         """Return the state as a point in white coordinates."""
@@ -151,41 +164,58 @@ class LatentUpdate(Move):
 
     def _move_on_ellipse(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on an ellipse of the Student t distribution, given its scale."""
-        student, draws = self.settings.student, noise.drawn
-        here = now.around.at.u - student.centre
-        nu = student.conditional_std(here, draws.chi_square) * (student.factor @ draws.normals)
-        search = _Search(self.white, now, student.centre, student.log_density)
+        draws: LatentDraws = noise.drawn
+        student = self.settings.students[draws.turn_of]
+        scales, centre = student.scales, student.centre
+        here = scales.coordinates(now.around.at.u) - centre
+        nu = student.direction(here, draws.normals, draws.chi_square)
+
+        def log_factor(u: np.ndarray, away: np.ndarray) -> float:
+            return -float(scales.log_slope(u).sum()) - student.log_density(away)
+
+        search = _Search(self.white, now, lambda away: scales.unconstrained(centre + away), log_factor)
         return search.run(target, ELLIPSE, noise.search(nu, 0), here)
 
     def _move_on_line(self, target: Target, noise: UpdateNoise, now: WhitePoint) -> tuple[WhitePoint, Info]:
         """Update u on a line in a random direction."""
-        student, direction = self.settings.student, noise.drawn.direction
-        nu = student.factor @ (direction / math.sqrt(float(direction @ direction)))
-        search = _Search(self.white, now, np.zeros(student.size), lambda u: 0.0)
+        direction = noise.drawn.direction
+        nu = self.settings.spread @ (direction / math.sqrt(float(direction @ direction)))
+        search = _Search(self.white, now, lambda u: u, lambda u, _: 0.0)
         return search.run(target, Segment(LINE_WIDTH), noise.search(nu, 1), now.around.at.u)
 
     def _move_latents(
         self, now: WhitePoint, momentum: np.ndarray, turn: float, level: float
     ) -> tuple[WhitePoint, Info, float]:
         """Update z by a trajectory. Return the new point, the statistics, and the acceptance probability."""
-        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
-        cos, sin = math.cos(step), math.sin(step)
-        around, white = now.around, self.white
-        point: WhitePoint | None = now
-        z, p = now.z, momentum + (step / 2) * _force(around, now.eta)
-        for number in range(self.settings.kicks):
-            z, p = cos * z + sin * p, cos * p - sin * z
-            point = white.point_around(around, z)
-            if point is None:
-                return now, Info(number + 1, 0, False, 0.0), 0.0
-            last = number == self.settings.kicks - 1
-            p = p + (step / 2 if last else step) * _force(around, point.eta)
-        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(z @ z) - float(p @ p)
+        point, last, kicks = self._trajectory(now, momentum, turn)
+        if point is None:
+            return now, Info(kicks, 0, False, 0.0), 0.0
+        energy = float(now.z @ now.z) + float(momentum @ momentum) - float(point.z @ point.z) - float(last @ last)
         change = point.log_ratio - now.log_ratio + 0.5 * energy
         accepted = change > -level  # False for NaN
         probability = math.exp(min(change, 0.0)) if change == change else 0.0
-        angle = step * self.settings.kicks if accepted else 0.0
-        return point if accepted else now, Info(self.settings.kicks, 0, False, angle), probability
+        angle = TURN * (0.6 + 0.8 * turn) if accepted else 0.0
+        return point if accepted else now, Info(kicks, 0, False, angle), probability
+
+    def _trajectory(
+        self, now: WhitePoint, momentum: np.ndarray, turn: float
+    ) -> tuple[WhitePoint | None, np.ndarray, int]:
+        """Return the end of a trajectory, its momentum there, and the number of points that were evaluated.
+
+        The end is None if the density is 0 at one of the points, from which the reverse trajectory cannot return.
+        """
+        step = TURN * (0.6 + 0.8 * turn) / self.settings.kicks
+        cos, sin = math.cos(step), math.sin(step)
+        around, point = now.around, now
+        p = momentum + (step / 2) * _force(around, now.eta)
+        for number in range(1, self.settings.kicks + 1):
+            z, p = cos * point.z + sin * p, cos * p - sin * point.z
+            found = self.white.point_around(around, z)
+            if found is None:
+                return None, p, number
+            point = found
+            p = p + (step / 2 if number == self.settings.kicks else step) * _force(around, point.eta)
+        return point, p, self.settings.kicks
 
 
 def _force(around: Around, eta: np.ndarray) -> np.ndarray:
@@ -193,30 +223,37 @@ def _force(around: Around, eta: np.ndarray) -> np.ndarray:
 
 
 class _Search:
-    """A slice search for u with z fixed, on the density of (u, z) divided by a known density.
+    """A slice search for a vector that determines u, with z fixed.
 
     Parameters
     ----------
     white : WhitePosterior
     now : WhitePoint
         The current point.
-    centre : array
-        The searched vector is u - centre.
-    log_density : callable
-        Log of the density that the curve leaves invariant, a function of u - centre.
+    unconstrained : callable
+        From the vector to u; None where the density is 0.
+    log_factor : callable
+        Function of u and of the vector: log |du / dvector|, less the log density that the curve leaves invariant.
     """
 
-    def __init__(self, white: WhitePosterior, now: WhitePoint, centre: np.ndarray, log_density: Any):
-        self._white, self._now, self._centre, self._log_density = white, now, centre, log_density
+    def __init__(
+        self,
+        white: WhitePosterior,
+        now: WhitePoint,
+        unconstrained: Callable[[np.ndarray], np.ndarray | None],
+        log_factor: Callable[[np.ndarray, np.ndarray], float],
+    ):
+        self._white, self._now, self._unconstrained, self._log_factor = white, now, unconstrained, log_factor
         self._last: WhitePoint | None = None
 
     def run(self, target: Target, path: Path, noise: Noise, here: np.ndarray) -> tuple[WhitePoint, Info]:
-        """Search from `here` = u - centre. Return the new point and the statistics."""
-        known = self._now.log_ratio - self._log_density(here)
+        """Search from the vector `here` of the current point. Return the new point and the statistics."""
+        known = self._now.log_ratio + self._log_factor(self._now.around.at.u, here)
         _, info = target.with_likelihood(self._value, None).search(path, noise, State(here, known))
         found = self._now if info.search_failed or self._last is None else self._last
         return found, info
 
     def _value(self, away: np.ndarray) -> float:
-        self._last = self._white.point(self._centre + away, self._now.z)
-        return -math.inf if self._last is None else self._last.log_ratio - self._log_density(away)
+        u = self._unconstrained(away)
+        self._last = None if u is None else self._white.point(u, self._now.z)
+        return -math.inf if u is None or self._last is None else self._last.log_ratio + self._log_factor(u, away)

@@ -112,6 +112,9 @@ class Prior(abc.ABC):
         """
         return None
 
+    move_uses_jax = False
+    """True if the prior has its own move, which calls functions that JAX compiled."""
+
     by_numpy = False
     """True if `unwhiten` is faster in NumPy than compiled, when it is called with NumPy arrays."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 MIN_ESS_PER_CHAIN = 100
 """Smallest effective sample size required, times the number of chains (Vehtari et al. 2021)."""
@@ -66,7 +67,7 @@ def number_of_quantities(values: Mapping[str, np.ndarray]) -> int:
 
 
 def measure(values: Mapping[str, np.ndarray], at_most: int | None = None) -> Diagnostics:
-    """Return the diagnostics of some variables, by ArviZ's estimators.
+    """Return the diagnostics of some variables, by the estimators of ArviZ.
 
     The effective sample size is the smaller of the bulk and the tail estimate, and R-hat is rank-normalised. Quantities
     that are constant, or have values that are not finite, are ignored.
@@ -78,26 +79,20 @@ def measure(values: Mapping[str, np.ndarray], at_most: int | None = None) -> Dia
     at_most : int, optional
         Largest number of quantities of each variable, which are evenly spaced. Default: all of them.
     """
-    from arviz_stats.base import array_stats  # pyright: ignore[reportPrivateImportUsage]
-
     smallest: list[tuple[float, str]] = []
     largest: list[tuple[float, str]] = []
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # ArviZ warns of chains that have not moved yet
-        for name, array in values.items():
-            flat = _flat(array)
-            columns = np.flatnonzero(_usable(flat))
-            if at_most is not None and len(columns) > at_most:
-                columns = columns[np.linspace(0, len(columns) - 1, at_most).astype(int)]
-            if not len(columns) or flat.shape[1] < MIN_DRAWS:
-                continue
-            flat = flat[:, :, columns]
-            bulk = array_stats.ess(flat, 0, 1, method="bulk")
-            sizes = np.minimum(bulk, array_stats.ess(flat, 0, 1, method="tail", prob=TAILS))
-            labels = _Labels(name, array.shape[2:], columns)
-            smallest.append(labels.extreme(sizes, np.nanargmin))
-            if len(flat) > 1:
-                largest.append(labels.extreme(np.asarray(array_stats.rhat(flat, 0, 1)), np.nanargmax))
+    for name, array in values.items():
+        flat = _flat(array)
+        columns = np.flatnonzero(_usable(flat))
+        if at_most is not None and len(columns) > at_most:
+            columns = columns[np.linspace(0, len(columns) - 1, at_most).astype(int)]
+        if not len(columns) or flat.shape[1] < MIN_DRAWS:
+            continue
+        found = rank_diagnostics(flat[:, :, columns], TAILS)
+        labels = _Labels(name, array.shape[2:], columns)
+        smallest.append(labels.extreme(np.minimum(found.bulk, found.tail), np.nanargmin))
+        if len(flat) > 1:
+            largest.append(labels.extreme(found.rhat, np.nanargmax))
     size, size_of = min(smallest, default=(math.nan, "none"))
     rhat, rhat_of = max(largest, default=(math.nan, "none"))
     return Diagnostics(size, size_of, rhat, rhat_of)

@@ -100,7 +100,7 @@ class RunPayload:
             use_cores(1)  # the executor has one worker for each core that should be busy
         if any(_forked_after_jax) and (self._traced or _prior_uses_jax(self._posterior.prior)):
             raise RuntimeError(
-                f"{'compiled chains' if self._traced else 'draws from this prior'} cannot be made in workers that "
+                f"{'compiled chains' if self._traced else 'updates with this prior'} cannot be made in workers that "
                 "were forked from a process in which JAX was running, because JAX's threads do not exist in a forked "
                 "process. Start new processes instead, by "
                 "ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))."
@@ -173,10 +173,10 @@ def _check_portable(error: Exception) -> None:
 
 
 def _prior_uses_jax(prior: Prior) -> bool:
-    """Return True if JAX computes the draws of a prior or of one of its parts."""
+    """Return True if JAX computes the draws of a prior or of one of its parts, or is used by its own move."""
     parts = [part for value in vars(prior).values() for part in (value if isinstance(value, tuple | list) else [value])]
     own = type(prior).draw_zero_mean is Prior.draw_zero_mean and prior.traceable and not prior.by_numpy
-    return own or any(_prior_uses_jax(part) for part in parts if isinstance(part, Prior))
+    return own or prior.move_uses_jax or any(_prior_uses_jax(part) for part in parts if isinstance(part, Prior))
 
 
 def _process() -> tuple[str, int]:

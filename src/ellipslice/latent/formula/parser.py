@@ -14,9 +14,10 @@ from ellipslice.latent.formula.expressions import (
 from ellipslice.latent.formula.reader import Reader
 from ellipslice.latent.formula.syntax import FixedEffect, Intercept, Item, Offset, TermCall
 from ellipslice.latent.formula.tokens import Token, is_operator, source, split, tokenise
+from ellipslice.latent.terms import REGISTERED, Fixed
 
-TERMS = ("iid", "rw1", "rw2", "ar1", "icar", "bym", "bym2")
-"""Structured terms that a formula may contain unless others are given."""
+TERMS = tuple(kind.__name__.lower() for kind in REGISTERED if kind is not Fixed)
+"""Structured terms that a formula may contain, if no others are given."""
 EXAMPLE = '"y ~ 1 + x + (1 | group)"'
 
 

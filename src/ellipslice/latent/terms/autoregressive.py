@@ -12,18 +12,16 @@ import numpy as np
 from scipy.sparse import coo_array, diags_array
 
 from ellipslice.latent.hyperpriors import CORRELATION, SD, Hyperparameter
-from ellipslice.latent.terms.base import Term
-from ellipslice.latent.terms.columns import positions_of
+from ellipslice.latent.terms.extension import ExtendedTerm, Extension
 from ellipslice.latent.terms.structure import Structure
+from ellipslice.latent.terms.times import equally_spaced, extended_times
 
-MAX_TIMES = 1_000_000
-"""Largest number of times, those without data included."""
 SMALLEST = float(np.finfo(float).eps)
 """Smallest value of 1 - rho^2, so that a rho that rounds to 1 has a finite precision."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class AR1(Term):
+class AR1(ExtendedTerm):
     """Stationary autoregression of first order over equally spaced times.
 
     The covariance of times i and j is sd^2 rho^|i - j|: sd is the marginal standard deviation, and rho is the
@@ -48,7 +46,8 @@ class AR1(Term):
     """
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = MappingProxyType({"sd": SD, "rho": CORRELATION})
-    _advice_unseen: ClassVar[str] = "To predict there, add rows with a missing response before the fit."
+    connected: ClassVar[bool] = True
+    _advice_unseen: ClassVar[str] = "Its times are those from the first to the last one of the data."
 
     def structure(self, levels: np.ndarray) -> Structure:
         n = len(levels)
@@ -65,32 +64,14 @@ class AR1(Term):
         n = len((self._bound or self.state).levels)
         return -2.0 * n * math.log(sd) - (n - 1) * math.log(max(1.0 - rho * rho, SMALLEST))
 
+    def _extension(self, values: np.ndarray) -> Extension:
+        times, known, rows = extended_times(self.state.levels, values, self.name)
+        return Extension(self.structure(times).bases, known, rows)
+
     @property
     def about(self) -> str:
         return f"stationary autoregression of first order over {self.size} times, marginal standard deviation sd"
 
     def _find_levels(self, data: Any) -> np.ndarray:
         """Return all times from the first to the last one."""
-        found = super()._find_levels(data)
-        positions = positions_of(found, self._argument())
-        if len(found) < 2:
-            raise ValueError(
-                "AR1: the column has 1 distinct time, but AR1 requires at least 2. Drop the term, or use IID."
-            )
-        step = np.diff(positions).min()
-        numbers = (positions - positions[0]) / step
-        steps = np.rint(numbers)
-        bad = np.abs(numbers - steps) > 1e-6 * np.maximum(steps, 1.0)
-        if bad.any():
-            raise ValueError(
-                f"AR1: the time {found[bad][0]} is not a whole number of steps of {step:g} after {found[0]}. Expected "
-                "equally spaced times. Number the times, or use RW1, which has irregular positions."
-            )
-        if steps[-1] >= MAX_TIMES:
-            raise ValueError(
-                f"AR1: from {found[0]} to {found[-1]} there are {steps[-1] + 1:.0f} steps of {step:g}, and at most "
-                f"{MAX_TIMES} are possible. Check the times."
-            )
-        times = found[0] + np.arange(int(steps[-1]) + 1) * (found[1:] - found[:-1]).min()
-        times[steps.astype(np.int64)] = found  # without the rounding error of sums of steps
-        return times
+        return equally_spaced(super()._find_levels(data), "AR1", self._argument())

@@ -14,8 +14,9 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from ellipslice.checks import positive_number
-from ellipslice.latent.hyperpriors import Hyperparameter, check_prior, describe_prior, given_priors
+from ellipslice.latent.hyperpriors import Hyperparameter, check_prior, given_priors
 from ellipslice.latent.terms.columns import as_index, codes_of, column_name, levels_of, listed, read_column
+from ellipslice.latent.terms.description import describe_term, require_proper
 from ellipslice.latent.terms.structure import Bound, Structure, draw_constrained, times
 from ellipslice.pytree import set_fields
 
@@ -52,6 +53,10 @@ class Term(abc.ABC):
 
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = NOTHING
     """Hyperparameters by local name, on the scale that users know."""
+    connected: ClassVar[bool] = False
+    """Whether plots connect the effects of consecutive levels, which then are numbers or dates. Default: False."""
+    many_columns: ClassVar[bool] = False
+    """Whether `column` can be several columns, as positions in a plane."""
     _bound: ClassVar[Bound | None] = None
     _rows: ClassVar[Any] = None
 
@@ -182,6 +187,27 @@ class Term(abc.ABC):
         """Return for each row of data whether its level is unknown to the term. Boolean, shape (rows,)."""
         return self._codes(self._new_column, data)[1] < 0
 
+    def conditional_effects(
+        self, data: Any, effects: np.ndarray, hyperparameters: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw the effects of rows of data with new levels, given the effects of the levels, shape (draws, rows).
+
+        Parameters
+        ----------
+        data : DataFrame or mapping of columns
+        effects : array, shape (draws, levels)
+        hyperparameters : mapping of str to array, shape (draws,)
+            Draws by the term's own names.
+        rng : Generator
+
+        Raises
+        ------
+        ValueError
+            If there are no effects at other levels: the default.
+        """
+        self.level_rows(data)  # raises an error that names the levels
+        raise ValueError(f"{self.name} has no effects at new levels.")
+
     # --- the prior ----------------------------------------------------------------------------------------------------
 
     @property
@@ -236,19 +262,11 @@ class Term(abc.ABC):
         ValueError
             If the prior is improper.
         """
-        self._require_proper()
+        require_proper(self)
         return self._simulate(rng, **hyperparameters)
 
     def _simulate(self, rng: np.random.Generator, **hyperparameters: float) -> np.ndarray:
         return draw_constrained(self.precision(**hyperparameters), self.constraints, rng)
-
-    def _require_proper(self) -> None:
-        if len(self.improper):
-            flat = ", ".join(self.state.structure.improper)
-            raise ValueError(
-                f"{self.name} has no prior predictive distribution, because its prior is flat in: {flat}. Use a proper "
-                "term, or constrain these directions."
-            )
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -276,14 +294,7 @@ class Term(abc.ABC):
 
     def describe(self) -> str:
         """Return the structure, constraints and priors in words."""
-        structure = self.state.structure
-        sentences = [f"{self.name}: {self.about}"]
-        if structure.constraints:
-            sentences.append(f"Constraint: {listed(structure.constraints)}")
-        if structure.improper:
-            sentences.append(f"The prior is flat in: {listed(structure.improper)}")
-        sentences += [f"Prior of {self.name}_{name}: {describe_prior(prior)}" for name, prior in self.priors.items()]
-        return ". ".join(sentences) + "."
+        return describe_term(self)
 
     def __repr__(self) -> str:
         column = self.column if isinstance(self.column, str) else f"array of {len(self.column)} rows"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -74,12 +75,14 @@ class IID(ScaledTerm):
             raise ValueError(f"IID: weights has {len(values)} rows, but the column has {rows}. Give equal lengths.")
         return values
 
-    def new_groups(self, data: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each row of new data the number of its group, and its weight: 1 for a random intercept."""
+    def conditional_effects(
+        self, data: Any, effects: np.ndarray, hyperparameters: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
         values = as_index(read_column(self._new_column, data, self._argument()), self._argument())
-        _, groups = np.unique(values, return_inverse=True)
-        weights = np.ones(len(groups)) if self.weights is None else self._slopes(self._new_column, data, len(groups))
-        return groups, weights
+        distinct, groups = np.unique(values, return_inverse=True)
+        drawn = hyperparameters["sd"][:, None] * rng.standard_normal((len(effects), len(distinct)))
+        weights = 1.0 if self.weights is None else self._slopes(self._new_column, data, len(groups))
+        return drawn[:, groups] * weights
 
 
 def _label(column: Any) -> str | None:

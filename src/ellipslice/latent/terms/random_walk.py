@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 
 from ellipslice.checks import positive_number
 from ellipslice.latent.terms.columns import levels_of, positions_of
+from ellipslice.latent.terms.extension import ExtendedTerm, Extension, united
 from ellipslice.latent.terms.generalised import geometric_mean_variance
 from ellipslice.latent.terms.scaled import ScaledTerm
 from ellipslice.latent.terms.structure import Structure
@@ -19,7 +20,7 @@ CONSTRAINTS = ("none", "level", "trend")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class _RandomWalk(ScaledTerm):
+class _RandomWalk(ExtendedTerm, ScaledTerm):
     """A random walk over the distinct values of a column, which may be irregular."""
 
     values: Any = None
@@ -29,7 +30,8 @@ class _RandomWalk(ScaledTerm):
     constraint: str = "level"
 
     order: ClassVar[int]
-    _advice_unseen: ClassVar[str] = "To predict there, give values= with all positions before the fit."
+    connected: ClassVar[bool] = True
+    _advice_unseen: ClassVar[str] = "To have effects there, give values= with all positions."
 
     def structure(self, levels: np.ndarray) -> Structure:
         positions = positions_of(levels, self._argument())
@@ -63,6 +65,23 @@ class _RandomWalk(ScaledTerm):
                 f"{kind}: the column has {len(positions)} distinct value{'s' * (len(positions) > 1)}, but "
                 f"{'a cyclic walk' if self.cyclic else kind} requires at least {least}. Drop the term."
             )
+
+    def _extension(self, values: np.ndarray) -> Extension:
+        """Return the walk over more positions, with the unit of distance and the scale of the positions of the data."""
+        levels = self.state.levels
+        both = positions_of(np.concatenate([levels, values]), self._argument())
+        old, new = both[: len(levels)], both[len(levels) :]
+        steps = np.diff(old)
+        unit, size = steps.mean(), old[-1] - old[0]
+        if self.cyclic:
+            size += steps[0] if self.period is None else float(self.period) - size
+            unit, new = size / len(old), old[0] + np.mod(new - old[0], size)
+        walk = walk_differences(self._distances(old), self.order, self.cyclic)
+        scale = self.bases[0].diagonal().sum() / (walk.power(2).sum())
+        union, known, rows = united(old, new)
+        around = np.append(np.diff(union), old[0] + size - union[-1]) if self.cyclic else np.diff(union)
+        longer = walk_differences(around / unit, self.order, self.cyclic)
+        return Extension((scale * (longer.T @ longer),), known, rows)
 
     def _distances(self, positions: np.ndarray) -> np.ndarray:
         """Return the distances between neighbours in multiples of their mean. A cyclic walk has one more."""
