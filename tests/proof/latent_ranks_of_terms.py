@@ -17,7 +17,7 @@ from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
 FULL = {"fits": 300, "names": ("seasonal", "generic", "matern", "gp")}
-SHORT = {"fits": 30, "names": ("generic", "gp")}
+SHORT = {"fits": 20, "names": ("generic", "gp")}
 
 DRAWS = 9  # 10 ranks
 OPTIONS = {"draws": DRAWS, "thin": 10, "warmup": 60, "chains": 1, "progress": False}
