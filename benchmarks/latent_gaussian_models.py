@@ -6,11 +6,11 @@
 The score is CPU seconds of one process, from data to 400 effective samples of every hyperparameter and every linear
 predictor (at most 300 of them, evenly spaced): of standard deviations on the log scale, by ArviZ's bulk estimate.
 
-Two models are made and fitted for each seed, one with `draws=1` and one with `--draws`. The first time is the set-up:
-construction of the model, compilation of its priors, pilot run and warm-up. The difference is the time of the other
-draws. The score is set-up + difference * 400 / ESS, where ESS is the smallest of the long fit. Imports, and what all
-models share (compiled by the fit of a tiny model), are not counted; the time of computing linear predictors and
-diagnostics is not, either.
+Each problem has its own process. Two models are made and fitted for each seed, one with `draws=1` and one with
+`--draws`. The first time is the set-up: construction of the model, compilation of its priors, pilot run and warm-up.
+The difference is the time of the other draws. The score is set-up + difference * 400 / ESS, where ESS is the smallest
+of the long fit. Imports, and what all models share (compiled by the fit of a tiny model), are not counted; the time of
+computing linear predictors and diagnostics is not, either.
 
 For NUTS the score is its warm-up + the time of its draws * 400 / ESS, without compilation, which is stored separately.
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import resource
 import statistics
@@ -61,12 +62,14 @@ def main() -> None:
     options.add_argument("--nuts-draws", type=int, default=1000)
     options.add_argument("--out", type=Path)
     given = options.parse_args()
-    tiny().fit(draws=50, seed=0, progress=False)
     entries: dict[str, Any] = {}
+    about = {"commit": commit(), "arguments": arguments(given)}  # of the start: files may change during the run
     if given.out and given.out.exists():
         entries = json.loads(given.out.read_text(encoding="utf8"))["problems"]
     for name in given.problems:
-        entries[name] = {**compare(name, PROBLEMS[name](), given), "commit": commit(), "arguments": arguments(given)}
+        with multiprocessing.get_context("spawn").Pool(1) as process:
+            entry = process.apply(compare, (name, given))
+        entries[name] = entry | about
         print(json.dumps({name: entries[name]}), flush=True)
         if given.out:
             environment = {each: os.environ[each] for each in THREAD_VARIABLES if each in os.environ}
@@ -93,6 +96,8 @@ class Run(NamedTuple):
     fixed: dict[str, float]
     factorisations: float
     """Mean number of factorisations of an update."""
+    peak_memory_mib: float
+    """Peak of the process after the fit, before linear predictors of all rows and draws are computed."""
 
     def score(self) -> dict[str, float]:
         """Return CPU seconds to the target, and what they consist of."""
@@ -111,8 +116,10 @@ class Run(NamedTuple):
         }
 
 
-def compare(name: str, problem: Problem, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the scores of this library on a problem, and of NUTS if it is asked for."""
+def compare(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the scores of this library on a problem, and of NUTS if it is asked for. It has its own process."""
+    tiny().fit(draws=50, seed=0, progress=False)
+    problem = PROBLEMS[name]()
     draws = given.draws or DRAWS.get(name, 1000)
     runs = [timed(problem, draws, seed, given.solver) for seed in range(1, given.seeds + 1)]
     scores = [run.score() for run in runs]
@@ -124,7 +131,7 @@ def compare(name: str, problem: Problem, given: argparse.Namespace) -> dict[str,
         "seconds_of_seeds": [rounded(score["seconds"]) for score in scores],
         "largest_rhat_hyperparameters": rounded(max(score["rhat_hyperparameters"] for score in scores)),
         "largest_rhat_eta": rounded(max(score["rhat_eta"] for score in scores)),
-        "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_memory_mib": round(runs[0].peak_memory_mib),
     }
     if name == "seeds":
         entry["log_precision"] = known_mean(runs)
@@ -140,13 +147,14 @@ def timed(problem: Problem, draws: int, seed: int, solver: str) -> Run:
     """Fit twice, for one draw and for all of them."""
     _, setup = fitted(problem, 1, seed, solver)
     fit, total = fitted(problem, draws, seed, solver)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     posterior = fit.tree["posterior"].dataset
     rows = np.unique(np.linspace(0, len(problem.y) - 1, min(len(problem.y), MOST_ROWS)).astype(int))
     columns = [unconstrained(name, posterior[name].values) for name in fit.model.hyperparameters]
     means = fit.summary()["mean"].to_dict()
     return Run(
         setup, total - setup, np.stack(columns, -1), fit.linear_predictor().values[:, :, rows], means,
-        float(fit.tree["sample_stats"]["factorisations"].mean()),
+        float(fit.tree["sample_stats"]["factorisations"].mean()), memory,
     )  # fmt: skip
 
 

@@ -14,7 +14,9 @@ from ellipslice import LatentGaussianModel
 from ellipslice.latent.mode import LaplaceMarginal, find_marginal_mode
 from ellipslice.latent.newton import expand, find_mode, first_predictor
 from ellipslice.latent.propagation import propagate
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
+from ellipslice.latent.student import StudentT
 from ellipslice.latent.terms import IID, RW1, Fixed
 from latent_models import MODELS, SD, Dense, log_det, model, some_u, wrong_sites
 
@@ -81,10 +83,8 @@ def test_mode_of_the_hyperparameters():
     other = optimize.minimize(marginal, found.u, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-8})
     np.testing.assert_allclose(found.u, other.x, atol=0.02)
     assert marginal(found.u) - other.fun < 1e-3
-    curvature = np.linalg.inv(found.factor @ found.factor.T)
-    values = np.linalg.eigvalsh(curvature)
-    assert values.min() >= 1 / 9 - 1e-9  # a variance of at most 9
-    assert (np.triu(found.factor, 1) == 0).all()
+    values = np.linalg.eigvalsh(found.covariance)
+    assert 0 < values.min() <= values.max() <= 9 + 1e-9  # the largest variance is 9
 
 
 def test_gradient_and_curvature_of_the_laplace_marginal():
@@ -163,12 +163,20 @@ def test_moments_of_propagation_are_those_of_the_tilted_marginals(name):
 # --- sites between anchors --------------------------------------------------------------------------------------------
 
 
+def student(posterior, sd):
+    """Return t distributions on the unconstrained scale, with one standard deviation."""
+    size = posterior.hyperparameters.size
+    scales = Scales.of(posterior.hyperparameters.parameters.priors.values(), own=False)
+    return StudentT(scales, np.zeros(size), sd * np.eye(size))
+
+
 def test_sites_at_an_anchor_are_its_own():
     posterior = MODELS["constraints and a trend"].definition.posterior
     ats = [posterior.at(some_u(posterior, seed)) for seed in range(3)]
     own = [wrong_sites(posterior, seed) for seed in range(3)]
-    metric = 40.0 * np.eye(posterior.hyperparameters.size)
-    sites = InterpolatedSites.between(list(zip(ats, own, strict=True)), metric, posterior.assembly.offset, None)
+    found = list(zip(ats, own, strict=True))
+    sites = InterpolatedSites.between(found, student(posterior, 0.02), posterior.assembly.offset, None)
+    sites = sites._replace(width=1.0)
     for at, expected in zip(ats, own, strict=True):
         np.testing.assert_allclose(sites(at).precision, expected.precision, rtol=1e-9)
         np.testing.assert_allclose(sites(at).linear, expected.linear, rtol=1e-9)
@@ -179,7 +187,7 @@ def test_sites_between_two_anchors_are_averages():
     ends = [some_u(posterior, 0), some_u(posterior, 1)]
     own = [wrong_sites(posterior, 0), wrong_sites(posterior, 1)]
     found = [(posterior.at(u), each) for u, each in zip(ends, own, strict=True)]
-    sites = InterpolatedSites.between(found, np.eye(len(ends[0])), posterior.assembly.offset, None)
+    sites = InterpolatedSites.between(found, student(posterior, 1.0), posterior.assembly.offset, None)
     middle = sites(posterior.at((ends[0] + ends[1]) / 2))
     np.testing.assert_allclose(middle.precision, (own[0].precision + own[1].precision) / 2)
     np.testing.assert_allclose(middle.linear, (own[0].linear + own[1].linear) / 2)
@@ -193,7 +201,9 @@ def test_sites_of_gaussian_noise_are_exact_everywhere(anchors):
     ats = [posterior.at(some_u(posterior, seed)) for seed in range(anchors)]
     eta = np.random.default_rng(0).standard_normal(len(y))
     found = [(at, expand(at.likelihood, y, offset)) for at in ats]
-    sites = InterpolatedSites.between(found, np.eye(3), offset, eta)(posterior.at(np.array([0.1, -2.0, 1.7])))
+    sites = InterpolatedSites.between(found, student(posterior, 1.0), offset, eta)(
+        posterior.at(np.array([0.1, -2.0, 1.7]))
+    )
     scale = posterior.hyperparameters.at(np.array([0.1, -2.0, 1.7])).of_family["noise_scale"]
     np.testing.assert_allclose(sites.precision, scale**-2, rtol=1e-9)
     np.testing.assert_allclose(sites.linear, (y - offset) / scale**2, rtol=1e-9)
@@ -203,7 +213,7 @@ def test_sites_far_from_all_anchors_are_finite_and_positive():
     chosen = model("negative_binomial", [Fixed("1"), RW1("t", prior=SD)], priors={"dispersion": dist.LogNormal(0, 1)})
     posterior = chosen.definition.posterior
     found = [(posterior.at(u), expand(posterior.at(u).likelihood, np.zeros(24), np.zeros(24))) for u in np.eye(2)]
-    sites = InterpolatedSites.between(found, 5 * np.eye(2), np.zeros(24), np.zeros(24))
+    sites = InterpolatedSites.between(found, student(posterior, 0.2), np.zeros(24), np.zeros(24))
     for u in ([-39.0, 39.0], [39.0, -39.0], [0.0, 39.0], [0.0, -39.0]):
         for part in sites(posterior.at(np.array(u))):
             assert np.isfinite(part).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from ellipslice.latent.joint import Point, PointLikelihood
 from ellipslice.latent.newton import expand
 from ellipslice.latent.posterior import LatentPosterior, WhitePosterior
 from ellipslice.latent.reference import Reference
+from ellipslice.latent.scales import Scales
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
 from ellipslice.moves import State
@@ -161,7 +164,9 @@ def start_of(make):
     """Return a move with sites that do not fit, a point and a momentum."""
     posterior = MODELS["constraints and a trend"].definition.posterior
     sites, size = wrong_sites(posterior), posterior.hyperparameters.size
-    move = make(WhitePosterior(posterior, lambda at: sites), UpdateSettings(StudentT(np.zeros(size), np.eye(size))))
+    scales = Scales.of(posterior.hyperparameters.parameters.priors.values(), own=False)
+    settings = UpdateSettings((StudentT(scales, np.zeros(size), np.eye(size)),), np.eye(size))
+    move = make(WhitePosterior(posterior, lambda at: sites), settings)
     z, momentum = np.random.default_rng(0).standard_normal((2, posterior.assembly.size))
     return move, move.white.point(some_u(posterior), z), momentum
 
@@ -235,9 +240,9 @@ class WithoutStudentFactor(LatentUpdate):
     """The slice does not divide by the density that ellipses leave invariant."""
 
     def _move_on_ellipse(self, target, noise, now):
-        own = self.settings.student
-        wrong = Flat(own.centre, own.factor, own.degrees_of_freedom)
-        return LatentUpdate._move_on_ellipse(LatentUpdate(self.white, UpdateSettings(wrong)), target, noise, now)
+        flat = tuple(Flat(own.scales, own.centre, own.factor) for own in self.settings.students)
+        other = LatentUpdate(self.white, replace(self.settings, students=flat))
+        return other._move_on_ellipse(target, noise, now)
 
 
 class Flat(StudentT):

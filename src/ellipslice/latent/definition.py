@@ -103,7 +103,7 @@ class Definition:
         else:
             predictor = Predictor.of_terms(list(terms or ()), data, offset, len(y), unit, location)
         _check_names(predictor.terms)
-        posterior = _posterior(predictor, family, y, priors, Analyse(solver))
+        posterior = _posterior(predictor, family, y, priors, Analyse(solver), unit)
         return cls(name, y, family, predictor, posterior, columns, solver)
 
     @property
@@ -182,7 +182,12 @@ def _check_names(terms: Sequence[Term]) -> None:
 
 
 def _posterior(
-    predictor: Predictor, family: Family, y: np.ndarray, priors: Mapping[str, Any] | None, solver: Analyse
+    predictor: Predictor,
+    family: Family,
+    y: np.ndarray,
+    priors: Mapping[str, Any] | None,
+    solver: Analyse,
+    unit: float,
 ) -> LatentPosterior:
     """Return the posterior of the observed rows. Raise if it is improper."""
     observed = ~np.isnan(y)
@@ -204,7 +209,7 @@ def _posterior(
     rest = {name: each for name, each in family.parameters.items() if name not in own}
     of_family = {**own, **default_priors(replace(family, parameters=rest), y)}
     hyperparameters = Hyperparameters(
-        {term.name: term.priors for term in terms}, {name: of_family[name] for name in family.parameters}
+        {term.name: term.priors for term in terms}, {name: of_family[name] for name in family.parameters}, unit
     )
     posterior = LatentPosterior(assembly, terms, hyperparameters, make_likelihood, solver)
     try_likelihood(posterior)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.jax_settings import on_cpu
+from ellipslice.latent.hyperpriors import support_of
 from ellipslice.parameters.parameters import Parameters
 
 
@@ -32,6 +34,8 @@ class Hyperparameters:
         Priors by the name of the term, and by the term's own name of the hyperparameter.
     of_family : mapping of str to numpyro distribution
         Priors of the unknown parameters of the family.
+    unit : float
+        Unit of the linear predictor, the typical size of standard deviations. Default: 1.
 
     Attributes
     ----------
@@ -42,7 +46,7 @@ class Hyperparameters:
     parameters : Parameters
     """
 
-    def __init__(self, of_terms: Mapping[str, Mapping[str, Any]], of_family: Mapping[str, Any]):
+    def __init__(self, of_terms: Mapping[str, Mapping[str, Any]], of_family: Mapping[str, Any], unit: float = 1.0):
         self._own = [[*priors] for priors in of_terms.values()]
         self.family = [*of_family]
         priors = {f"{term}_{name}": prior for term, own in of_terms.items() for name, prior in own.items()}
@@ -56,6 +60,8 @@ class Hyperparameters:
         for name, element in zip(self.names, self.parameters.elements, strict=False):
             if name != element or len(self.names) != self.parameters.size:
                 raise ValueError(f"the prior of {name} is not a distribution of one number. Expected one.")
+        supports = [support_of(prior) for prior in self.parameters.priors.values()]
+        self._shift = np.array([math.log(unit) if each == (0.0, math.inf) else 0.0 for each in supports])
         self._compile()
 
     def _compile(self) -> None:
@@ -88,7 +94,9 @@ class Hyperparameters:
         return Values(of_terms, {name: next(rest) for name in self.family}, log_density)
 
     def start(self) -> np.ndarray:
-        """Return a moderate value of u: the median of a few prior draws, limited to [-3, 3]."""
+        """Return a moderate value of u: the median of a few prior draws, at most 3 from 0 or from the unit."""
         with np.errstate(all="ignore"):
             u = self.parameters.draw(np.random.default_rng(0), 400)
-        return np.clip(np.nan_to_num(np.median(u, axis=0)), -3.0, 3.0)
+        return np.clip(
+            np.nan_to_num(np.median(u, axis=0)), np.minimum(self._shift, 0) - 3, np.maximum(self._shift, 0) + 3
+        )

@@ -159,7 +159,7 @@ class LatentGaussianModel:
         self,
         *,
         draws: int | None = None,
-        warmup: int = 100,
+        warmup: int = 50,
         chains: int = 4,
         seed: int | None = None,
         thin: int = 1,
@@ -179,7 +179,8 @@ class LatentGaussianModel:
             Number of draws per chain. Default: as in `sample`, until the run has converged. It cannot be combined with
             `until`.
         warmup : int
-            Number of updates that are discarded at the start of each chain. Default: 100.
+            Number of updates that are discarded at the start of each chain. Default: 50. Chains start near the
+            posterior.
         chains : int
             Number of chains. Default: 4.
         seed : int, optional

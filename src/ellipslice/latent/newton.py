@@ -17,7 +17,7 @@ TOLERANCE = 1e-4
 """Largest change of a linear predictor at which the iteration ends."""
 
 SMALLEST_PRECISION = 1e-8
-"""Smallest precision of a site, also where the log-likelihood is convex."""
+"""Smallest precision of a site, also where the log-likelihood is convex; relative to the largest if that is below 1."""
 
 
 WIDE_VARIANCE = 100.0
@@ -36,9 +36,14 @@ class Mode(NamedTuple):
     """Laplace approximation of log p(u, y), up to a constant."""
 
 
+def positive(precision: np.ndarray) -> np.ndarray:
+    """Return site precisions that are at least a small number, which does not depend on the unit of the response."""
+    return np.maximum(precision, SMALLEST_PRECISION * min(1.0, max(float(precision.max()), 0.0) or 1.0))
+
+
 def expand(likelihood: Likelihood, eta: np.ndarray, offset: np.ndarray) -> Sites:
     """Return the second-order expansion of the log-likelihood at eta as sites; precision is at least a small number."""
-    precision = np.maximum(-likelihood.curvature(eta), SMALLEST_PRECISION)
+    precision = positive(-likelihood.curvature(eta))
     return Sites(precision, likelihood.slope(eta) + precision * (eta - offset))
 
 
@@ -54,7 +59,7 @@ def first_predictor(likelihood: Likelihood, offset: np.ndarray) -> np.ndarray:
     eta = np.array(offset)
     for _ in range(MOST_STEPS):
         slope = likelihood.slope(eta) - (eta - offset) / WIDE_VARIANCE
-        precision = np.maximum(-likelihood.curvature(eta), SMALLEST_PRECISION) + 1 / WIDE_VARIANCE
+        precision = positive(-likelihood.curvature(eta)) + 1 / WIDE_VARIANCE
         step = np.clip(slope / precision, -1.0, 1.0)
         eta = eta + step
         if np.abs(step).max() < TOLERANCE:

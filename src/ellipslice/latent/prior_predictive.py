@@ -8,6 +8,7 @@ import numpy as np
 
 from ellipslice.checks import warn
 from ellipslice.latent.definition import Definition
+from ellipslice.latent.family import COUNT
 
 if TYPE_CHECKING:
     import xarray
@@ -51,7 +52,8 @@ def prior_predictive(definition: Definition, draws: int, seed: int) -> xarray.Da
 
 def _limited(eta: np.ndarray, definition: Definition) -> np.ndarray:
     """Return linear predictors for which responses can be simulated. Warn if some were larger."""
-    if definition.family.link != "log" or not (eta > LARGEST_LOG_MEAN).any():
+    counts = definition.family.link == "log" and definition.family.response == COUNT
+    if not counts or not (eta > LARGEST_LOG_MEAN).any():
         return eta
     share = (eta > LARGEST_LOG_MEAN).any(axis=1).mean()
     warn(

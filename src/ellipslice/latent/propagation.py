@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ellipslice.latent.newton import SMALLEST_PRECISION
+from ellipslice.latent.newton import positive
 from ellipslice.latent.posterior import Conditional, LatentPosterior, Sites
 
 MOST_ITERATIONS = 30
@@ -45,7 +45,7 @@ def propagate(posterior: LatentPosterior, at: Conditional, sites: Sites) -> Prop
         mean, variance = posterior.assembly.A @ reference.mean, reference.variances()
         eta, sites = mean + offset, Sites(precision, linear)
         tilted_mean, tilted_variance = _tilted_moments(at, offset, mean, variance, sites)
-        new_precision = np.maximum(1 / tilted_variance - 1 / variance + precision, SMALLEST_PRECISION)
+        new_precision = positive(1 / tilted_variance - 1 / variance + precision)
         # The mean is matched also where the precision was limited, as for outliers of a heavy-tailed likelihood.
         new_linear = tilted_mean * (new_precision + 1 / variance - precision) - mean / variance + linear
         change = max(
@@ -79,4 +79,4 @@ def _tilted_moments(
     weights = np.exp(log_weights - log_weights.max(0)) * _WEIGHTS[:, None]
     weights /= weights.sum(0)
     tilted_mean = (weights * nodes).sum(0)
-    return tilted_mean, np.maximum((weights * (nodes - tilted_mean) ** 2).sum(0), 1e-12)
+    return tilted_mean, np.maximum((weights * (nodes - tilted_mean) ** 2).sum(0), 1e-12 * variance)

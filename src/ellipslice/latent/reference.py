@@ -95,8 +95,8 @@ class Reference:
 
     def variances(self) -> np.ndarray:
         """Return the variances of the linear predictor of the observed rows under the reference."""
-        found = self._assembly.variances(self._factor.selected_inverse())
+        found = free = self._assembly.variances(self._factor.selected_inverse())
         if self._gain is not None:
             along = self._assembly.A @ self._gain
-            found = found - ((along @ self._small) * along).sum(1)
-        return np.maximum(found, 1e-12)
+            found = free - ((along @ self._small) * along).sum(1)
+        return np.maximum(found, 1e-12 * free)

@@ -14,6 +14,9 @@ from ellipslice.latent.posterior import LatentPosterior
 from ellipslice.latent.terms.columns import read_column
 from ellipslice.likelihoods import Likelihood
 
+SMALLEST_UNIT, LARGEST_UNIT = 1e-12, 1e12
+"""Standard deviations of real-valued responses: hyperparameters must be far from `posterior.LARGEST_U`."""
+
 
 @dataclass(frozen=True, eq=False)
 class MakeLikelihood:
@@ -64,7 +67,13 @@ def scale(family: Family, y: np.ndarray) -> tuple[float, float]:
     """Return the unit and the typical value of the linear predictor, for default priors."""
     observed = y[~np.isnan(y)]
     if family.link == "identity":
-        return float(np.std(observed)) or 1.0, float(np.mean(observed))
+        unit = float(np.std(observed))
+        if unit and not SMALLEST_UNIT < unit < LARGEST_UNIT:
+            raise ValueError(
+                f"the response has the standard deviation {unit:.3g}. Expected between {SMALLEST_UNIT:g} and "
+                f"{LARGEST_UNIT:g}. Use another unit of the response."
+            )
+        return unit or 1.0, float(np.mean(observed))
     return 1.0, 0.0
 
 

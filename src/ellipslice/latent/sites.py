@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ellipslice.latent.newton import SMALLEST_PRECISION, expand
+from ellipslice.latent.newton import SMALLEST_PRECISION, expand, positive
 from ellipslice.latent.posterior import Conditional, Sites
 from ellipslice.latent.student import StudentT
 
@@ -67,7 +67,7 @@ class InterpolatedSites(NamedTuple):
             return Sites(precision, linear)
         now = expand(at.likelihood, self.eta, self.offset)
         total = precision + now.precision
-        moved = np.maximum(total, SMALLEST_PRECISION)
+        moved = positive(total)
         # Where the precision was limited, the slope of the site at the fixed linear predictor is kept.
         linear = linear + now.linear + (moved - total) * (self.eta - self.offset)
         finite = np.isfinite(moved) & np.isfinite(linear)

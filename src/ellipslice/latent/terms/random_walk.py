@@ -17,6 +17,8 @@ from ellipslice.latent.terms.structure import Structure
 
 LEVEL, TREND = "sum to zero", "no linear trend"
 CONSTRAINTS = ("none", "level", "trend")
+CLOSEST = {1: 1e-8, 2: 1e-4}
+"""Smallest distance of positions in multiples of the mean distance, for walks of order 1 and 2."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -37,6 +39,7 @@ class _RandomWalk(ExtendedTerm, ScaledTerm):
         positions = positions_of(levels, self._argument())
         self._check(positions)
         distances = self._distances(positions)
+        self._check_distances(distances, levels)
         differences = walk_differences(distances, self.order, self.cyclic)
         constraints, improper = self._null_space(positions)
         base = (differences.T @ differences).tocsc()
@@ -64,6 +67,16 @@ class _RandomWalk(ExtendedTerm, ScaledTerm):
             raise ValueError(
                 f"{kind}: the column has {len(positions)} distinct value{'s' * (len(positions) > 1)}, but "
                 f"{'a cyclic walk' if self.cyclic else kind} requires at least {least}. Drop the term."
+            )
+
+    def _check_distances(self, distances: np.ndarray, levels: np.ndarray) -> None:
+        """Raise if positions are so close to each other that the precision would be inaccurate."""
+        nearest = int(np.argmin(distances))
+        if distances[nearest] < CLOSEST[self.order]:
+            raise ValueError(
+                f"{type(self).__name__}: the positions {levels[nearest]} and {levels[(nearest + 1) % len(levels)]} are "
+                f"almost equal: their distance is {distances[nearest]:.2g} of the mean distance, and at least "
+                f"{CLOSEST[self.order]:g} is required. Round the column."
             )
 
     def _extension(self, values: np.ndarray) -> Extension:
