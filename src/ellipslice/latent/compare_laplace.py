@@ -100,7 +100,8 @@ class LaplaceComparison:
         effects = len(self.table) - len(self.hyperparameters)
         title = f"Laplace approximation against the exact posterior ({self.effective_points:.0f} effective points)"
         shown = f"The {min(SHOWN, effects)} effects with the largest errors, of {effects}:" if effects > SHOWN else ""
-        return "\n".join(part for part in (title, shown, self._largest(SHOWN).round(3).to_string()) if part)
+        rows = self._largest(SHOWN).drop(columns=["laplace_mean", "laplace_sd"])  # lines that fit on a page
+        return "\n".join(part for part in (title, shown, rows.round(3).to_string()) if part)
 
 
 def compare_with_laplace(fit: LatentFit, points: int) -> LaplaceComparison:

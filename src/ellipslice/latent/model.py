@@ -45,7 +45,7 @@ class LatentGaussianModel:
         Distribution of the response: "gaussian", "student_t", "poisson", "negative_binomial", "binomial", "bernoulli",
         "gamma", "beta", "exponential", "weibull", "zero_inflated_poisson", "zero_inflated_negative_binomial",
         "zero_inflated_binomial", "ordinal" or "stochastic_volatility". Default: "gaussian". Or a function
-        log_density(y, eta, **parameters) written with `jax.numpy`, which returns one value per row; or a class that
+        ``log_density(y, eta, **parameters)`` written with `jax.numpy`, which returns one value per row; or a class that
         derives from `likelihoods.Likelihood`. Their unknown parameters require `priors`.
     link : str, optional
         Link function of "bernoulli" and "binomial": "logit", "probit" or "cloglog". Default: "logit".
