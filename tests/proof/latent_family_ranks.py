@@ -45,7 +45,7 @@ class Case:
         return LatentGaussianModel(y, terms, data=DATA, family=self.family, **options)
 
 
-CASES = {
+CASES: dict[str, Any] = {
     "student_t": Case("student_t", {"priors": {"noise_scale": dist.LogNormal(-0.5, 0.4)}}),
     "bernoulli, probit": Case("bernoulli", {"link": "probit"}),
     "bernoulli, cloglog": Case("bernoulli", {"link": "cloglog"}),
