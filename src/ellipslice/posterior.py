@@ -162,8 +162,8 @@ class Posterior:
 
     Attributes
     ----------
-    prior : Prior
-        Prior of the state. For a `LinearPredictor` the state is [f, A f].
+    given_prior, prior : Prior
+        The prior as given, and that of the state: for a `LinearPredictor` the state is [f, A f].
     log_likelihood : CentredLikelihood
         Log-likelihood of centred flat vectors, as `prior.draw_zero_mean` returns them.
     vectorized : bool
@@ -182,11 +182,11 @@ class Posterior:
     ):
         _check_prior(prior, log_likelihood)
         _check_log_likelihood(log_likelihood, prior)
-        known_log_concave = isinstance(log_likelihood, Likelihood) and log_likelihood.log_concave
-        takes_batches = _takes_batches(log_likelihood)
-        self.log_concave = known_log_concave if log_concave is None else bool(log_concave)
+        takes_batches, known = _takes_batches(log_likelihood), isinstance(log_likelihood, Likelihood)
+        self.log_concave = known and log_likelihood.log_concave if log_concave is None else bool(log_concave)
         self.vectorized = takes_batches if vectorized is None else bool(vectorized)
         batches_only = self.vectorized and not takes_batches
+        self.given_prior = prior
         self.prior = prior = renewed(prior)
         if isinstance(log_likelihood, LinearPredictor):
             self.log_likelihood = PredictorLikelihood(log_likelihood, prior, batches_only=batches_only)

@@ -266,6 +266,15 @@ LIKELIHOODS: dict[str, LikelihoodCase] = {
     "shape (1,)": of_function(one_element, np),
 }
 
+REPRESENTED = {
+    *(es.likelihoods.Beta, es.likelihoods.ComplementaryLogLog, es.likelihoods.Gamma, es.likelihoods.Ordinal),
+    *(es.likelihoods.ProbitBinomial, es.likelihoods.StochasticVolatility, es.likelihoods.Weibull),
+    *(es.likelihoods.ZeroInflatedBinomial, es.likelihoods.ZeroInflatedNegativeBinomial),
+    es.likelihoods.ZeroInflatedPoisson,
+}
+"""Likelihoods that are not combined with other options, because for `sample` they are like one of the table: functions
+of one element each, log-concave like Poisson or not like StudentT. The property tests of likelihoods run all."""
+
 # --- moves ----------------------------------------------------------------------------------------------------------
 
 

@@ -34,7 +34,9 @@ WITHOUT = (
 
 
 def has_origin(result: dict) -> bool:
-    """Return whether a result has the commit, and the arguments or the command, of its measurement."""
+    """Return whether a result, or each of its problems, has the commit and the arguments of its measurement."""
+    if "commit" not in result and result.get("problems"):
+        return all(has_origin(each) for each in result["problems"].values())
     return bool(result.get("commit")) and bool(result.keys() & {"arguments", "command"})
 
 
@@ -54,3 +56,5 @@ def test_a_result_without_commit_is_found():
     assert not has_origin({"machine": {}, "results": []})
     assert not has_origin({"commit": "", "arguments": []})
     assert has_origin({"commit": "0123abc", "arguments": [""]})
+    assert has_origin({"problems": {"a": {"commit": "0123abc", "arguments": ""}}})
+    assert not has_origin({"problems": {"a": {"commit": "0123abc", "arguments": ""}, "b": {"arguments": ""}}})

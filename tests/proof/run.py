@@ -30,7 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from ellipslice.machine import commit, machine
 
-PROOFS = ("evidence_coverage", "latent_ranks", "latent_ranks_of_terms", "ranks", "ranks_with_hyperparameters")
+PROOFS = (
+    *("evidence_coverage", "latent_family_ranks", "latent_ranks", "latent_ranks_of_terms"),
+    *("ranks", "ranks_with_hyperparameters"),
+)
 RESULTS = Path(__file__).parent / "results"
 
 

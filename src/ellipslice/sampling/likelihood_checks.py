@@ -118,7 +118,7 @@ def warn_if_prior_counted_twice(engine: Engine, seconds: float = 1.0) -> None:
         return  # built-in likelihoods never contain the prior, so skip the check
     if not posterior.prior.linear:
         return  # a prior that is known only by its draws has no directions to examine
-    checked = _checked.setdefault(posterior.prior, set())
+    checked = _checked.setdefault(posterior.given_prior, set())
     if (identity := engine.likelihood_key) in checked:
         return
     if not _curvature_matches_prior(engine, posterior.prior.noise_size, seconds):
