@@ -145,7 +145,7 @@ def test_sites_of_outliers_keep_their_slope_where_the_precision_is_limited():
     other = posterior.at(heavy)
     precision, linear = sites(other)
     middle = np.abs(eta - at.likelihood.y) < 1
-    assert (precision[middle] == 1e-8).any()
+    assert (precision[middle] <= 1e-8 * precision.max()).any()
     np.testing.assert_allclose(linear - precision * eta, other.likelihood.slope(eta), rtol=1e-6, atol=1e-9)
 
 
