@@ -1,4 +1,4 @@
-"""Read the parts of a result that diagnostics need: check that they are there, and convert booleans to numbers."""
+"""Read the parts of a result that diagnostics and predictions need: check that they are there, convert, and thin."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ REQUIRED_ATTRIBUTES = ("engine", "evaluations", "updates", "thin", "interrupted"
 def not_judged(names: Iterable[str]) -> str:
     """Return a sentence for reports that names the variables with missing or infinite values."""
     return f"Not judged, because values are missing or infinite: {', '.join(names)}."
+
+
+def thinned(posterior: xarray.Dataset, draws: int) -> xarray.Dataset:
+    """Return evenly spaced draws, equally many of each chain: about `draws` in all."""
+    each = min(posterior.sizes["draw"], max(1, -(-draws // posterior.sizes["chain"])))
+    return posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, each).astype(int))
 
 
 def parts_of(tree: Any) -> tuple[xarray.Dataset, xarray.Dataset]:

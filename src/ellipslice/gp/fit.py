@@ -14,6 +14,7 @@ from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.priors.parts.kernels import comes_from
+from ellipslice.result_parts import thinned
 
 if TYPE_CHECKING:
     import xarray
@@ -251,10 +252,7 @@ class Fit:
         return compiled_draws(self.model)
 
     def _thinned(self, draws: int) -> xarray.Dataset:
-        """Return evenly spaced draws, equally many of each chain: about `draws` in all."""
-        posterior = self.tree["posterior"].to_dataset()
-        each = min(posterior.sizes["draw"], max(1, -(-draws // posterior.sizes["chain"])))
-        return posterior.isel(draw=np.linspace(0, posterior.sizes["draw"] - 1, each).astype(int))
+        return thinned(self.tree["posterior"].to_dataset(), draws)
 
     def _parameters(self, posterior: xarray.Dataset) -> dict[str, np.ndarray]:
         """Return the hyperparameters of all draws, chain after chain, with one leading axis."""

@@ -32,7 +32,7 @@ class Block(NamedTuple):
     constraints: np.ndarray
     """Rows c with c x = 0, shape (count, size)."""
     dense: bool = False
-    """Whether the precision is dense. Its diagonal, which can be much larger than its eigenvalues, is not increased."""
+    """True if the precision is dense. Its diagonal, which can be much larger than its eigenvalues, is not increased."""
 
 
 class Assembly:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ellipslice.checks import whole_number
-from ellipslice.latent.predict import predict
+from ellipslice.latent.predict import linear_predictor, predict
 from ellipslice.latent.update import LatentUpdate
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LatentFit:
         xarray.DataArray
             Dimensions (chain, draw, row).
         """
-        return predict(self.model.definition, self.tree, None, draws, 0)["linear_predictor"]
+        return linear_predictor(self.model.definition, self.tree, draws)
 
     def predict(self, data: Any = None, *, draws: int | None = 1000, seed: int = 0) -> xarray.Dataset:
         """Predict the responses of rows of data.

@@ -12,7 +12,7 @@ from ellipslice.engines.base import Checkpoint, RunSpec
 from ellipslice.engines.choose import choose_engine
 from ellipslice.engines.rows import collect
 from ellipslice.latent.joint import LatentPrior, Point, PointLikelihood
-from ellipslice.latent.mode import MarginalMode, find_marginal_mode
+from ellipslice.latent.mode import find_marginal_mode
 from ellipslice.latent.newton import find_mode
 from ellipslice.latent.posterior import Conditional, LatentPosterior, Sites, WhitePosterior
 from ellipslice.latent.propagation import propagate
@@ -52,9 +52,6 @@ class Pilot(NamedTuple):
     """Result of the pilot run."""
 
     move: LatentUpdate
-    mode: MarginalMode
-    draws: np.ndarray
-    """Hyperparameters of the pilot run, shape (draws, hyperparameters)."""
 
     def starts(self, seed: int, chains: tuple[int, ...]) -> np.ndarray:
         """Return a starting point for each chain, shape (chains, size).
@@ -83,7 +80,7 @@ def run_pilot(posterior: LatentPosterior, seed: int) -> Pilot:
     run = _PilotRun(posterior, LatentUpdate(WhitePosterior(posterior, sites), settings), seed)
     draws = run.advance(CYCLES)[CHAINS * DISCARDED :]
     if not len(mode.u):
-        return Pilot(run.move, mode, draws)
+        return Pilot(run.move)
     settings = _with_draws(run.move.settings, draws)
     student = settings.student
     anchors = [_at(posterior, u) for u in _spread_out(draws, student)]
@@ -91,7 +88,7 @@ def run_pilot(posterior: LatentPosterior, seed: int) -> Pilot:
     sites = InterpolatedSites.between(found, student, offset, eta)
     run.use(LatentUpdate(WhitePosterior(posterior, sites), replace(settings, kicks=run.move.settings.kicks)))
     draws = np.concatenate([draws, run.advance(CYCLES // 2)])
-    return Pilot(replace(run.move, settings=_with_draws(run.move.settings, draws)), mode, draws)
+    return Pilot(replace(run.move, settings=_with_draws(run.move.settings, draws)))
 
 
 def _with_draws(settings: UpdateSettings, draws: np.ndarray) -> UpdateSettings:

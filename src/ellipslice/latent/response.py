@@ -11,7 +11,7 @@ import numpy as np
 from ellipslice.checks import as_numbers
 from ellipslice.latent.family import Family
 from ellipslice.latent.posterior import LatentPosterior
-from ellipslice.latent.terms.columns import read_column
+from ellipslice.latent.terms.columns import column_names, read_column
 from ellipslice.likelihoods import Likelihood
 
 SMALLEST_UNIT, LARGEST_UNIT = 1e-12, 1e12
@@ -27,11 +27,6 @@ class MakeLikelihood:
 
     def __call__(self, **parameters: float) -> Likelihood:
         return self.family.make_likelihood(self.y, **parameters)
-
-
-def column_names(data: Any) -> list[Any]:
-    """Return the names of the columns of data."""
-    return list(getattr(data, "columns", data))
 
 
 def known_values(columns: Mapping[str, Any], data: Any) -> dict[str, Any]:

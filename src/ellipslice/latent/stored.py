@@ -28,7 +28,7 @@ class StoredSettings(NamedTuple):
     """The numbers of a `LatentUpdate`. Stores contain them in this order; `eta` is left out if it is None."""
 
     own: np.ndarray
-    """Whether each of the t distributions is on the hyperparameters' own scale."""
+    """True for each of the t distributions that is on the hyperparameters' own scale."""
     centres: np.ndarray
     factors: np.ndarray
     spread: np.ndarray

@@ -54,9 +54,9 @@ class Term(abc.ABC):
     hyperparameters: ClassVar[Mapping[str, Hyperparameter]] = NOTHING
     """Hyperparameters by local name, on the scale that users know."""
     connected: ClassVar[bool] = False
-    """Whether plots connect the effects of consecutive levels, which then are numbers or dates. Default: False."""
+    """True if plots connect the effects of consecutive levels, which then are numbers or dates. Default: False."""
     many_columns: ClassVar[bool] = False
-    """Whether `column` can be several columns, as positions in a plane."""
+    """True if `column` can be several columns, as positions in a plane."""
     _bound: ClassVar[Bound | None] = None
     _rows: ClassVar[Any] = None
 

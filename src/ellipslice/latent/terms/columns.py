@@ -32,12 +32,17 @@ def read_column(column: Any, data: Any, argument: str) -> Any:
         return values
     if data is None:
         raise TypeError(f"{argument} is the name {column!r}, but no data were given. Give data, or an array.")
-    names = list(getattr(data, "columns", data))
+    names = column_names(data)
     if column not in names:
         similar = difflib.get_close_matches(column, [str(name) for name in names], n=1)
         meant = f" Did you mean {similar[0]!r}?" if similar else ""
         raise ValueError(f"{argument} {column!r} is not a column of the data.{meant} The columns are: {listed(names)}.")
     return read_column(data[column], None, f"{argument} {column!r}")
+
+
+def column_names(data: Any) -> list[Any]:
+    """Return the names of the columns of a data frame or a mapping."""
+    return list(getattr(data, "columns", data))
 
 
 def column_name(column: Any, name: str | None, term: str) -> str:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, diags_array
 
 from ellipslice.checks import as_numbers, is_number
 from ellipslice.latent.terms.base import Term
-from ellipslice.latent.terms.columns import listed, read_column
+from ellipslice.latent.terms.columns import column_names, listed, read_column
 from ellipslice.latent.terms.structure import Structure
 
 INTERCEPT = "Intercept"
@@ -125,7 +125,7 @@ class Fixed(Term):
             if data is None:
                 raise TypeError("Fixed was given names of columns, but no data. Give data, or a design matrix.")
             given = [
-                None if each in ("1", INTERCEPT) and each not in _names(data) else _numeric(each, data)
+                None if each in ("1", INTERCEPT) and each not in column_names(data) else _numeric(each, data)
                 for each in columns
             ]
             rows = next((len(values) for values in given if values is not None), _row_count(data))
@@ -191,10 +191,6 @@ def _are_names(column: Any) -> bool:
         return True
     plain = not hasattr(column, "dtype") and not hasattr(column, "columns") and isinstance(column, Iterable)
     return plain and all(isinstance(each, str) for each in column)
-
-
-def _names(data: Any) -> list[Any]:
-    return list(getattr(data, "columns", data))
 
 
 def _numeric(name: str, data: Any) -> np.ndarray:
