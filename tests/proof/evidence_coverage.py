@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from proof.task import Task
 from proof.uniform import FALSE_ALARM
 from statistical.calibrated_evidence import REPLICATES, TRUTH, estimate
 
@@ -18,12 +20,12 @@ LEVELS = (0.5, 0.9)
 """Nominal coverage of the t-intervals."""
 
 
-def run(seeds: int, particles: list[int]) -> dict[str, Any]:
-    return {f"{count} particles": coverage(seeds, count) for count in particles}
+def tasks(seeds: int, particles: list[int]) -> list[Task]:
+    return [partial(coverage, seeds, count) for count in particles]
 
 
 def coverage(seeds: int, particles: int) -> dict[str, Any]:
-    """Return the bias of Z and the number of intervals that contain the truth, for both estimators."""
+    """Return the bias of Z and how many intervals contain the truth, for both estimators."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the particles mix slowly|annealed importance sampling gives")
         runs = [estimate(seed, particles=particles) for seed in range(seeds)]
@@ -38,7 +40,7 @@ def coverage(seeds: int, particles: int) -> dict[str, Any]:
             "inside": {str(level): inside(in_errors, stats.t(freedom), level) for level in LEVELS},
             "seeds": seeds,
         }
-    return found
+    return {f"{particles} particles": found}
 
 
 def inside(in_errors: np.ndarray, expected: Any, level: float) -> int:

@@ -7,6 +7,7 @@ times are censored at known times.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpyro.distributions as dist
 from ellipslice import LatentGaussianModel
 from ellipslice.latent.terms import IID, Fixed, pc_prior
 from proof.latent_ranks import DATA, ROWS, ranks_of
+from proof.task import Task
 from proof.uniform import not_uniform
 from statistical.monte_carlo import SEED
 
@@ -65,8 +67,10 @@ CASES: dict[str, Any] = {
 problems = not_uniform
 
 
-def run(fits: int, cases: list[str] | None) -> dict[str, Any]:
-    found: dict[str, list[int]] = {}
-    for number, name in enumerate(cases or CASES):
-        found |= {f"{name}: {each}": values for each, values in ranks_of(CASES[name], fits, SEED + number).items()}
-    return found
+def tasks(fits: int, cases: list[str] | None) -> list[Task]:
+    return [partial(ranks_of_case, name, fits, SEED + number) for number, name in enumerate(cases or CASES)]
+
+
+def ranks_of_case(name: str, fits: int, seed: int) -> dict[str, list[int]]:
+    """Return the occurrences of each rank for one case, with its name."""
+    return {f"{name}: {each}": values for each, values in ranks_of(CASES[name], fits, seed).items()}

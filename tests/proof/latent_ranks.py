@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpyro.distributions as dist
 
 from ellipslice import LatentGaussianModel
 from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, pc_prior
+from proof.task import Task
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
@@ -83,11 +85,13 @@ CASES = {
 problems = not_uniform
 
 
-def run(fits: int, cases: list[str] | None) -> dict[str, Any]:
-    found: dict[str, list[int]] = {}
-    for number, name in enumerate(cases or CASES):
-        found |= {f"{name}: {each}": values for each, values in ranks_of(CASES[name], fits, SEED + number).items()}
-    return found
+def tasks(fits: int, cases: list[str] | None) -> list[Task]:
+    return [partial(ranks_of_case, name, fits, SEED + number) for number, name in enumerate(cases or CASES)]
+
+
+def ranks_of_case(name: str, fits: int, seed: int) -> dict[str, list[int]]:
+    """Return the occurrences of each rank for one case, with its name."""
+    return {f"{name}: {each}": values for each, values in ranks_of(CASES[name], fits, seed).items()}
 
 
 def ranks_of(case: Case, fits: int, seed: int) -> dict[str, list[int]]:

@@ -6,6 +6,7 @@ own pilot run, as every fit has.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpyro.distributions as dist
 from tinygp import kernels
 
 import ellipslice as es
+from proof.task import Task
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
@@ -67,16 +69,20 @@ def quantities(values: Any, name: str) -> dict[str, np.ndarray]:
     return found | {"first": effects[:, 0], "last": effects[:, -1]}
 
 
-def run(fits: int, names: tuple[str, ...]) -> dict[str, Any]:
+def tasks(fits: int, names: tuple[str, ...]) -> list[Task]:
+    return [partial(ranks_of_term, name, fits, SEED + number) for number, name in enumerate(names)]
+
+
+def ranks_of_term(name: str, fits: int, seed: int) -> dict[str, list[int]]:
+    """Return the occurrences of each rank for one term."""
     ranks: dict[str, list[int]] = {}
-    for number, name in enumerate(names):
-        example = model(name, np.ones(48))
-        term = example.definition.predictor.terms[1].name
-        prior = example.prior_predictive(draws=fits, seed=SEED + number)
-        truths = quantities(prior, term)
-        for fit in range(fits):
-            found = model(name, prior["y"].values[fit]).fit(seed=SEED + fit, **OPTIONS)
-            drawn = quantities(found.tree["posterior"].to_dataset().isel(chain=0), term)
-            for quantity, values in drawn.items():
-                ranks.setdefault(f"{name} {quantity}", []).append(rank(truths[quantity][fit], values))
+    example = model(name, np.ones(48))
+    term = example.definition.predictor.terms[1].name
+    prior = example.prior_predictive(draws=fits, seed=seed)
+    truths = quantities(prior, term)
+    for fit in range(fits):
+        found = model(name, prior["y"].values[fit]).fit(seed=SEED + fit, **OPTIONS)
+        drawn = quantities(found.tree["posterior"].to_dataset().isel(chain=0), term)
+        for quantity, values in drawn.items():
+            ranks.setdefault(f"{name} {quantity}", []).append(rank(truths[quantity][fit], values))
     return counts(ranks, DRAWS)

@@ -5,12 +5,14 @@ Unlike a comparison with a closed form, this tests all of `es.sample`, including
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import ellipslice as es
 from ellipslice.likelihoods import Binomial, Poisson
+from proof.task import Task
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
@@ -25,12 +27,12 @@ COVARIANCE = np.exp(-0.5 * (TIMES[:, None] - TIMES) ** 2 / 2) + 0.1 * np.eye(5)
 MEAN = np.linspace(-0.5, 0.5, 5)
 
 
-def run(fits: int, fits_on_host: int) -> dict[str, Any]:
-    return {
-        **{f"compiled, {name}": found for name, found in counts_along_a_process("compiled", fits).items()},
-        **{f"host, {name}": found for name, found in counts_along_a_process("host", fits_on_host).items()},
-        **{f"named, {name}": found for name, found in two_named_latents(fits_on_host).items()},
-    }
+def tasks(fits: int, fits_on_host: int) -> list[Task]:
+    return [
+        partial(counts_along_a_process, "compiled", fits),
+        partial(counts_along_a_process, "host", fits_on_host),
+        partial(two_named_latents, fits_on_host),
+    ]
 
 
 problems = not_uniform
@@ -52,7 +54,7 @@ def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
         ranks["sum"].append(rank(f.sum(), draws.sum(axis=1)))
         values = tree.sample_stats["total_log_likelihood"].to_numpy()[0]
         ranks["log-likelihood"].append(rank(likelihood(f), values))
-    return counts(ranks, DRAWS)
+    return {f"{engine}, {name}": found for name, found in counts(ranks, DRAWS).items()}
 
 
 class Survey:
@@ -80,4 +82,4 @@ def two_named_latents(fits: int) -> dict[str, list[int]]:
         ranks["f"].append(rank(f[1], fs[:, 1]))
         ranks["b"].append(rank(b, bs))
         ranks["f + b"].append(rank(f[1] + b, fs[:, 1] + bs))
-    return counts(ranks, DRAWS)
+    return {f"named, {name}": found for name, found in counts(ranks, DRAWS).items()}

@@ -6,7 +6,7 @@ data sets. Its Gaussians and sites do not depend on the data. Any choice is vali
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 import numpyro.distributions as dist
@@ -20,6 +20,7 @@ from ellipslice.parameters.parametrisations import PARAMETRISATIONS
 from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.parameters.sites import SiteInterpolator
 from ellipslice.parameters.update_settings import GAUSSIANS, JointSettings, ParameterGaussian, Step
+from proof.task import Task
 from proof.uniform import counts, not_uniform, rank
 from statistical.monte_carlo import SEED
 
@@ -57,7 +58,12 @@ def gaussians(count):
 problems = not_uniform
 
 
-def run(fits: int) -> dict[str, Any]:
+def tasks(fits: int) -> list[Task]:
+    return [partial(ranks_of, fits)]
+
+
+def ranks_of(fits: int) -> dict[str, list[int]]:
+    """Return the occurrences of each rank, for every hyperparameter and two values of the latent function."""
     joint, rng = MODEL.joint, np.random.default_rng(SEED + 1)
     joint.factors.probe(X)
     prior = JointPrior(joint, X)
