@@ -26,7 +26,6 @@ WITHOUT = (
     "h200_usps_single",
     "held_out",
     "scaling",
-    "strong_likelihood",
     "unknown_parameters_112",
     "unknown_parameters_811",
 )
