@@ -36,7 +36,6 @@ November 2026, before results contained their commit and arguments. The code has
 | ours, host | `es.sample` on a CPU, with a log-likelihood written in NumPy |
 | ours, batched | all chains in one loop on a GPU, with a log-likelihood written in `jax.numpy` |
 | ours, fused | the GPU kernel, for log-likelihoods that factorise over the elements of f; "ready-made" as above |
-| NUTS (NumPyro) | NUTS in whitened coordinates; one update is one draw of NUTS |
 | NumPy loop | Figure 2 of the paper as a careful NumPy loop |
 | floor | only the random numbers and the matrix product for ν: no sampler that draws ν in this manner can be faster |
 | + fast_cpu | the same sampler in a process that first called `es.fast_cpu()` |
@@ -188,6 +187,8 @@ def _timings(result: dict[str, Any]) -> str:
     command = f"ellipslice bench --problems {','.join(problems)} --chains {','.join(map(str, chains))}"
     command += f" --precision {precision}" if gpu else ""
     command += " --nuts" if any(row["contestant"].startswith("NUTS") for row in rows) else ""
+    given = result.get("arguments", {})
+    command += "".join(f" --{name} {given[name]:g}" for name in ("seconds", "rounds") if name in given)
     lines = [
         f"## {', '.join(problems)} on {where}{flag}, {precision} precision",
         "",
