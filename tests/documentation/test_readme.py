@@ -1,4 +1,4 @@
-"""The examples of the README, and those of pages that call commands, run and print what is shown."""
+"""The examples of the README, and those of pages that call commands, run and print what is shown; form of the paper."""
 
 from __future__ import annotations
 
@@ -62,6 +62,20 @@ def simulated_deaths():
 def test_links_of_the_readme_lead_to_files():
     for target in re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf8")):
         assert "://" in target or (README.parent / target.partition("#")[0]).is_file(), target
+
+
+def test_the_paper_has_the_form_that_its_journal_requires():
+    """Sections and length: https://joss.readthedocs.io/en/latest/paper.html. Every citation has an entry."""
+    folder = README.parent / "joss"
+    text = (folder / "paper.md").read_text(encoding="utf8").partition("\n---\n")[2]
+    required = (
+        *("Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"),
+        *("AI usage disclosure", "Acknowledgements", "References"),
+    )
+    assert tuple(re.findall(r"^# (.+)$", text, re.MULTILINE)) == required
+    assert 750 <= len(text.split()) <= 1750
+    entries = re.findall(r"@\w+\{(\w+),", (folder / "paper.bib").read_text(encoding="utf8"))
+    assert set(re.findall(r"@(\w+)", text)) == set(entries)
 
 
 @pytest.mark.long
