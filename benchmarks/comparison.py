@@ -36,7 +36,6 @@ November 2026, before results contained their commit and arguments. The code has
 | ours, host | `es.sample` on a CPU, with a log-likelihood written in NumPy |
 | ours, batched | all chains in one loop on a GPU, with a log-likelihood written in `jax.numpy` |
 | ours, fused | the GPU kernel, for log-likelihoods that factorise over the elements of f; "ready-made" as above |
-| NUTS (NumPyro) | NUTS in whitened coordinates; one update is one draw of NUTS |
 | NumPy loop | Figure 2 of the paper as a careful NumPy loop |
 | floor | only the random numbers and the matrix product for ν: no sampler that draws ν in this manner can be faster |
 | + fast_cpu | the same sampler in a process that first called `es.fast_cpu()` |
@@ -188,11 +187,13 @@ def _timings(result: dict[str, Any]) -> str:
     command = f"ellipslice bench --problems {','.join(problems)} --chains {','.join(map(str, chains))}"
     command += f" --precision {precision}" if gpu else ""
     command += " --nuts" if any(row["contestant"].startswith("NUTS") for row in rows) else ""
+    given = result.get("arguments", {})
+    command += "".join(f" --{name} {given[name]:g}" for name in ("seconds", "rounds") if name in given)
     lines = [
         f"## {', '.join(problems)} on {where}{flag}, {precision} precision",
         "",
-        f"`{command}`; JAX {machine['jax']}, BlackJAX {machine['blackjax']}. Updates per second, as a ratio to BlackJAX"
-        + (", and in millions per second:" if gpu else ":"),
+        f"`{command}`; JAX {machine['jax']}, BlackJAX {machine['blackjax']}{_commit(result)}. Updates per second, as a "
+        "ratio to BlackJAX" + (", and in millions per second:" if gpu else ":"),
         "",
         "| | " + " | ".join(f"{problem}, {_chains(count)}" for problem in problems for count in chains) + " |",
         "|---" * (1 + len(problems) * len(chains)) + "|",
@@ -201,6 +202,11 @@ def _timings(result: dict[str, Any]) -> str:
         cells = [_cell(rows, contestant, problem, count, gpu) for problem in problems for count in chains]
         lines.append(f"| {contestant} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", *_memory(rows, problems, chains)])
+
+
+def _commit(result: dict[str, Any]) -> str:
+    """Return the commit of a result, for the end of a sentence; nothing if the result has none."""
+    return f", commit {result['commit'][:7]}" if result.get("commit") else ""
 
 
 def _load(machine: dict[str, Any]) -> str:
@@ -248,8 +254,8 @@ def _whole_figure(result: dict[str, Any]) -> str:
     text = (
         f"`ellipslice paper --methods elliptical --precision {settings['precision']}`: {len(rows)} problems, "
         f"{rows[0]['runs']} runs of {settings['burn_in']:,} + {settings['iterations']:,} updates each, on "
-        f"{'; '.join(result['machines'])}. The time includes compilation, but not the estimation of effective sample "
-        "sizes. The authors' MATLAB code took about 61 hours."
+        f"{'; '.join(result['machines'])}{_commit(result)}. The time includes compilation, but not the "
+        "estimation of effective sample sizes. The authors' MATLAB code took about 61 hours."
     )
     lines = [
         f"## The elliptical part of the paper's Figure 6 in {seconds:.0f} seconds",
@@ -271,7 +277,7 @@ def _whole_figure(result: dict[str, Any]) -> str:
 
 def _scaling(result: dict[str, Any]) -> str:
     machine, command = result["machine"], "OPENBLAS_NUM_THREADS=1 python benchmarks/scaling.py"
-    versions = f"JAX {machine['jax']}, BlackJAX {machine['blackjax']}"
+    versions = f"JAX {machine['jax']}, BlackJAX {machine['blackjax']}{_commit(result)}"
     lines = [
         f"## Time per update against dimension and chains, on {machine['cores']} CPU cores ({_load(machine)})",
         "",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from scipy.stats import multivariate_normal
 
 import ellipslice as es
 from ellipslice.apps.paper.problems import NOISE, PROBLEMS, problem
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 
 
 def main() -> None:
@@ -33,6 +34,7 @@ def main() -> None:
     options.add_argument("--out", type=Path)
     given = options.parse_args()
 
+    about = {"machine": machine("jax"), "commit": commit(), "arguments": sys.argv[1:]}
     print("       exact      SMC  error  errors off      AIS  error   Laplace        EP  steps  updates  seconds")
     rows = []
     for name in given.problems.split(","):
@@ -48,7 +50,7 @@ def main() -> None:
         for warning in row["warnings"]:
             print(f"     {warning}", flush=True)
         if given.out:
-            record = {"machine": machine("jax"), "particles": given.particles, "seed": given.seed, "evidence": rows}
+            record = {**about, "particles": given.particles, "seed": given.seed, "evidence": rows}
             given.out.write_text(json.dumps(record, indent=1), encoding="utf8")
 
 

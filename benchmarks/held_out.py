@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from tinygp import kernels
 
 import ellipslice as es
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 
 SHORT = {"draws": 300, "warmup": 200, "chains": 2, "progress": False}
 EUCLID = kernels.distance.L2Distance()
@@ -138,6 +139,7 @@ def main() -> None:
     warnings.simplefilter(
         "ignore", ConvergenceWarning
     )  # raised when a hyperparameter reaches a bound of scikit-learn's search
+    about = {"machine": machine(), "commit": commit(), "arguments": sys.argv[1:]}
     rows = []
     for task in options.tasks:
         data, models = TASKS[task]
@@ -149,7 +151,7 @@ def main() -> None:
                 rows[-1]["seconds"] = time.perf_counter() - began
                 print(json.dumps(rows[-1]), flush=True)
                 if options.out:
-                    options.out.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
+                    options.out.write_text(json.dumps({**about, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

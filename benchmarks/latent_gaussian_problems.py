@@ -218,7 +218,7 @@ def tiny() -> Any:
 
 
 def laplacian(edges: np.ndarray, size: int) -> np.ndarray:
-    """Return the precision matrix of an intrinsic autoregression, for edges that count from 0."""
+    """Return the precision matrix of an intrinsic autoregression, for edges between vertices 0 to size - 1."""
     weights = np.zeros((size, size))
     weights[edges[:, 0], edges[:, 1]] = weights[edges[:, 1], edges[:, 0]] = 1.0
     return np.diag(weights.sum(1)) - weights

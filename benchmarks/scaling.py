@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from ellipslice.apps.bench.samplers import Sampler, Timing, blackjax, ours, own_
 from ellipslice.apps.paper import Problem, problem
 from ellipslice.apps.paper.figures.style import COLOURS, FAINT, GREY, INK, styled
 from ellipslice.likelihoods import Poisson
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 from ellipslice.noise import block_length
 from ellipslice.priors import Dense, Prior
 
@@ -218,7 +219,8 @@ def main() -> None:
     if quick:
         return
     about = {**machine("blackjax"), "load": load, "load_after": os.getloadavg()}
-    result = {"machine": about, "sizes": sizes, "chains": chains}
+    origin = {"commit": commit(), "arguments": sys.argv[1:]}
+    result = {"machine": about, **origin, "sizes": sizes, "chains": chains}
     RESULTS.write_text(json.dumps(result, indent=1), encoding="utf8")
     draw(result, PLOT)
     print(f"wrote {RESULTS.name}, {PLOT.name}")

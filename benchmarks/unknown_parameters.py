@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ellipslice.machine import machine
+from ellipslice.machine import commit, machine
 
 DRAWS, WARMUP = 1000, 500
 
@@ -129,6 +129,7 @@ def main() -> None:
     if options.one:
         run_one(options.one, options.bins)
         return
+    about = {"machine": machine("jax", "numpyro"), "commit": commit(), "arguments": sys.argv[1:]}
     rows = []
     for seed in range(options.repeats):
         for name in SAMPLERS:
@@ -141,7 +142,7 @@ def main() -> None:
     ratio = medians["ellipslice"] / medians["nuts"] if medians["nuts"] else float("inf")
     print(f"{options.bins} bins: {medians}, ratio {ratio:.2f}")
     if options.out:
-        result = {"bins": options.bins, "machine": machine(), "rows": rows, "medians": medians}
+        result = {**about, "bins": options.bins, "rows": rows, "medians": medians}
         options.out.write_text(json.dumps(result, indent=1))
 
 

@@ -38,6 +38,7 @@ extensions = [
     "formulas",
     "library_names",
     "notebooks",
+    "progress_lines",
     "redirects",
     "registered",
     "root_files",

@@ -10,8 +10,9 @@ without it.
 
     python examples/million_rows.py [rows [columns]]        # writes million_rows.png
 
-Times are the best of three runs in turn, on the same data. With few columns, compiled code computes the product in
-little time compared with a million logarithms; with a hundred columns it does not. With `LinearPredictor` the time does
+Times are the best of three runs in turn, on the same data. With few columns,
+a compiled function spends most of its time on a million logarithms; with a hundred columns, on the product. With
+`LinearPredictor` the time does
 not depend on the number of columns. The chains start at the true coefficients and are too short to converge: this
 example measures time only. It names the move, because pilot runs to choose one would take longer than the run.
 """

@@ -73,6 +73,8 @@ def test_results_are_means_over_runs_with_standard_errors(finished):
     _, out = finished
     written = json.loads((out / "results.json").read_text(encoding="utf8"))
     assert written["settings"] == {"iterations": 1000, "burn_in": 100, "seed": 5, "precision": "double"}
+    assert written["commit"]
+    assert written["arguments"]["runs"] == 2
     assert len(written["machines"]) == 1
     assert "cores; ellipslice" in written["machines"][0]
     runs = [json.loads((out / "runs" / f"R01-elliptical-00{run}.json").read_text(encoding="utf8")) for run in (0, 1)]

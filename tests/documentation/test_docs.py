@@ -143,3 +143,13 @@ def test_outputs_of_other_cells_are_found():
     assert write_outputs.checksums(page) == [found]
     assert write_outputs.checksums(page.replace("print(1)", "print(2)")) != [found]
     assert write_outputs.without_outputs(page) == cell
+
+
+def test_stored_outputs_leave_out_progress_and_objects_without_a_readable_form(tmp_path):
+    def shown(*texts):
+        outputs = [{"output_type": "display_data", "data": {"text/plain": text}} for text in texts]
+        return write_outputs.shown(outputs, tmp_path / "unused.png", DOCS / "quickstart.md")
+
+    bar = f"warm-up {'━' * 3}{'·' * 21} 00:16 left, 0/4,000, 0 draws/s, 1.5 evaluations/update"
+    assert shown("compiling", bar, "<Axes: >", "<xarray.DataTree>") == []
+    assert shown("(4, 200)", "<xarray.Dataset> Size: 8B") == ["```text\n(4, 200)\n<xarray.Dataset> Size: 8B\n```"]

@@ -1,4 +1,4 @@
-"""The examples of the README, and those of pages that call commands, run and print what is shown."""
+"""The examples of the README, and those of pages that call commands, run and print what is shown; form of the paper."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import ellipslice as es
@@ -22,7 +24,7 @@ def test_the_readme_is_short():
 @pytest.mark.long
 def test_examples_of_the_readme_run_and_print_what_it_shows(capsys):
     text = README.read_text(encoding="utf8")
-    first, own = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    first, own, formula = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (shown,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     names = {}
     exec(compile(first, str(README), "exec"), names)
@@ -33,11 +35,47 @@ def test_examples_of_the_readme_run_and_print_what_it_shows(capsys):
     ]
     exec(compile(own, str(README), "exec"), names)
     assert es.diagnostics.check_convergence(names["tree"]).converged
+    names |= simulated_deaths()
+    exec(compile(formula, str(README), "exec"), names)
+    assert names["fit"].convergence.converged
+
+
+def simulated_deaths():
+    """Return the names that the README's formula uses: a table of deaths, new rows and neighbours on a 5 by 5 grid."""
+    rng = np.random.default_rng(1)
+    n, column, row = 200, np.arange(25) % 5, np.arange(25) // 5
+    distance = abs(column[:, None] - column) + abs(row[:, None] - row)
+    df = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "age": rng.integers(40, 60, n),
+            "region": rng.integers(0, 25, n),
+            "hospital": rng.integers(0, 8, n),
+            "E": rng.uniform(5, 10, n),
+        }
+    )
+    slopes = 0.3 * df["x"] + np.sin(df["age"] / 6) + rng.normal(0, 0.3, 8)[df["hospital"]]
+    df["deaths"] = rng.poisson(df["E"] * np.exp(slopes - 1))
+    return {"df": df, "new_df": df.head(3).drop(columns="deaths"), "W": (distance == 1).astype(int)}
 
 
 def test_links_of_the_readme_lead_to_files():
     for target in re.findall(r"\]\(([^)]+)\)", README.read_text(encoding="utf8")):
         assert "://" in target or (README.parent / target.partition("#")[0]).is_file(), target
+
+
+def test_the_paper_has_the_form_that_its_journal_requires():
+    """Sections and length: https://joss.readthedocs.io/en/latest/paper.html. Every citation has an entry."""
+    folder = README.parent / "joss"
+    text = (folder / "paper.md").read_text(encoding="utf8").partition("\n---\n")[2]
+    required = (
+        *("Summary", "Statement of need", "State of the field", "Software design", "Research impact statement"),
+        *("AI usage disclosure", "Acknowledgements", "References"),
+    )
+    assert tuple(re.findall(r"^# (.+)$", text, re.MULTILINE)) == required
+    assert 750 <= len(text.split()) <= 1750
+    entries = re.findall(r"@\w+\{(\w+),", (folder / "paper.bib").read_text(encoding="utf8"))
+    assert set(re.findall(r"@(\w+)", text)) == set(entries)
 
 
 @pytest.mark.long

@@ -16,7 +16,6 @@ PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "_build" not 
 STATEMENT = "before results contained their commit and arguments"
 
 WITHOUT = (
-    "cpu_2_cores",
     "cpu_2_of_16_cores",
     "evidence",
     "evidence_from_prior",
@@ -26,7 +25,6 @@ WITHOUT = (
     "h200_usps_single",
     "held_out",
     "scaling",
-    "strong_likelihood",
     "unknown_parameters_112",
     "unknown_parameters_811",
 )

@@ -87,7 +87,7 @@ def test_the_curve_is_an_ellipse_through_the_current_state(name, seed):
 
 @SEARCHES
 def test_the_bracket_always_holds_the_current_state(name):
-    # In exact arithmetic, for any sequence of angles.
+    # The arithmetic is exact, and the sequence of angles is random.
     move = MOVES[name]()
     rng = np.random.default_rng(1)
     for _ in range(100):

@@ -238,6 +238,9 @@ def test_a_hanging_likelihood_ends_with_an_error():
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
+RETURN_SECONDS = 20
+"""Largest time from Ctrl-C to the result, which is below 3 s on a quiet machine. The whole run takes half an hour."""
+
 PROGRAM = """
     import json, os, sys, time, warnings
     from concurrent.futures import ProcessPoolExecutor
@@ -290,7 +293,7 @@ def test_ctrl_c(whom, options, tmp_path):
     assert process.returncode == 0, errors
     said = json.loads(output)
     assert said["attrs"]["interrupted"] == 1
-    assert said["ended"] - pressed < 3
+    assert said["ended"] - pressed < RETURN_SECONDS
     assert any("stopped by Ctrl-C" in warning for warning in said["warnings"])
     alone = es.sample(bowl, PRIOR, draws=said["attrs"]["draws"], warmup=2, chains=2, seed=5, progress=False)
     np.testing.assert_array_equal(np.array(said["f"]), alone.posterior.f)

@@ -161,7 +161,7 @@ def test_priors(name):
 
 
 def used_in_single_precision(prior):
-    """Return jitted functions that have used a prior in single precision. JAX keeps its arrays as long as they live."""
+    """Return jitted functions that have used a prior in single precision. JAX keeps its arrays while they exist."""
     by_hand = [jax.jit(getattr(prior, name)) for name in ("unwhiten", *(prior.capabilities - {"condition"}))]
     for function, size in zip(by_hand, (prior.noise_size, prior.size, prior.size), strict=False):
         assert function(np.zeros(size)).dtype == np.float32

@@ -196,7 +196,7 @@ def test_a_cox_process(tmp_path):
         np.testing.assert_array_equal(fit.predict([1900.0]).expected, one.predict([1900.0]).expected)
 
 
-# --- reading without trust --------------------------------------------------------------------------------------------
+# --- files from untrusted sources -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

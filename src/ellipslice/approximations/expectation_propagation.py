@@ -46,7 +46,7 @@ def fit_ep(
     start : Sites
         Initial sites, for example those of the Laplace approximation.
     sweeps : int
-        Largest number of sweeps. Default: 60. With too few to converge, the sites fit less well.
+        Largest number of sweeps. Default: 60. If they are too few to converge, the sites are less accurate.
     """
     sites, damping, last = start, DAMPING, np.inf
     mean, variance = _moments(rows, sites)

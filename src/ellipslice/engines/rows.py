@@ -192,7 +192,7 @@ class ChainRows:
 
 
 def collect(run: Run, chains: int) -> list[list[Rows]]:
-    """Advance a run of single chains to its end. Return the rows of each, for pilot runs."""
+    """Advance a pilot run of single chains to its end. Return the rows of each chain."""
     found: list[list[Rows]] = [[] for _ in range(chains)]
     try:
         while not run.finished:

@@ -65,8 +65,8 @@ class Pilot(NamedTuple):
 def run_pilot(posterior: LatentPosterior, seed: int) -> Pilot:
     """Find the mode, run pilot chains around it, and return the move that they suggest.
 
-    The chains begin with the sites of the mode. From their hyperparameters follow the anchors of the sites; then the
-    chains continue, and all their hyperparameters determine the t distributions.
+    The chains begin with the sites of the mode. The anchors of the sites are chosen from the hyperparameters of these
+    chains. Then the chains continue, and all their hyperparameters determine the t distributions.
     """
     offset, parameters = posterior.assembly.offset, posterior.hyperparameters.parameters
     scales = Scales.of(parameters.priors.values(), own=False)

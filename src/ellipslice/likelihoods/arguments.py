@@ -70,8 +70,8 @@ def without_label_warning() -> Iterator[None]:
 def parameter(owner: str, name: str, value: Any, shape: tuple[int, ...], positive: bool = False) -> Any:
     """Return a parameter as an array. Raise if it does not broadcast to `shape`, is not finite, or is not positive.
 
-    It must be positive only if `positive` is True. Values are not checked inside compiled code, in which models with
-    unknown hyperparameters make likelihoods.
+    It must be positive only if `positive` is True. Models with unknown hyperparameters make likelihoods inside compiled
+    code, where values are not checked.
     """
     traced = isinstance(value, Tracer)
     values: Any = value if traced else _as_finite_numbers(owner, name, value)

@@ -5,8 +5,8 @@ sweep is irreducible only if the sum of these subspaces is the whole range. With
 example, if the elements of a field sum to zero, the other blocks determine the sum of each block, and no update changes
 it.
 
-Such a sweep raises an error. To add an update of all elements would change the cost and the draws of the user's move,
-so the message only proposes it.
+Such a sweep raises an error. The message proposes an update of all elements. It is not added automatically, because it
+would change the cost and the draws of the user's move.
 
 Let the rows of C be the directions without variance (C f = 0 for every draw). Then dim V_B = |B| - rank(C_B). For
 blocks that do not overlap, these dimensions add up. For overlapping blocks, a functional w is constant under all

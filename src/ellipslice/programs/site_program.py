@@ -205,7 +205,7 @@ def _pow(x: Any, y: Any, **_: Any) -> Any:
 
 @jax.custom_jvp
 def _max(x: Any, y: Any) -> Any:
-    """Return the maximum, with a faster derivative: that of JAX is a mean where both are equal, by a division."""
+    """Return the maximum. Where both are equal its derivative is that of `x`; JAX's mean of both needs a division."""
     return jax.lax.max(x, y)
 
 

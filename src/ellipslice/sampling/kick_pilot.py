@@ -127,7 +127,7 @@ class KickPilot:
 
 
 def moves_from_rejections(accepted: np.ndarray) -> float:
-    """Return independent states per update of chains that move to an independent state when they accept.
+    """Return the number of independent states per update, if every accepted proposal is an independent state.
 
     If a chain stays h updates at each state, it is sum(h) / sum(h^2). This accounts for states that a chain rarely
     leaves, which the mean acceptance rate does not.
@@ -144,7 +144,7 @@ def moves_from_rejections(accepted: np.ndarray) -> float:
 
 
 def independent_states(jumps: np.ndarray, variance: np.ndarray) -> float:
-    """Return independent states per update of the slowest element, from the mean squared jumps of all elements.
+    """Return the number of independent states per update of the slowest element, from the mean squared jumps.
 
     The lag-1 autocorrelation of an element is r = 1 - jump / (2 variance). If it decays geometrically, there are
     (1 - r) / (1 + r) independent states per update.
@@ -157,16 +157,16 @@ def independent_states(jumps: np.ndarray, variance: np.ndarray) -> float:
 
 
 def trajectory_mixing(found: Trajectories) -> float:
-    """Return independent states per update of the slowest element, by trajectories."""
+    """Return the number of independent states per update of the slowest element, if the move is a trajectory."""
     f = found.f
     return min(found.moves, independent_states((np.diff(f, axis=1) ** 2).mean((0, 1)), f.var((0, 1))))
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def ellipse_mixing(found: Trajectories, relative: Any, engine: Engine, seed: int) -> float:
-    """Return independent states per update of the slowest element, by updates along ellipses of the reference.
+    """Return the number of independent states per update of the slowest element, if the move is an ellipse.
 
-    They begin at some of the states that trajectories reached.
+    The ellipses are those of the reference. They begin at some of the states that trajectories reached.
     """
     states = found.f.reshape(-1, found.f.shape[-1])
     variance = states.var(0)

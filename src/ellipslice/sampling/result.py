@@ -33,7 +33,7 @@ def _first_array(diagnostics: bool) -> None:
 
 
 def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:
-    """Raise if dims or coords do not match what is stored of a draw."""
+    """Raise if dims or coords do not match the variables of a draw."""
     dims, coords = dims or {}, coords or {}
     for name, given in (("dims", dims), ("coords", coords)):
         if not isinstance(given, Mapping):

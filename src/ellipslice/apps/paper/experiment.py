@@ -10,6 +10,7 @@ from functools import cache, partial
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from pathlib import Path
+from typing import Any
 
 import jax
 from rich.console import Console
@@ -20,7 +21,7 @@ from ellipslice.apps.paper.folder import Folder, write
 from ellipslice.apps.paper.protocol import Cell, Protocol, RunOutcome, run_cell
 from ellipslice.apps.paper.report import report
 from ellipslice.apps.paper.results import Result, as_json, summarise, summarise_cell
-from ellipslice.machine import available_cores, use_cores
+from ellipslice.machine import available_cores, commit, use_cores
 from ellipslice.moves import Hamiltonian
 
 CORES = available_cores()
@@ -63,8 +64,10 @@ def run(selected: Sequence[Cell], *, runs: int, protocol: Protocol, out: Path) -
     if any(cell.method == "nuts" for cell in selected):
         Hamiltonian(1.0)  # raises if BlackJAX is missing
     folder = Folder(out, protocol)
+    arguments = {"cells": [str(cell) for cell in selected], "runs": runs}
+    about = {"commit": commit(), "arguments": arguments}  # of the start: files may change during the run
     make_runs(folder, selected, runs, protocol, console)
-    write_results(folder, protocol, console)
+    write_results(folder, protocol, about, console)
 
 
 def make_runs(folder: Folder, selected: Sequence[Cell], runs: int, protocol: Protocol, console: Console) -> None:
@@ -138,12 +141,16 @@ def progress_bar(console: Console, total: int) -> Iterator[Callable[[Cell, int],
         yield lambda cell, more: bar.update(task, description=f"{cell!s:16}", advance=more)
 
 
-def write_results(folder: Folder, protocol: Protocol, console: Console) -> None:
-    """Write results, figures and report of all finished runs in the folder."""
+def write_results(folder: Folder, protocol: Protocol, about: dict[str, Any], console: Console) -> None:
+    """Write results, figures and report of all finished runs in the folder.
+
+    `about` has the commit and the arguments of this command, which are stored with the results. Runs that were finished
+    before may be from other commits.
+    """
     outcomes = folder.outcomes()
     results = summarise(outcomes, protocol)
     machines = sorted({outcome.machine for outcome in outcomes})
-    record = as_json(results, protocol, machines)
+    record = {**about, **as_json(results, protocol, machines)}
     write(folder.path / "results.json", json.dumps(record, indent=1) + "\n")
     figures = draw_figures(folder.path, results, outcomes) if can_draw() else []
     write(folder.path / "report.md", report(results, protocol, machines, figures))

@@ -1,8 +1,8 @@
 """Columns of a design matrix: treatment coding of categorical columns, and interactions.
 
-A categorical factor has one column per level except the first, which is the reference. It has a column for every level
-where the model does not contain the columns that would make the reference redundant: ``0 + sex``, or ``x:sex`` without
-``x``. The rule is that of R and patsy: https://patsy.readthedocs.io/en/latest/formulas.html.
+A categorical factor has one column per level except the first, which is the reference. The reference has a column, too,
+if no other columns of the model determine it: in ``0 + sex``, and in ``x:sex`` without ``x``. The rule is that of R and
+patsy: https://patsy.readthedocs.io/en/latest/formulas.html.
 """
 
 from __future__ import annotations
