@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri  # scipy.stats, which has it as chi2.isf, is slow to import
 
 from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
@@ -54,10 +55,8 @@ def limits(chains: int, quantities: int) -> Limits:
     freedom. R-hat is the larger of two estimates for each quantity, so that the largest of all quantities is the
     largest of 2 * quantities such numbers. The limit is their upper bound with an error rate of 5 % in total.
     """
-    from scipy.stats import chi2
-
     smallest, halves = MIN_ESS_PER_CHAIN * chains, 2 * chains
-    quantile = float(chi2.isf(RHAT_ERROR_RATE / (2 * max(1, quantities)), halves - 1))
+    quantile = float(chdtri(halves - 1, RHAT_ERROR_RATE / (2 * max(1, quantities))))
     return Limits(smallest, math.sqrt(1.0 + halves / smallest * quantile / (halves - 1)))
 
 
