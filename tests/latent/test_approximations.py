@@ -17,7 +17,7 @@ from ellipslice.latent.propagation import propagate
 from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
 from ellipslice.latent.student import StudentT
-from ellipslice.latent.terms import IID, RW1, Fixed
+from ellipslice.latent.terms import IID, RW1, Fixed, pc_prior
 from latent_models import MODELS, SD, Dense, log_det, model, some_u, wrong_sites
 
 EVERY = pytest.mark.parametrize("name", MODELS)
@@ -85,6 +85,29 @@ def test_mode_of_the_hyperparameters():
     assert marginal(found.u) - other.fun < 1e-3
     values = np.linalg.eigvalsh(found.covariance)
     assert 0 < values.min() <= values.max() <= 9 + 1e-9  # the largest variance is 9
+
+
+def far_from_the_start(family, seed):
+    """Return a posterior whose shape is far from its prior median, so that first steps lead too far."""
+    rng, shape, g = np.random.default_rng(seed), {"gamma": 0.02, "weibull": 30.0}[family], np.repeat(np.arange(10), 6)
+    x = rng.standard_normal(60)
+    eta = 0.5 * x + rng.normal(0, 0.5, 10)[g]
+    if family == "gamma":
+        y, options = np.maximum(rng.gamma(shape, np.exp(eta) / shape), 1e-300), {}
+    else:
+        times, ends = np.exp(-eta / shape) * rng.weibull(shape, 60), np.exp(np.linspace(-1.0, 2.0, 60))
+        y, options = np.minimum(times, ends), {"known": {"event": 1.0 * (times <= ends)}}
+    terms = [Fixed(["1", "x"], sd=1.0), IID("g", prior=pc_prior(1.0, 0.05))]
+    return LatentGaussianModel(y, terms, data={"x": x, "g": g}, family=family, **options).definition.posterior
+
+
+@pytest.mark.parametrize(("family", "seed"), [("gamma", 0), ("weibull", 16)])
+def test_the_mode_is_found_from_far_away(family, seed):
+    """Without a scale of the first step, or from the mode of the latents at the last u, the search ends elsewhere."""
+    posterior = far_from_the_start(family, seed)
+    found = find_marginal_mode(posterior)
+    marginal = LaplaceMarginal(posterior, found.latents.eta)
+    np.testing.assert_allclose(marginal.gradient(found.u), 0.0, atol=0.05)
 
 
 def test_gradient_and_curvature_of_the_laplace_marginal():

@@ -69,13 +69,23 @@ FITS = {
     "flat prior, real responses far from 0": lambda: fitted(
         "y ~ x + (1 | g)", y=REAL + 1e5, family="gaussian", fixed_sd="flat"
     ),
+    "prior draws of the precision that are rounded to 0": lambda: fitted(
+        "y ~ iid(g, prior=gamma_precision(0.001, 0.001))"
+    ),
     "no intercept": lambda: fitted("y ~ 0 + x"),
     "booleans": lambda: fitted(y=BINARY.astype(bool), family="bernoulli"),
     "data frame with another index": lambda: LatentGaussianModel(
         "y ~ x + (1 | g)", data=pd.DataFrame({**DATA}, index=np.arange(ROWS) * 3 + 7), family="poisson"
     ).fit(**OPTIONS),
 }
-SHORT = ("all zeros, bernoulli", "separated, default prior", "disconnected graph, BYM2", "one row", "huge counts")
+SHORT = (
+    "all zeros, bernoulli",
+    "prior draws of the precision that are rounded to 0",
+    "separated, default prior",
+    "disconnected graph, BYM2",
+    "one row",
+    "huge counts",
+)
 
 
 @pytest.mark.short_cases(*SHORT)

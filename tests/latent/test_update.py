@@ -39,12 +39,12 @@ def student(size, seed=0, kind=StudentT, own=False):
     return kind(scales, centre, np.tril(0.2 * rng.standard_normal((size, size)), -1) + np.eye(size))
 
 
-def move_of(posterior, kicks=2, repeats=1, sites=None):
+def move_of(posterior, kicks=2, sites=None):
     """Return the move of a posterior with sites that do not fit."""
     wrong = wrong_sites(posterior)
     size = posterior.hyperparameters.size
     students = student(size), student(size, own=True)
-    settings = UpdateSettings(students, students[0].factor, kicks=kicks, repeats=repeats)
+    settings = UpdateSettings(students, students[0].factor, kicks=kicks)
     return LatentUpdate(WhitePosterior(posterior, sites or (lambda at: wrong)), settings)
 
 
@@ -366,13 +366,6 @@ def test_an_update_does_not_depend_on_what_was_computed_before():
     for (state, info), (again, more) in zip(updates(one, 10), updates(other, 10), strict=True):
         np.testing.assert_array_equal(state.f, again.f)
         assert info == more
-
-
-def test_repeats_are_several_trajectories():
-    posterior = MODELS["two components"].definition.posterior
-    (first, info), *_ = updates(move_of(posterior, repeats=3), 1)
-    assert info.evaluations == info.more[1] + 3 * 2
-    assert not np.array_equal(first.f, updates(move_of(posterior), 1)[0][0].f)
 
 
 def test_lines_are_in_one_update_of_six():

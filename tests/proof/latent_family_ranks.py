@@ -16,9 +16,8 @@ import numpyro.distributions as dist
 from ellipslice import LatentGaussianModel
 from ellipslice.latent.terms import IID, Fixed, pc_prior
 from proof.latent_ranks import DATA, ROWS, ranks_of
-from proof.task import Task
+from proof.task import Task, parts
 from proof.uniform import not_uniform
-from statistical.monte_carlo import SEED
 
 FULL = {"fits": 200, "cases": None}
 SHORT = {"fits": 40, "cases": ["weibull", "zero_inflated_poisson"]}
@@ -68,7 +67,9 @@ problems = not_uniform
 
 
 def tasks(fits: int, cases: list[str] | None) -> list[Task]:
-    return [partial(ranks_of_case, name, fits, SEED + number) for number, name in enumerate(cases or CASES)]
+    return [
+        partial(ranks_of_case, name, *part) for case, name in enumerate(cases or CASES) for part in parts(fits, case)
+    ]
 
 
 def ranks_of_case(name: str, fits: int, seed: int) -> dict[str, list[int]]:

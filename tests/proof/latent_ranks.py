@@ -16,9 +16,8 @@ import numpyro.distributions as dist
 
 from ellipslice import LatentGaussianModel
 from ellipslice.latent.terms import AR1, BYM, BYM2, ICAR, IID, RW1, RW2, Fixed, pc_prior
-from proof.task import Task
+from proof.task import Task, parts
 from proof.uniform import counts, not_uniform, rank
-from statistical.monte_carlo import SEED
 
 FULL = {"fits": 200, "cases": None}
 SHORT = {"fits": 50, "cases": ["binary groups", "BYM2"]}
@@ -86,7 +85,9 @@ problems = not_uniform
 
 
 def tasks(fits: int, cases: list[str] | None) -> list[Task]:
-    return [partial(ranks_of_case, name, fits, SEED + number) for number, name in enumerate(cases or CASES)]
+    return [
+        partial(ranks_of_case, name, *part) for case, name in enumerate(cases or CASES) for part in parts(fits, case)
+    ]
 
 
 def ranks_of_case(name: str, fits: int, seed: int) -> dict[str, list[int]]:
@@ -102,7 +103,7 @@ def ranks_of(case: Case, fits: int, seed: int) -> dict[str, list[int]]:
     for number in range(fits):
         truth = prior.isel(draw=number)
         model = case.model(truth[template.definition.response_name].values)
-        tree = model.fit(seed=seed + 1000 * number, **OPTIONS).tree
+        tree = model.fit(seed=seed + 1 + number, **OPTIONS).tree
         draws = {name: tree.posterior[name].values[0] for name in tree.posterior.data_vars}
         likelihood = log_likelihood(model, truth)
         found = {"log-likelihood": rank(likelihood, tree.sample_stats.total_log_likelihood.values[0])}

@@ -14,9 +14,8 @@ import numpyro.distributions as dist
 from tinygp import kernels
 
 import ellipslice as es
-from proof.task import Task
+from proof.task import Task, parts
 from proof.uniform import counts, not_uniform, rank
-from statistical.monte_carlo import SEED
 
 FULL = {"fits": 300, "names": ("seasonal", "generic", "matern", "gp")}
 SHORT = {"fits": 20, "names": ("generic", "gp")}
@@ -70,7 +69,7 @@ def quantities(values: Any, name: str) -> dict[str, np.ndarray]:
 
 
 def tasks(fits: int, names: tuple[str, ...]) -> list[Task]:
-    return [partial(ranks_of_term, name, fits, SEED + number) for number, name in enumerate(names)]
+    return [partial(ranks_of_term, name, *part) for case, name in enumerate(names) for part in parts(fits, case)]
 
 
 def ranks_of_term(name: str, fits: int, seed: int) -> dict[str, list[int]]:
@@ -81,7 +80,7 @@ def ranks_of_term(name: str, fits: int, seed: int) -> dict[str, list[int]]:
     prior = example.prior_predictive(draws=fits, seed=seed)
     truths = quantities(prior, term)
     for fit in range(fits):
-        found = model(name, prior["y"].values[fit]).fit(seed=SEED + fit, **OPTIONS)
+        found = model(name, prior["y"].values[fit]).fit(seed=seed + 1 + fit, **OPTIONS)
         drawn = quantities(found.tree["posterior"].to_dataset().isel(chain=0), term)
         for quantity, values in drawn.items():
             ranks.setdefault(f"{name} {quantity}", []).append(rank(truths[quantity][fit], values))

@@ -12,9 +12,8 @@ import numpy as np
 
 import ellipslice as es
 from ellipslice.likelihoods import Binomial, Poisson
-from proof.task import Task
+from proof.task import Task, parts
 from proof.uniform import counts, not_uniform, rank
-from statistical.monte_carlo import SEED
 
 FULL = {"fits": 4000, "fits_on_host": 1000}
 SHORT = {"fits": 400, "fits_on_host": 200}
@@ -29,25 +28,27 @@ MEAN = np.linspace(-0.5, 0.5, 5)
 
 def tasks(fits: int, fits_on_host: int) -> list[Task]:
     return [
-        partial(counts_along_a_process, "compiled", fits),
-        partial(counts_along_a_process, "host", fits_on_host),
-        partial(two_named_latents, fits_on_host),
+        *(partial(counts_along_a_process, "compiled", *part) for part in parts(fits, 0, most=250)),
+        *(partial(counts_along_a_process, "host", *part) for part in parts(fits_on_host, 1, most=50)),
+        *(partial(two_named_latents, *part) for part in parts(fits_on_host, 2, most=50)),
     ]
 
 
 problems = not_uniform
 
 
-def counts_along_a_process(engine: str, fits: int) -> dict[str, list[int]]:
+def counts_along_a_process(engine: str, fits: int, seed: int) -> dict[str, list[int]]:
     """Poisson counts of a Gaussian process with a mean. It is compiled once for all data sets."""
-    rng = np.random.default_rng(SEED + 1)
+    rng = np.random.default_rng(seed)
     prior, factor = es.Dense(COVARIANCE, MEAN), np.linalg.cholesky(COVARIANCE)
     template = Poisson(np.zeros(5))
     ranks: dict[str, list[int]] = {"first": [], "middle": [], "sum": [], "log-likelihood": []}
     for fit in range(fits):
         f = MEAN + factor @ rng.standard_normal(5)
         likelihood = Poisson(template.simulate(f, rng))
-        tree = es.sample(likelihood, prior, move=es.moves.EllipticalSlice(), engine=engine, seed=SEED + fit, **OPTIONS)
+        tree = es.sample(
+            likelihood, prior, move=es.moves.EllipticalSlice(), engine=engine, seed=seed + 1 + fit, **OPTIONS
+        )
         draws = tree.posterior["f"].to_numpy()[0]
         ranks["first"].append(rank(f[0], draws[:, 0]))
         ranks["middle"].append(rank(f[2], draws[:, 2]))
@@ -67,16 +68,20 @@ class Survey:
         return float(self._likelihood(np.asarray(f) + np.asarray(b)))
 
 
-def two_named_latents(fits: int) -> dict[str, list[int]]:
+def two_named_latents(fits: int, seed: int) -> dict[str, list[int]]:
     """Return a `Stack` of a vector and an offset."""
-    rng = np.random.default_rng(SEED + 2)
+    rng = np.random.default_rng(seed)
     prior = es.Stack({"f": es.Diagonal(np.full(3, 0.8)), "b": es.Diagonal(1.5, mean=-0.7)})
     template = Binomial(np.zeros(3), 6)
     ranks: dict[str, list[int]] = {"f": [], "b": [], "f + b": []}
     for fit in range(fits):
         f, b = rng.normal(0, np.sqrt(0.8), 3), rng.normal(-0.7, np.sqrt(1.5))
         tree = es.sample(
-            Survey(template.simulate(f + b, rng)), prior, move=es.moves.EllipticalSlice(), seed=SEED + fit, **OPTIONS
+            Survey(template.simulate(f + b, rng)),
+            prior,
+            move=es.moves.EllipticalSlice(),
+            seed=seed + 1 + fit,
+            **OPTIONS,
         )
         fs, bs = tree.posterior["f"].to_numpy()[0], tree.posterior["b"].to_numpy()[0]
         ranks["f"].append(rank(f[1], fs[:, 1]))

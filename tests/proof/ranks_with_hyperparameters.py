@@ -20,9 +20,8 @@ from ellipslice.parameters.parametrisations import PARAMETRISATIONS
 from ellipslice.parameters.point_likelihood import PointLikelihood
 from ellipslice.parameters.sites import SiteInterpolator
 from ellipslice.parameters.update_settings import GAUSSIANS, JointSettings, ParameterGaussian, Step
-from proof.task import Task
+from proof.task import Task, parts
 from proof.uniform import counts, not_uniform, rank
-from statistical.monte_carlo import SEED
 
 FULL = {"fits": 1000}
 SHORT = {"fits": 150}
@@ -59,12 +58,12 @@ problems = not_uniform
 
 
 def tasks(fits: int) -> list[Task]:
-    return [partial(ranks_of, fits)]
+    return [partial(ranks_of, *part) for part in parts(fits, 0, most=50)]
 
 
-def ranks_of(fits: int) -> dict[str, list[int]]:
+def ranks_of(fits: int, seed: int) -> dict[str, list[int]]:
     """Return the occurrences of each rank, for every hyperparameter and two values of the latent function."""
-    joint, rng = MODEL.joint, np.random.default_rng(SEED + 1)
+    joint, rng = MODEL.joint, np.random.default_rng(seed)
     joint.factors.probe(X)
     prior = JointPrior(joint, X)
     sites = Sites(np.full((1, 4), 0.8), np.full((1, 4), 1.0))
@@ -81,7 +80,7 @@ def ranks_of(fits: int) -> dict[str, list[int]]:
         template = es.likelihoods.NegativeBinomial(np.zeros(4), float(dispersion))
         y = template.simulate(joint.split(truth, 4).f[0], rng)
         likelihood = PointLikelihood(MODEL.likelihood, joint, y, 4)
-        tree = es.sample(likelihood, prior, move=move, seed=SEED + fit, **OPTIONS)
+        tree = es.sample(likelihood, prior, move=move, seed=seed + 1 + fit, **OPTIONS)
         for name, column in QUANTITIES.items():
             ranks[name].append(rank(truth[column], tree.posterior.f.values[0, :, column]))
     return counts(ranks, DRAWS)

@@ -8,7 +8,8 @@
 A proof is a module of this folder with
 
 - `FULL` and `SHORT`: two sets of arguments of `tasks`,
-- `tasks(**arguments)`: the parts of the computation, functions that return results by name, as JSON can hold them,
+- `tasks(**arguments)`: the parts of the computation, functions that return results by name, as JSON can hold them.
+  Counts of the same name are added,
 - `problems(results)`: a list of sentences about what is wrong, empty if the proof passes.
 
 It is listed in `PROOFS` below. The result of a full run is committed in `results/`, with its commit, arguments and
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from ellipslice.machine import commit, machine
-from proof.task import Task
+from proof.task import Task, merge
 
 PROOFS = (
     *("evidence_coverage", "latent_family_ranks", "latent_ranks", "latent_ranks_of_terms"),
@@ -51,9 +52,7 @@ def prove(name: str, short: bool, processes: int = 1) -> dict[str, Any]:
     else:
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
             timed = list(pool.map(run_task, tasks))
-    results: dict[str, Any] = {}
-    for found, _ in timed:
-        results |= found
+    results = merge(found for found, _ in timed)
     return {
         "proof": name,
         "command": f"python tests/proof/run.py {name}" + " --short" * short,

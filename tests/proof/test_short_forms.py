@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proof.run import PROOFS, RESULTS, prove
+from proof.task import merge, parts
 
 
 @pytest.mark.long
@@ -23,3 +24,14 @@ def test_every_proof_is_listed():
 
 def test_stored_results_are_of_proofs():
     assert {path.stem for path in RESULTS.glob("*.json")} <= set(PROOFS)
+
+
+def test_tasks_make_up_their_cases():
+    made = [part for case in (0, 1) for part in parts(60, case)]
+    assert [fits for fits, _ in made] == [25, 25, 10] * 2
+    used = [seed + fit for fits, seed in made for fit in range(fits + 1)]
+    assert len(set(used)) == len(used)
+
+
+def test_counts_of_the_same_ranks_are_added():
+    assert merge([{"a": [1, 2]}, {"b": [5, 0]}, {"a": [0, 3]}]) == {"a": [1, 5], "b": [5, 0]}

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from ellipslice.latent.posterior import LatentPosterior
-from ellipslice.priors.base import Layout, Prior
+from ellipslice.priors.parts.only_draws import OnlyDraws
 
 
 class Point(NamedTuple):
@@ -36,7 +36,7 @@ class Point(NamedTuple):
         return cls(flat[..., :hyperparameters], flat[..., hyperparameters:middle], flat[..., middle:])
 
 
-class LatentPrior(Prior):
+class LatentPrior(OnlyDraws):
     """The joint prior of hyperparameters and latents, for `sample`. It is not Gaussian, so it has its own move."""
 
     move_uses_jax = True
@@ -45,25 +45,6 @@ class LatentPrior(Prior):
     def __init__(self, posterior: LatentPosterior, description: str):
         self._posterior, self._description = posterior, description
         self.mean, self.shape = None, (posterior.hyperparameters.size + 2 * posterior.assembly.size,)
-
-    @property
-    def layout(self) -> Layout:
-        return (("f", self.shape),)
-
-    @property
-    def noise_size(self) -> int:
-        raise TypeError("the joint prior of hyperparameters and latents is not a linear map of normals.")
-
-    def unwhiten(self, z: Any) -> Any:
-        raise TypeError("the joint prior of hyperparameters and latents is not a linear map of normals.")
-
-    @property
-    def linear(self) -> bool:
-        return False
-
-    @property
-    def traceable(self) -> bool:
-        return False
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         raise TypeError("chains of a latent Gaussian model start from points of its pilot run. Give initial.")

@@ -19,6 +19,9 @@ CURVATURE_STEP = 0.05
 LARGEST_VARIANCE = 9.0
 """Largest variance of a direction of u in the Gaussian at the mode, which may be flat there."""
 
+LARGEST_CURVATURE = 1e6
+"""Largest curvature that is used at the start of the search. Larger ones are due to points without a mode."""
+
 IMPOSSIBLE = 1e10
 """Negative log density where there is no mode of the latents."""
 
@@ -34,10 +37,14 @@ class MarginalMode(NamedTuple):
 
 
 class LaplaceMarginal:
-    """Laplace approximation of -log p(u | y), a function for optimisers. Each call starts from the last mode."""
+    """Laplace approximation of -log p(u | y), a function for optimisers.
+
+    Each call starts from the mode of the latents at the best u so far. The mode at the last u may be far from all
+    others, because optimisers try values of u that are too large.
+    """
 
     def __init__(self, posterior: LatentPosterior, eta: np.ndarray):
-        self._posterior, self._eta = posterior, eta
+        self._posterior, self._eta, self._best = posterior, eta, -np.inf
         self.latest: Mode | None = None
 
     def __call__(self, u: np.ndarray) -> float:
@@ -46,7 +53,9 @@ class LaplaceMarginal:
             found = None if at is None else find_mode(self._posterior, at, self._eta)
         if found is None or not np.isfinite(found.log_density):
             return IMPOSSIBLE
-        self._eta, self.latest = found.eta, found
+        self.latest = found
+        if found.log_density >= self._best:
+            self._eta, self._best = found.eta, found.log_density
         return -found.log_density
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
@@ -54,14 +63,15 @@ class LaplaceMarginal:
         steps = GRADIENT_STEP * np.eye(len(u))
         return np.array([(self(u + step) - self(u - step)) / (2 * GRADIENT_STEP) for step in steps])
 
+    def second_derivatives(self, u: np.ndarray) -> np.ndarray:
+        """Return the second derivative with respect to each hyperparameter by central differences."""
+        middle, steps = self(u), CURVATURE_STEP * np.eye(len(u))
+        return np.array([self(u + step) + self(u - step) - 2 * middle for step in steps]) / CURVATURE_STEP**2
+
     def curvature(self, u: np.ndarray) -> np.ndarray:
         """Return the matrix of second derivatives by central differences."""
-        count, steps = len(u), CURVATURE_STEP * np.eye(len(u))
-        middle = self(u)
-        up, down = [self(u + step) for step in steps], [self(u - step) for step in steps]
-        found = np.zeros((count, count))
-        for i in range(count):
-            found[i, i] = (up[i] + down[i] - 2 * middle) / CURVATURE_STEP**2
+        steps, found = CURVATURE_STEP * np.eye(len(u)), np.diag(self.second_derivatives(u))
+        for i in range(len(u)):
             for j in range(i):
                 corners = [self(u + a * steps[i] + b * steps[j]) for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
                 value = (corners[0] - corners[1] - corners[2] + corners[3]) / (4 * CURVATURE_STEP**2)
@@ -83,7 +93,11 @@ def find_marginal_mode(posterior: LatentPosterior) -> MarginalMode:
     if not len(start):
         marginal(start)
         return MarginalMode(start, np.zeros((0, 0)), _latest(marginal))
-    found = minimize(marginal, start, jac=marginal.gradient, method="BFGS", options={"gtol": 1e-2, "maxiter": 60})
+    # Curvatures may differ by orders of magnitude. Without them, the search can go to a standard deviation of nearly 0,
+    # where the density is almost flat, and end there.
+    curvatures = np.clip(np.abs(marginal.second_derivatives(start)), 1 / LARGEST_VARIANCE, LARGEST_CURVATURE)
+    options = {"gtol": 1e-2, "maxiter": 60, "hess_inv0": np.diag(1 / curvatures)}
+    found = minimize(marginal, start, jac=marginal.gradient, method="BFGS", options=options)
     if not np.isfinite(found.fun) or found.fun >= IMPOSSIBLE:
         found = minimize(marginal, start, method="Nelder-Mead", options={"xatol": 1e-2, "fatol": 1e-2})
     u = np.asarray(found.x)

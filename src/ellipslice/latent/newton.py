@@ -16,12 +16,22 @@ MOST_STEPS = 50
 TOLERANCE = 1e-4
 """Largest change of a linear predictor at which the iteration ends."""
 
+STEPS = 0.5 ** np.arange(14)
+"""Fractions of a Newton step, of which the first is taken that does not decrease the log density."""
+
 SMALLEST_PRECISION = 1e-8
 """Smallest precision of a site, also where the log-likelihood is convex; relative to the largest if that is below 1."""
 
 
 WIDE_VARIANCE = 100.0
 """Variance of a Gaussian that limits the first linear predictor, as for binary responses, whose mode is infinite."""
+
+
+class Point(NamedTuple):
+    """Latents, and their log density."""
+
+    x: np.ndarray
+    log_density: float
 
 
 class Mode(NamedTuple):
@@ -70,33 +80,41 @@ def first_predictor(likelihood: Likelihood, offset: np.ndarray) -> np.ndarray:
 def find_mode(posterior: LatentPosterior, at: Conditional, eta: np.ndarray) -> Mode | None:
     """Return the mode of the latents given hyperparameters, from a first linear predictor; None if there is none.
 
-    Each step is halved until the log density does not decrease.
+    The first step is a whole Newton step from the linear predictor, which need not belong to any latents.
     """
     assembly, likelihood = posterior.assembly, at.likelihood
-    best = -np.inf
-    x: np.ndarray | None = None
+    point: Point | None = None
     for _ in range(MOST_STEPS):
-        sites = expand(likelihood, eta, assembly.offset)
-        reference = posterior.reference(at, sites)
+        reference = posterior.reference(at, expand(likelihood, eta, assembly.offset))
         if reference is None:
             return None
-        step, proposal = 1.0, reference.mean
-        while True:
-            value = posterior.log_joint(at, proposal)
-            if x is None or value >= best - 1e-9 * abs(best):
-                break
-            step /= 2
-            if step < 1e-4:
-                proposal, value = x, best
-                break
-            proposal = x + step * (reference.mean - x)
-        if not np.isfinite(value):
+        point = _step(posterior, at, point, reference.mean)
+        if not np.isfinite(point.log_density):
             return None
-        moved = assembly.predictor(proposal)
-        change = np.abs(moved - eta).max()
-        x, best, eta = proposal, value, moved
-        if change < TOLERANCE:
+        last, eta = eta, assembly.predictor(point.x)
+        if np.abs(eta - last).max() < TOLERANCE:
             break
+    return _laplace(posterior, at, eta)
+
+
+def _step(posterior: LatentPosterior, at: Conditional, point: Point | None, target: np.ndarray) -> Point:
+    """Return a point on the way to the target, at which the log density is not lower; the target if there is no point.
+
+    The way is halved until that is so.
+    """
+    if point is None:
+        return Point(target, posterior.log_joint(at, target))
+    for step in STEPS:
+        x = point.x + step * (target - point.x)
+        value = posterior.log_joint(at, x)
+        if value >= point.log_density - 1e-9 * abs(point.log_density):
+            return Point(x, value)
+    return point
+
+
+def _laplace(posterior: LatentPosterior, at: Conditional, eta: np.ndarray) -> Mode | None:
+    """Return the Gaussian around a linear predictor, with the log density that it gives at its mean."""
+    assembly, likelihood = posterior.assembly, at.likelihood
     sites = expand(likelihood, eta, assembly.offset)
     reference = posterior.reference(at, sites)
     if reference is None:

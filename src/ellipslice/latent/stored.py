@@ -33,7 +33,6 @@ class StoredSettings(NamedTuple):
     factors: np.ndarray
     spread: np.ndarray
     kicks: int
-    repeats: int
     sites_centre: np.ndarray
     sites_factor: np.ndarray
     anchors: np.ndarray
@@ -52,7 +51,7 @@ class StoredSettings(NamedTuple):
             np.array([student.scales.own for student in settings.students]),
             np.stack([student.centre for student in settings.students]),
             np.stack([student.factor for student in settings.students]),
-            settings.spread, settings.kicks, settings.repeats, sites.student.centre, sites.student.factor,
+            settings.spread, settings.kicks, sites.student.centre, sites.student.factor,
             sites.anchors, sites.width, sites.precision, sites.linear, sites.eta,
         )  # fmt: skip
 
@@ -92,5 +91,5 @@ class StoredSettings(NamedTuple):
         around = StudentT(Scales.of(priors, False), np.asarray(self.sites_centre), np.asarray(self.sites_factor))
         offset, width = posterior.assembly.offset, float(self.width)
         sites = InterpolatedSites(around, self.anchors, width, self.precision, self.linear, offset, self.eta)
-        settings = UpdateSettings(students, np.asarray(self.spread), int(self.kicks), int(self.repeats))
+        settings = UpdateSettings(students, np.asarray(self.spread), int(self.kicks))
         return LatentUpdate(WhitePosterior(posterior, sites), settings)

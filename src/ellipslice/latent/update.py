@@ -40,9 +40,9 @@ class LatentDraws(NamedTuple):
     direction: Any
     """Standard normals for the direction of the line, shape (hyperparameters,)."""
     momentum: Any
-    """Standard normals for the latents, shape (repeats, size)."""
+    """Standard normals for the latents, shape (size,)."""
     turn: Any
-    """Uniforms for the angles of the trajectories, shape (repeats,)."""
+    """A uniform for the angle of the trajectory."""
     on_line: Any
     """True if this update moves the hyperparameters along a line, too."""
     turn_of: Any
@@ -73,8 +73,6 @@ class UpdateSettings:
     """Matrix from a unit vector to the unit of a line, for unconstrained hyperparameters."""
     kicks: int = 2
     """Number of rotations of a trajectory, with a kick by the gradient between them."""
-    repeats: int = 1
-    """Number of trajectories of an update."""
 
     @property
     def student(self) -> StudentT:
@@ -93,8 +91,8 @@ class LatentUpdate(Move):
        the sites. The trajectory is accepted or rejected by the change of the energy.
 
     Each value of u that is tried costs one factorisation of a sparse matrix, and each kick costs four triangular
-    solves. The statistic `factorisations` counts the values of u that were tried, and `acceptance` is the mean
-    acceptance probability of the trajectories.
+    solves. The statistic `factorisations` counts the values of u that were tried, and `acceptance` is the
+    acceptance probability of the trajectory.
 
     Parameters
     ----------
@@ -120,21 +118,21 @@ class LatentUpdate(Move):
 
     def noise_spec(self, prior: Prior, prepared: Any) -> NoiseSpec:
         count, size = self.white.posterior.hyperparameters.size, self.white.posterior.assembly.size
-        degrees, repeats = StudentT.degrees_of_freedom + 1, self.settings.repeats
+        degrees = StudentT.degrees_of_freedom + 1
 
         def draw(rng: np.random.Generator, updates: int) -> LatentDraws:
             return LatentDraws(
                 rng.standard_normal((updates, count)),
                 rng.chisquare(degrees, (updates, count)),
                 rng.standard_normal((updates, count)),
-                rng.standard_normal((updates, repeats, size)),
-                rng.random((updates, repeats)),
+                rng.standard_normal((updates, size)),
+                rng.random(updates),
                 rng.random(updates) < LINE_PROBABILITY,
                 np.arange(updates) % len(self.settings.students),
             )
 
         # An update takes much longer than its random numbers, so blocks are short: none is drawn in vain.
-        return NoiseSpec(draw, searches=2 + repeats, numbers=32 * (repeats * (size + DRAWN_UNIFORMS) + 3 * count))
+        return NoiseSpec(draw, searches=3, numbers=32 * (size + DRAWN_UNIFORMS + 3 * count))
 
     def step(self, noise: UpdateNoise, state: State, target: Target) -> tuple[State, Info]:
         """Update the hyperparameters, then the latents."""
@@ -145,14 +143,10 @@ class LatentUpdate(Move):
             if draws.on_line:
                 now, info = self._move_on_line(target, noise, now)
                 total = total.combine(info)
-        tried, acceptance = total.evaluations, 0.0
-        for number in range(self.settings.repeats):
-            now, info, probability = self._move_latents(
-                now, draws.momentum[number], draws.turn[number], noise.level[2 + number]
-            )
-            total, acceptance = total.combine(info), acceptance + probability / self.settings.repeats
+        now, info, acceptance = self._move_latents(now, draws.momentum, draws.turn, noise.level[2])
         flat = Point(now.around.at.u, now.z, now.x).flat
-        return State(flat, now.log_likelihood), total._replace(more=(acceptance, tried))
+        more = (acceptance, total.evaluations)
+        return State(flat, now.log_likelihood), total.combine(info)._replace(more=more)
 
     def _current(self, state: State) -> WhitePoint:
         """Return the state as a point in white coordinates."""

@@ -16,7 +16,7 @@ import numpy as np
 from ellipslice.parameters.kernel_factors import KernelFactors
 from ellipslice.parameters.parameters import Parameters
 from ellipslice.parameters.pivots import Pivots
-from ellipslice.priors.base import Layout, Prior
+from ellipslice.priors.parts.only_draws import OnlyDraws
 
 
 class Point(NamedTuple):
@@ -68,7 +68,7 @@ class JointModel:
         return f"JointModel({', '.join(self.parameters.priors)}; {', '.join(self.latents)})"
 
 
-class JointPrior(Prior):
+class JointPrior(OnlyDraws):
     """The joint prior at given inputs, as a prior for `sample`. It is not Gaussian, so it has its own move."""
 
     instead = "it is the joint prior of hyperparameters and latent functions, which has its own move. Leave move out."
@@ -77,25 +77,6 @@ class JointPrior(Prior):
         self.joint, self.inputs = joint, inputs
         size = len(joint.latents) * len(inputs)
         self.mean, self.shape = None, (joint.parameters.size + 2 * size,)
-
-    @property
-    def layout(self) -> Layout:
-        return (("f", self.shape),)
-
-    @property
-    def noise_size(self) -> int:
-        raise TypeError("the joint prior of hyperparameters and latent functions is not a linear map of normals.")
-
-    def unwhiten(self, z: Any) -> Any:
-        raise TypeError("the joint prior of hyperparameters and latent functions is not a linear map of normals.")
-
-    @property
-    def linear(self) -> bool:
-        return False
-
-    @property
-    def traceable(self) -> bool:
-        return False
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Return draws of flat points, shape (count, size)."""

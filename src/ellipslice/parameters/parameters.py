@@ -15,6 +15,9 @@ from ellipslice.jax_settings import on_cpu
 PRIOR_DRAWS = 4000
 """Number of prior draws from which the centre and the width of the prior of u are computed."""
 
+FAR = 40.0
+"""Value of u that stands for infinite medians and widths in the stored form of priors."""
+
 ROWS_PER_CALL = 64
 """Number of values of u that one call of compiled code constrains."""
 
@@ -88,7 +91,7 @@ class Parameters:
         Numbers are rounded to six digits, which are equal on every machine. The arguments of the distributions are not
         used, because their order differs between processes.
         """
-        centre, std = self.gaussian()
+        centre, std = (np.nan_to_num(each, posinf=FAR, neginf=-FAR) for each in self._quantiles)
         numbers = [*centre, *std, *(self.log_density(centre + step * std) for step in (-1.0, 0.0, 2.0))]
         names = [f"{name} {type(prior).__name__}" for name, prior in self.priors.items()]
         return [*names, np.array([float(f"{number:.6g}") for number in numbers])]
@@ -170,11 +173,16 @@ class Parameters:
         return self._gaussian
 
     @cached_property
-    def _gaussian(self) -> tuple[np.ndarray, np.ndarray]:
-        u = self.draw(np.random.default_rng(0), PRIOR_DRAWS)
-        with np.errstate(invalid="ignore"):  # infinite draws raise a clear error below
+    def _quantiles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Medians of prior draws of u, and half the width of their central 68%. Not finite if many draws are not."""
+        with np.errstate(all="ignore"):
+            u = self.draw(np.random.default_rng(0), PRIOR_DRAWS)
             low, middle, high = np.quantile(u, [0.1587, 0.5, 0.8413], axis=0)
-            std = (high - low) / 2
+            return middle, (high - low) / 2
+
+    @cached_property
+    def _gaussian(self) -> tuple[np.ndarray, np.ndarray]:
+        middle, std = self._quantiles
         for name, (span, _) in self._spans.items():
             if not np.isfinite(middle[span]).all() or not np.isfinite(std[span]).all():
                 given = type(self.priors[name]).__name__

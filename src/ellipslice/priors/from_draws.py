@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ellipslice.checks import as_mean, is_whole
-from ellipslice.priors.base import Prior
+from ellipslice.priors.parts.only_draws import OnlyDraws
 from ellipslice.pytree import pytree, set_fields, static
 
 _SAMPLER_LOCK = threading.Lock()
@@ -18,7 +18,7 @@ _SAMPLER_LOCK = threading.Lock()
 
 
 @pytree
-class FromDraws(Prior):
+class FromDraws(OnlyDraws):
     """A Gaussian prior that is defined by a function that draws from it.
 
     Use it when you already have a sampler for your prior, such as a stochastic PDE solver, a sparse factor, or another
@@ -89,25 +89,6 @@ class FromDraws(Prior):
                 "sampler returned the same draw twice in a row. Each call must return a new draw, made from the rng "
                 "that sampler is called with."
             )
-
-    @property
-    def noise_size(self) -> int:
-        raise TypeError(
-            "FromDraws is defined by a sampler and has no map from standard normals. Use a prior that has `unwhiten`."
-        )
-
-    @property
-    def linear(self) -> bool:
-        return False
-
-    @property
-    def traceable(self) -> bool:
-        return False
-
-    def unwhiten(self, z: Any) -> Any:
-        raise TypeError(
-            "FromDraws is defined by a sampler and has no map from standard normals. Use a prior that has `unwhiten`."
-        )
 
     def draw_zero_mean(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Draw from N(0, Sigma), without the mean. Return an array of shape (count, size)."""

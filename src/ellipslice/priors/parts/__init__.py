@@ -10,6 +10,7 @@
 - `kernels`: kernels of tinygp and scikit-learn, and plain functions
 - `random_walk_kernel`: the random walk as a kernel of tinygp
 - `features`: low-rank factors by Fourier features and inducing points
+- `only_draws`: priors without a linear map from standard normals
 - `augmented`: the prior of [f, A f]
 - `feasible_point`: a point that satisfies linear inequalities
 """
