@@ -62,7 +62,7 @@ def page() -> str:
 METHODS = {
     "auto": '`es.sample(likelihood, prior, reference="auto")`',
     "reference": '`es.sample(likelihood, prior, reference="auto")` without kicks',
-    "ellipses": '`es.sample(likelihood, prior, reference="ep")`, which has no kicks',
+    "ellipses": '`es.sample(likelihood, prior, reference="ep")`, without kicks',
     "plain": "`es.sample(likelihood, prior, move=EllipticalSlice())`, the paper's algorithm",
     "NUTS": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations",
     "NUTS-diagonal": "NumPyro's NUTS, whitened coordinates, 1,000 warm-up iterations, diagonal mass matrix",
@@ -103,7 +103,7 @@ def _effective_samples(result: dict[str, Any]) -> str:
     ]
     for method in methods[1:]:
         factors = [ratio(found, name, method, ours) for name in problems]
-        lines.append(_line(METHODS[method], ["" if one is None else f"{one:,.3g}" for one in factors]))
+        lines.append(_line(METHODS[method], ["" if one is None else _number(one) for one in factors]))
     return "\n".join([*lines, "", "![rates of all methods and seeds](../images/effective_samples.png)", ""])
 
 
@@ -136,8 +136,8 @@ def _fastest(found: Sequence[Summary], problems: list[str]) -> str:
         rates = {one.method: one.rate for one in found if one.problem == name and one.converged}
         if rates:
             by_method.setdefault(max(rates, key=lambda method: rates[method]), []).append(name)
-    parts = [f"{METHODS[method]} on {', '.join(names)}" for method, names in by_method.items()]
-    return f"Fastest method: {'; '.join(parts)}."
+    parts = [f"on {', '.join(names)}: {METHODS[method]}" for method, names in by_method.items()]
+    return f"Fastest method {'; '.join(parts)}."
 
 
 def _choice(result: dict[str, Any]) -> str:
@@ -238,9 +238,15 @@ def _cell(rows: list[dict[str, Any]], contestant: str, problem: str, chains: int
     for row in rows:
         if (row["contestant"], row["problem"], row["chains"]) == (contestant, problem, chains):
             low, high = row["ratio_range"]
-            ratio = f"{row['ratio']:.3g}" if low == high else f"{row['ratio']:.3g} ({low:.3g} to {high:.3g})"
-            return f"{ratio}; {row['updates_per_second'] / 1e6:.3g} M/s" if absolute else ratio
+            ratio = _number(row["ratio"])
+            ratio += "" if low == high else f" ({_number(low)} to {_number(high)})"
+            return f"{ratio}; {_number(row['updates_per_second'] / 1e6)} M/s" if absolute else ratio
     return ""
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _chains(count: int) -> str:

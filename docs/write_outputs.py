@@ -30,6 +30,9 @@ PROGRESS = re.compile(r"(compiling|warm-up)$|[\w-]+ [━·]{24} ")
 HIDDEN = re.compile(rf"<(?!xarray\.Dataset)|{PROGRESS.pattern}")
 """Beginning of texts that are left out on GitHub: objects without a readable form, and the progress display."""
 
+FORECAST = "ellipslice: the first convergence check"
+"""Beginning of the forecast of a long run, which commands print on a slow machine."""
+
 NOT_SHOWN = ("remove-cell", "remove-output", "hide-output")
 KERNEL_OPTIONS = [
     "--InlineBackend.figure_formats=png",
@@ -96,18 +99,19 @@ def picture_of(output: dict) -> bytes:
 
 def shown(outputs: list[dict], picture: Path, page: Path) -> list[str]:
     """Return the Markdown of the outputs of one cell. A plot is written to `picture`."""
-    parts, printed = [], []
+    parts, text = [], ""
     for output in outputs:
         data = output.get("data", {})
         if output["output_type"] == "stream" and output["name"] == "stdout":
-            printed += output["text"].splitlines()
+            text += output["text"]
         elif "image/png" in data:
             picture.parent.mkdir(parents=True, exist_ok=True)
             picture.write_bytes(picture_of(output))
             up = "../" * len(page.relative_to(DOCS).parent.parts)
             parts.append(f"![plot of the cell above]({up}{picture.relative_to(DOCS)})")
         elif "text/plain" in data and not HIDDEN.match(data["text/plain"]):
-            printed += data["text/plain"].splitlines()
+            text += data["text/plain"] + "\n"
+    printed = [line for line in text.splitlines() if not line.startswith(FORECAST)]
     if printed:
         more = ["..."] if len(printed) > MAX_LINES else []
         parts.insert(0, "\n".join(["```text", *printed[:MAX_LINES], *more, "```"]))

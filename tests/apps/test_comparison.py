@@ -97,7 +97,7 @@ def test_rates_and_their_ratios_are_tables():
     assert "`ellipslice bench --effective --seeds 2`, one core (some)," in told
     assert f"| {page.METHODS['auto']} | 1,200 |" in told
     assert f"| {page.METHODS['mgrad']} | not converged |" in told
-    assert f"Fastest method: {page.METHODS['auto']} on pines." in told.replace("\n", " ")
+    assert f"Fastest method on pines: {page.METHODS['auto']}." in told.replace("\n", " ")
     assert f"| {page.METHODS['NUTS-dense']} | 4 |" in told
 
 

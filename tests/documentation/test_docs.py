@@ -136,6 +136,16 @@ def test_stored_outputs_belong_to_the_cells_of_the_page(page):
     assert set(write_outputs.BLOCK.findall(text)) <= set(write_outputs.checksums(text))
 
 
+WITHOUT_OUTPUTS = {"api/commands.md", "how_to/model_comparison.md"}
+"""Pages with cells and no stored outputs: help texts of commands, and a page whose outputs are to be added."""
+
+
+def test_pages_with_cells_have_outputs_for_readers_on_github():
+    pages = {str(page.relative_to(DOCS)): page.read_text(encoding="utf8") for page in DOCS.rglob("*.md")}
+    with_cells = {name for name, text in pages.items() if "{code-cell}" in text and not name.startswith("_build")}
+    assert {name for name in with_cells if not write_outputs.BLOCK.search(pages[name])} <= WITHOUT_OUTPUTS
+
+
 def test_outputs_of_other_cells_are_found():
     cell = "```{code-cell} ipython3\nprint(1)\n```\n"
     (found,) = write_outputs.checksums(cell)

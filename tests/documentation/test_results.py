@@ -23,7 +23,6 @@ WITHOUT = (
     "h200_r10_mine_single",
     "h200_usps_double",
     "h200_usps_single",
-    "held_out",
     "scaling",
     "unknown_parameters_112",
     "unknown_parameters_811",

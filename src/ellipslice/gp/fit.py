@@ -175,7 +175,7 @@ class Fit:
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
 
     def plot(self, axes: Any = None, *, variable: str | None = None) -> Any:
-        """Plot the fit: a curve with 50% and 90% intervals for one input axis, two maps for two.
+        """Plot the fit: a curve with 50 % and 90 % intervals for one input axis, two maps for two.
 
         The maps show the posterior mean and the posterior standard deviation.
 

@@ -49,7 +49,7 @@ def _curve(fit: Fit, axes: Any, variable: str | None) -> Any:
     values = predicted[name].values.reshape(-1, len(new))
     for inside, alpha in ((0.9, 0.2), (0.5, 0.35)):
         low, high = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2], axis=0)
-        axes.fill_between(new, low, high, color=COLOUR, alpha=alpha, lw=0, label=f"{inside:.0%} interval")
+        axes.fill_between(new, low, high, color=COLOUR, alpha=alpha, lw=0, label=f"{100 * inside:.0f} % interval")
     axes.plot(new, np.median(values, axis=0), color=COLOUR, lw=1.8, label=f"{name}, median")
     if name in ("expected", "predictive") and fit.shown.size == x.size:
         axes.plot(x, fit.shown.ravel(), ".", color="0.25", ms=4, alpha=0.7, label="data")

@@ -66,7 +66,7 @@ class LaplaceComparison:
     effective_points: float
 
     def plot(self, axes: Any = None, most: int = 40) -> Any:
-        """Plot the errors with 95% intervals of their Monte Carlo error.
+        """Plot the errors with 95 % intervals of their Monte Carlo error.
 
         Parameters
         ----------

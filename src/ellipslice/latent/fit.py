@@ -106,7 +106,7 @@ class LatentFit:
         return predict(self.model.definition, self.tree, data, draws, whole_number("seed", seed, 0))
 
     def plot(self, name: str, axes: Any = None) -> Any:
-        """Plot the effect of a term with its 50% and 90% intervals, or the posterior of a hyperparameter.
+        """Plot the effect of a term with its 50 % and 90 % intervals, or the posterior of a hyperparameter.
 
         Parameters
         ----------

@@ -44,16 +44,16 @@ def plot(fit: LatentFit, name: str, axes: Any) -> Any:
 
 def _show_curve(axes: Any, labels: np.ndarray, quantiles: np.ndarray) -> None:
     low, first, middle, third, high = quantiles
-    axes.fill_between(labels, low, high, alpha=0.2, color="C0", label="90% interval")
-    axes.fill_between(labels, first, third, alpha=0.35, color="C0", label="50% interval")
+    axes.fill_between(labels, low, high, alpha=0.2, color="C0", label="90 % interval")
+    axes.fill_between(labels, first, third, alpha=0.35, color="C0", label="50 % interval")
     axes.plot(labels, middle, color="C0", label="median")
 
 
 def _show_points(axes: Any, labels: np.ndarray, quantiles: np.ndarray) -> None:
     low, first, middle, third, high = quantiles
     position = np.arange(len(labels))
-    axes.vlines(position, low, high, color="C0", linewidth=1, label="90% interval")
-    axes.vlines(position, first, third, color="C0", linewidth=3, label="50% interval")
+    axes.vlines(position, low, high, color="C0", linewidth=1, label="90 % interval")
+    axes.vlines(position, first, third, color="C0", linewidth=3, label="50 % interval")
     axes.plot(position, middle, "o", color="C0", markersize=4, label="median")
     shown = position[:: max(1, -(-len(labels) // MOST_LABELS))]
     axes.set_xticks(shown, [str(labels[i]) for i in shown], rotation=90)

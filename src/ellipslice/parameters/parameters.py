@@ -168,7 +168,7 @@ class Parameters:
     def gaussian(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of a Gaussian approximation of the prior of u, each of shape (size,).
 
-        They are the medians of u, and half the width of the central 68% interval.
+        They are the medians of u, and half the width of the central 68 % interval.
         """
         return self._gaussian
 

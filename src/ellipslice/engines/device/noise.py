@@ -63,7 +63,10 @@ def update_numbers(first: Any, length: int) -> Any:
 
 def keys_of(keys: Any, numbers: Any) -> Any:
     """Return the Threefry keys of updates of each chain, by their numbers: shape (2, numbers, chains)."""
-    return jnp.stack(threefry(keys[0], keys[1], numbers[:, None], jnp.uint32(0)))
+    made = jnp.stack(threefry(keys[0], keys[1], numbers[:, None], jnp.uint32(0)))
+    # Without a barrier XLA fuses these rounds with those of the numbers made from the keys. For one chain on a CPU, JAX
+    # 0.12 then repeats each round for each use of its result, and does not finish compiling.
+    return jax.lax.optimization_barrier(made)
 
 
 def draw_noise(

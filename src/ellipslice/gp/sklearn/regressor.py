@@ -36,7 +36,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
         Positive. Default: unknown, with a prior. Not for counts.
     normalize_y : bool
         Whether the kernel describes y scaled to mean 0 and standard deviation 1, or y itself. Default: True. For
-        "student-t", the median and half the central 68% interval replace them. Counts are never scaled.
+        "student-t", the median and half the central 68 % interval replace them. Counts are never scaled.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
 
     - amplitude: median 1, in units of the scaled y; standard deviation of the logarithm 0.7
     - length scale: median sqrt(axes), in units of the scaled inputs; standard deviation of the logarithm 0.7
-    - noise scale: median 0.3 times half the central 68% interval of y; standard deviation of the logarithm 1
+    - noise scale: median 0.3 times half the central 68 % interval of y; standard deviation of the logarithm 1
 
     Examples
     --------
@@ -186,7 +186,7 @@ class EllipticalGPRegressor(RegressorMixin, EllipticalGP):
 
 
 def _middle_and_spread(y: np.ndarray, robust: bool) -> tuple[float, float]:
-    """Return mean and standard deviation of y, or, if robust, its median and half its central 68% interval.
+    """Return mean and standard deviation of y, or, if robust, its median and half its central 68 % interval.
 
     A spread of 0 is replaced by 1, so that y can be divided by it.
     """

@@ -41,7 +41,7 @@ class Matern(PlacedTerm):
     The latent elements are the values at the nodes of a lattice with square cells. Their precision is that of Lindgren,
     Rue & Lindström (2011), tau^2 (kappa^4 C + 2 kappa^2 G + G C^-1 G), with tau^2 = 1 / (4 pi kappa^2 sd^2). Boundaries
     are reflecting. The effect of a row is interpolated between the four nodes around its place. If the range is at
-    least 4 cells, the variance is up to 12% larger than sd^2 at nodes, and on average over places up to 11% smaller.
+    least 4 cells, the variance is up to 12 % larger than sd^2 at nodes, and on average over places up to 11% smaller.
 
     Parameters
     ----------
