@@ -8,7 +8,8 @@ which stores 20 elements of f after every update. The first run compiles, and is
 short and a long run with the same seed. The rate is the difference of their updates divided by the difference of their
 times, so the fit of the reference, the warm-up and compilation are not included. (With `reference="auto"` the fit takes
 some seconds in each run, so the long run must be longer. With `--kicks` there is one fit, before all runs.) The
-effective sample size is ArviZ's bulk estimate for the worst of the 20 elements, from the first draws of the long run.
+effective sample size is ArviZ's bulk estimate for the worst of the 20 elements, from the first draws of the long run,
+computed by this library, because ArviZ would take longer than the runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import arviz_stats
 import numpy as np
 
 import ellipslice as es
@@ -31,6 +31,8 @@ from ellipslice.jax_settings import jax_settings
 from ellipslice.machine import commit, machine
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.initial_states import prior_starts
+from ellipslice.sampling.measures import TAILS
+from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 KEPT = slice(0, None, 45)
 """The elements of f that are stored: 20 of 900."""
@@ -44,7 +46,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--chains", type=int, default=1024)
     options.add_argument("--draws", type=int, default=20_000, help="Draws of each chain in the long run.")
-    options.add_argument("--ess-draws", type=int, default=4000, help="Draws of each chain for effective sample sizes.")
+    options.add_argument("--ess-draws", type=int, default=1000, help="Draws of each chain for effective sample sizes.")
     options.add_argument("--precision", choices=["double", "single"], default="double")
     options.add_argument("--reference", default="auto", help='"auto", "laplace", "ep", "pilot", or "prior".')
     options.add_argument("--kicks", type=int, help="Use trajectories with this number of kicks. Default: chosen.")
@@ -59,7 +61,7 @@ def main() -> None:
         print(f"{name}: {value:,.4g}" if isinstance(value, float) else f"{name}: {value}", flush=True)
     if given.out:
         arguments = " ".join(argument for argument in sys.argv[1:] if argument not in ("--out", str(given.out)))
-        about = {"machine": machine("jaxlib", "arviz_stats"), "commit": commit(), "arguments": [arguments]}
+        about = {"machine": machine("jaxlib"), "commit": commit(), "arguments": [arguments]}
         given.out.write_text(json.dumps(about | {"device_effective": found}, indent=1), encoding="utf8")
 
 
@@ -74,7 +76,8 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         tree, long = run(given, around, given.draws)
         rates.append(given.chains * (given.draws - few) / (long - short))
     values = tree.posterior["kept"].to_numpy()[:, : given.ess_draws].astype(np.float64)
-    sizes = np.asarray(arviz_stats.ess(values, chain_axis=0, draw_axis=1, method="bulk"))
+    diagnostics = rank_diagnostics(values, TAILS)
+    sizes = diagnostics.bulk
     rate, updates = statistics.median(rates), values[..., 0].size
     attributes = ("engine", "reference", "reference_move", "first_proposal_acceptance_rate", "move")
     statistic = tree.sample_stats
@@ -85,7 +88,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         "effective_samples_per_update": float(sizes.min()) / updates,
         "median_effective_samples_per_update": float(np.median(sizes)) / updates,
         **acceptance,
-        "rhat": float(np.max(arviz_stats.rhat(values, chain_axis=0, draw_axis=1))),
+        "rhat": float(diagnostics.rhat.max()),
         "proposals_per_update": float(statistic["proposals"].mean()),
         "updates_per_second_of_each_round": rates,
         "first_run_seconds": first,

@@ -9,6 +9,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.approximations.sites import SitesReference
+from ellipslice.undocumented import gpu_graph
 from statistical.monte_carlo import compare_gaussian
 
 pytestmark = pytest.mark.gpu
@@ -94,6 +95,11 @@ def test_draws_around_a_reference_are_from_the_exact_posterior(name, precision):
     )
 
 
+def test_a_gpu_runs_the_loops_of_trajectories_itself():
+    tree = es.sample(LIKELIHOODS["own function"], PRIOR, **AROUND["trajectories"], **OPTIONS | {"draws": 20})
+    assert gpu_graph.ITEM not in tree.attrs.get("degraded", "")
+
+
 @pytest.mark.parametrize("name", ["ellipses", "trajectories"])
 def test_updates_around_a_reference_have_the_same_bits_for_a_seed(name):
     options = OPTIONS | {"draws": 20, "precision": "single"} | AROUND[name]
@@ -111,7 +117,7 @@ def test_trajectories_in_single_precision_agree_with_double_on_an_ill_conditione
         tree = es.sample(
             likelihood,
             prior,
-            move=es.moves.SplitHamiltonian(None, 12),
+            move=es.moves.SplitHamiltonian(None, 24),  # with 12 kicks no trajectory is accepted
             engine="batched",
             precision=precision,
             chains=1024,

@@ -32,6 +32,7 @@ from ellipslice.moves.search import search
 from ellipslice.noise import threefry, uniform
 from ellipslice.programs.site_program import KERNEL
 from ellipslice.programs.site_sums import NotFactorised, elementwise, padded_size
+from ellipslice.sampling.keep import StateSelector
 
 SIZE, CHAINS, LENGTH = 140, 3, 24  # the size is more than one piece of the kernel, but not a whole number of pieces
 X = np.random.default_rng(0).uniform(size=(SIZE, 2))
@@ -414,6 +415,23 @@ def test_nothing_is_compiled_again_for_other_data_seeds_or_draws(caplog):
     with jax.log_compiles():
         sample(np.zeros(7), 2, 90)
     assert not [record for record in caplog.records if "_run_block" in record.getMessage()]
+
+
+@pytest.mark.parametrize("move", [es.moves.EllipticalSlice(), es.moves.SplitHamiltonian(None, 2)])
+def test_keep_is_computed_only_for_blocks_with_draws(move, monkeypatch):
+    """Those of the warm-up have no states. `keep` need not be defined for the zeros in their place."""
+    monkeypatch.setattr(batched, "block_length", lambda numbers: 16)
+    computed, of_block = [], StateSelector.of_block
+
+    def recorded(self, buffer):
+        computed.append(of_block(self, buffer))
+        return computed[-1]
+
+    monkeypatch.setattr(StateSelector, "of_block", recorded)
+    options = {"move": move, "warmup": 45, "draws": 20, "engine": "batched"}
+    kept, every = run(**options, keep=lambda f: jnp.log(f[0] ** 2)), run(**options)
+    assert len([values for values in computed if values is not None]) == 3  # of 5 or 7 blocks
+    np.testing.assert_allclose(kept.posterior.f, np.log(every.posterior.f[..., 0] ** 2), rtol=1e-12)
 
 
 @pytest.mark.long

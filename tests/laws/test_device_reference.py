@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, partial
 
 import jax
@@ -22,6 +23,8 @@ from ellipslice.engines.device.lock_step import run_lock_step
 from ellipslice.engines.device.noise import chain_keys
 from ellipslice.engines.device.reference_draws import check_single_precision
 from ellipslice.engines.device.reference_updates import UPDATES
+from ellipslice.engines.device.run import Plan, run_block
+from ellipslice.engines.rows import DeviceStates
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import ReferenceSlice, SplitHamiltonian, State
 from ellipslice.moves.reference_slice import AROUND_REFERENCE, INDEPENDENT, PLAIN, ReferenceSliceDraws
@@ -132,7 +135,7 @@ def test_every_update_is_that_of_step(name, first):
                 np.testing.assert_allclose(draws.angle[t, chain], info.angle, rtol=1e-6, atol=1e-9)
                 if info.more:
                     np.testing.assert_allclose(draws.more[0][t, chain], info.more[0], rtol=1e-9)
-            np.testing.assert_array_equal(end.f[chain], draws.f[-1, chain])
+            np.testing.assert_array_equal(end.f[chain], draws.f[LENGTH - 1, chain])
     np.testing.assert_array_equal(totals.proposals, draws.proposals.sum(axis=0))
     assert int(accepted) == int((draws.proposals == 1).sum())
 
@@ -173,27 +176,40 @@ class Tabled:
         return lambda number: self._table[index, number]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kicks", [3, 5])
-def test_a_gpu_has_loops_of_constant_length_for_usual_numbers_of_kicks(kicks, monkeypatch):
-    move = SplitHamiltonian(SITES, kicks, plain_every=4)
-    ends = []
+@pytest.mark.parametrize("kicks", [3, 10])
+def test_a_constant_number_of_kicks_makes_the_same_updates(kicks, monkeypatch):
+    """On a GPU the number of kicks is a constant of the program, and on a CPU it is data."""
+    move, ends = SplitHamiltonian(SITES, kicks, plain_every=4), []
     for on_cpu in (True, False):
         monkeypatch.setattr(reference_updates, "computes_on_cpu", lambda on_cpu=on_cpu: on_cpu)
         with jax_settings():
             engine = BatchedEngine(Posterior(PRIOR, poisson))
-            f = jnp.asarray(np.random.default_rng(5).standard_normal((CHAINS, 5)))
-            state, sources = State(f, jax.vmap(engine.likelihood)(f)), engine._sources(move)
+            starts = [Checkpoint(0, State(np.zeros(5), engine.evaluate(np.zeros(5))))] * CHAINS
+            run = engine.run(RunSpec(move, 1, tuple(range(CHAINS))), starts, 6)
+            assert run._plan.kicks == (None if on_cpu else kicks)
+            while not run.finished:
+                run.advance()
+            (rows,) = run.take()
+        assert isinstance(rows.f, DeviceStates)
+        ends.append((np.asarray(rows.f.buffer[5]), rows.statistics["evaluations"]))
+    np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-12)
+    np.testing.assert_array_equal(ends[0][1], ends[1][1])
 
-            def run(sources, state, engine=engine):
-                keys = jnp.asarray(chain_keys(1, range(CHAINS)))
-                own = UPDATES[type(move)](move, 4, engine.likelihood, sources, keys, jnp.uint32(0), 6, "float64")
-                return len(own.variants()[1]), run_lock_step(own, state, DrawSchedule(6, 0, 1), 6)[0].f
 
-            variants, end = jax.jit(run)(sources, state)
-            ends.append((int(variants), end))
-    assert [variants for variants, _ in ends] == [1, len(reference_updates.KNOWN_KICKS) + 1]
-    np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-12)
+@pytest.mark.long
+@pytest.mark.parametrize("kicks", [None, 3])
+def test_the_array_of_draws_is_never_copied(kicks):
+    """It is the largest array of a block. XLA copies it in some programs with loops or branches in others."""
+    move, length = MOVES["trajectories"], 16
+    with jax_settings():
+        engine = BatchedEngine(Posterior(PRIOR, poisson))
+        state = State(jnp.zeros((CHAINS, 5)), jnp.zeros(CHAINS))
+        plan = Plan(False, move, 4, length, length, engine.dtype, kicks)
+        fixed = engine.likelihood, engine._sources(move), jnp.asarray(chain_keys(1, range(CHAINS))), np.uint32(0)
+        text = run_block.lower(plan, *fixed, state, np.int32(16), np.int32(0), np.int32(1)).compile().as_text()
+    draws = f"f64[{length + 1},{CHAINS},5]"
+    assert draws in text
+    assert not re.findall(re.escape(draws) + r"\S* copy\(", text)
 
 
 @pytest.mark.parametrize("name", ["trajectories", "trajectories, white", "around the prior"])

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import ellipslice as es
+from ellipslice.approximations import fit
+from ellipslice.approximations.fit import factorise_likelihood
 from ellipslice.sampling import automatic_length, automatic_move, forecast
 from stores import assert_same_stores
 
@@ -308,6 +310,19 @@ def test_a_fit_that_fails_gives_plain_ellipses(monkeypatch):
     assert reason(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3))) == expected
 
 
+def test_a_log_likelihood_is_factorised_once(monkeypatch):
+    calls = []
+
+    def counted(posterior):
+        calls.append(posterior)
+        return factorise_likelihood(posterior)
+
+    for module in (automatic_move, fit):
+        monkeypatch.setattr(module, "factorise_likelihood", counted)
+    assert not reason(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3))).startswith("plain ellipses")
+    assert len(calls) == 1
+
+
 @pytest.fixture
 def large(monkeypatch):
     """No reference is fitted for more than two elements."""
@@ -323,6 +338,15 @@ def test_large_latents_get_rotations_around_the_prior(large):
     assert tree.attrs["move"].startswith("SplitHamiltonian(reference=None, kicks=")
     assert tree.attrs["stopped_by"] == "converged"
     assert "reference" not in tree.attrs
+
+
+def test_a_pilot_run_around_the_prior_that_fails_gives_plain_ellipses(large, monkeypatch):
+    def failing(*given):
+        raise FloatingPointError("overflow")
+
+    monkeypatch.setattr(automatic_move, "near_mode", failing)
+    expected = "plain ellipses, because the pilot run around the prior failed: overflow"
+    assert reason(es.likelihoods.Poisson([2, 0, 1]), es.Diagonal(np.ones(3))) == expected
 
 
 def test_a_prior_with_many_standard_normals_is_large(monkeypatch):

@@ -17,7 +17,7 @@ import pytest
 
 import ellipslice as es
 from ellipslice.jax_settings import jax_settings, on_cpu
-from ellipslice.undocumented import ITEMS, blas, degraded, jaxprs, operations, registry, runtime, xla_loop
+from ellipslice.undocumented import ITEMS, blas, degraded, gpu_graph, jaxprs, operations, registry, runtime, xla_loop
 
 
 @pytest.fixture(autouse=True)
@@ -180,3 +180,26 @@ def test_workers_are_counted():
         assert runtime.processes(pool) == []  # no thread is started yet
     assert runtime.worker_count(object()) is None
     assert runtime.processes(object()) == []
+
+
+# --- loops in GPU graphs ----------------------------------------------------------------------------------------------
+
+
+def double(times, x):
+    """Double x in a loop whose length is data."""
+    return jax.lax.while_loop(lambda carry: carry[0] < times * 1, lambda carry: (carry[0] + 1, 2 * carry[1]), (0, x))[1]
+
+
+def test_xla_accepts_the_option_for_loops_in_gpu_graphs():
+    """It ignores the option on a CPU, but raises if the value is wrong. `tests/gpu` tests its effect."""
+    loop = jax.jit(double, static_argnums=0, compiler_options=gpu_graph.LOOPS_IN_GRAPHS)
+    assert loop(3, 1.0) == 8.0
+
+
+def test_a_program_whose_loops_cannot_be_in_gpu_graphs_is_compiled_without_them(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(gpu_graph, "_failures", [])
+    monkeypatch.setattr(gpu_graph, "LOOPS_IN_GRAPHS", {"xla_gpu_enable_command_buffer": "NO_SUCH_OPERATION"})
+    assert gpu_graph.with_loops_in_graphs(double)(3, 1.0) == 8.0
+    assert "NO_SUCH_OPERATION" in gpu_graph.probe()
+    assert any(text.startswith(gpu_graph.ITEM) for text in registry.taken())

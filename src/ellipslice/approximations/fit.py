@@ -37,7 +37,13 @@ class Fitted(NamedTuple):
     """One of "laplace", "ep", "pilot" and "given"."""
 
 
-def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[State]], seed: int) -> Fitted:
+def fit_reference(
+    method: Any,
+    engine: Engine,
+    starts: Callable[[int], list[State]],
+    seed: int,
+    terms: FactorisedLikelihood | str | None = None,
+) -> Fitted:
     """Fit a Gaussian approximation of the posterior.
 
     Parameters
@@ -49,6 +55,8 @@ def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[Stat
         Function from a number of chains to their initial states, for a pilot run.
     seed : int
         Seed of the pilot run.
+    terms : optional
+        Result of `factorise_likelihood`, if it is known.
     """
     posterior = engine.posterior
     prior = posterior.prior
@@ -61,7 +69,8 @@ def fit_reference(method: Any, engine: Engine, starts: Callable[[int], list[Stat
         rows = covariance_factor(prior, "reference=" + ("a Gaussian" if isinstance(method, Prior) else f'"{method}"'))
         if isinstance(method, Prior):
             return Fitted(_from_user(method, prior, rows), "given")
-        terms = factorise_likelihood(posterior) if engine.traced else "it is not traced by JAX"
+        if terms is None:
+            terms = factorise_likelihood(posterior) if engine.traced else "it is not traced by JAX"
         if isinstance(terms, str) and method in ("laplace", "ep"):
             raise ValueError(
                 f'reference="{method}" requires a log-likelihood that factorises over the elements of f, but {terms}. '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -74,6 +74,8 @@ class Engine(abc.ABC):
     """True if JAX traces the log-likelihood: evaluations are then compiled, and gradients are available."""
     dtype: Any = np.dtype(np.float64)
     """NumPy type of the elements of a state."""
+    of_block: Callable[[Any], Mapping[str, Any] | None] | None = None
+    """Function of the states of a block, shape (rows, chains, size), which a device computes after each block."""
 
     def __init__(self, posterior: Posterior):
         self.posterior = posterior

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, overload
 
@@ -51,6 +51,8 @@ class DeviceStates(NamedTuple):
     first: int
     stop: int
     """Rows `first` to `stop - 1` are states. The others are undefined, because no update has written to them."""
+    kept: Mapping[str, Any] | None = None
+    """Result of `Engine.of_block` for the buffer: device arrays, shape (rows, chains, ...). None if there is none."""
 
     def since(self, draw: int) -> DeviceStates:
         """Return these states without the first `draw` of them."""

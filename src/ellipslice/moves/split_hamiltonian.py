@@ -40,6 +40,9 @@ ANGLE = pi / 2
 ANGLE_SPREAD = 0.2
 """The angle of a trajectory is uniform within this share of ANGLE, so that no direction returns to its start."""
 
+KICKS_PER_GRAPH = 8
+"""Number of kicks that a GPU launches as one graph of operations."""
+
 DIVERGED = 1e30
 """Elements of f from which on a trajectory has diverged."""
 
@@ -185,7 +188,9 @@ def trajectory(residual: Residual, x: Any, nu: Any, angle: Any, kicks: Any) -> t
         kick = h * residual.covariance.product(g)
         return x, nu + kick, work + h * jnp.sum(nu * g) + 0.5 * h * jnp.sum(g * kick)
 
-    x, nu, work = lax.fori_loop(0, kicks, rotate_and_kick, (x, nu, jnp.zeros_like(angle)))
+    # A constant number of kicks on a GPU, which launches many operations at once only if they are not in a loop.
+    together = min(int(kicks), KICKS_PER_GRAPH) if isinstance(kicks, np.integer) else None
+    x, nu, work = lax.fori_loop(0, kicks, rotate_and_kick, (x, nu, jnp.zeros_like(angle)), unroll=together)
     return *_rotate(x, nu, *half), work
 
 

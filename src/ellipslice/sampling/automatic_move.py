@@ -71,21 +71,23 @@ def choose_automatic_move(
         return plain._replace(reason="plain ellipses, because the log-likelihood is not compiled")
     if not by_workers:  # they may fork, which is unsafe during an import
         import_in_background()
-    if max(posterior.prior.size, posterior.prior.noise_size) > MAX_SIZE:
-        return _around_prior(plain, runner, seed)
+    is_large = max(posterior.prior.size, posterior.prior.noise_size) > MAX_SIZE
     try:
+        if is_large:
+            return _around_prior(plain, runner, seed)
+        with on_cpu():
+            terms = factorise_likelihood(posterior)
+        enough = _plain_if_enough(plain, runner, seed) if isinstance(terms, str) else None
         # In this process also if there are workers, so that they do not change the draws.
-        return _plain_if_enough(plain, runner, seed) or fit_with_engine("auto", runner, None, trial, seed, log_concave)
-    except Exception as error:  # noqa: BLE001  a fit is optional; the run itself raises if the user's function does
+        return enough or fit_with_engine("auto", runner, None, trial, seed, log_concave, terms)
+    except Exception as error:  # noqa: BLE001  pilot runs are optional; the run itself raises if the user's function does
+        what = "the pilot run around the prior failed" if is_large else "no reference could be fitted"
         first_line = str(error).partition("\n")[0]
-        return plain._replace(reason=f"plain ellipses, because no reference could be fitted: {first_line}")
+        return plain._replace(reason=f"plain ellipses, because {what}: {first_line}")
 
 
 def _plain_if_enough(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceMove | None:
-    """Return plain ellipses if the log-likelihood does not factorise and they mix well in a short run, else None."""
-    with on_cpu():
-        if not isinstance(factorise_likelihood(engine.posterior), str):
-            return None
+    """Return plain ellipses if they mix well in a short run, else None."""
     size = _preliminary_sample_size(plain, engine, seed)
     if not size >= ENOUGH_EFFECTIVE_SAMPLES:
         return None

@@ -69,14 +69,22 @@ class StateSelector:
 
     def _on_device(self, states: DeviceStates) -> Kept:
         """Return what is stored of states on a device. The function runs there if it can be compiled."""
-        buffer, rows = states.buffer, slice(states.first, states.stop)
-        if self._function is not None and not self._tried_to_trace:
-            self._traced, self._tried_to_trace = self._try_to_trace(buffer), True
-        if self._traced is None:
-            kept = self(np.asarray(buffer)[rows])
+        rows = slice(states.first, states.stop)
+        there = self.of_block(states.buffer) if states.kept is None else states.kept
+        if there is None:
+            kept = self(np.asarray(states.buffer)[rows])
         else:
-            kept = {name: np.asarray(values)[rows] for name, values in self._traced(buffer).items()}
+            kept = {name: np.asarray(values)[rows] for name, values in there.items()}
         return {name: np.moveaxis(values, 1, 0) for name, values in kept.items()}
+
+    def of_block(self, buffer: Any) -> Mapping[str, Any] | None:
+        """Compute what is stored of states on a device there. Return None if JAX cannot trace the user's function.
+
+        The buffer has the shape (rows, chains, size), and the results (rows, chains, ...).
+        """
+        if self._function is not None and self._function is not False and not self._tried_to_trace:
+            self._traced, self._tried_to_trace = self._try_to_trace(buffer), True
+        return None if self._traced is None else self._traced(buffer)
 
     def _try_to_trace(self, f: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         """Return the user's function compiled; None if JAX cannot trace it, or if the results differ."""

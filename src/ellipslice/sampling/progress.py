@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -66,8 +64,6 @@ def progress_bar(
     if console is None:
         yield lambda now: None
         return
-    # arviz_stats takes most of a second to import, so a thread imports it while code is compiled.
-    threading.Thread(target=importlib.import_module, args=("arviz_stats",), daemon=True).start()
     text = _ProgressText(compiled, size, watch())
     with _notebook(text) if console.is_jupyter else _terminal(console, text) as show:
         yield show

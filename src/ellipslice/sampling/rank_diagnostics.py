@@ -6,10 +6,13 @@ is made for a group of quantities, ranks are computed once, and autocovariances 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
+
+from ellipslice.machine import available_cores
 
 GROUP = 2**19
 """Number of draws, of all quantities of a group, that are processed together: few enough for the cache."""
@@ -44,11 +47,13 @@ def rank_diagnostics(draws: np.ndarray, tails: tuple[float, float]) -> RankDiagn
     """
     chains, count, quantities = draws.shape
     width = max(1, GROUP // (chains * count))
-    with np.errstate(divide="ignore", invalid="ignore"):  # a chain that is constant has variance 0
-        parts = [_of_group(draws[:, :, first : first + width], tails) for first in range(0, quantities, width)]
+    groups = [draws[:, :, first : first + width] for first in range(0, quantities, width)]
+    with ThreadPoolExecutor(min(len(groups), available_cores()), "ellipslice-ranks") as pool:
+        parts = list(pool.map(lambda group: _of_group(group, tails), groups))
     return RankDiagnostics(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
+@np.errstate(divide="ignore", invalid="ignore")  # a chain that is constant has variance 0
 def _of_group(draws: np.ndarray, tails: tuple[float, float]) -> RankDiagnostics:
     _, count, quantities = draws.shape
     columns = np.ascontiguousarray(np.moveaxis(draws, 2, 0))  # (quantities, chains, draws)

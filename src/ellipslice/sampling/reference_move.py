@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ellipslice.approximations import fit_reference
+from ellipslice.approximations.fit import FactorisedLikelihood
 from ellipslice.engines.base import Engine, RunSpec
 from ellipslice.engines.choose import choose_engine, with_workers
 from ellipslice.engines.workers.pool import Workers
@@ -88,16 +89,25 @@ def fit_reference_move(
 
 
 def fit_with_engine(
-    reference: Any, chosen: Engine, workers: Workers | None, trial: np.ndarray, own_seed: int, log_concave: bool
+    reference: Any,
+    chosen: Engine,
+    workers: Workers | None,
+    trial: np.ndarray,
+    own_seed: int,
+    log_concave: bool,
+    terms: FactorisedLikelihood | str | None = None,
 ) -> ReferenceMove:
     """Fit a reference with an engine of the CPU, and choose the move around it.
 
-    `trial` is a point at which workers time the log-likelihood, and `own_seed` the result of `pilot_seed`.
+    `trial` is a point at which workers time the log-likelihood, `own_seed` the result of `pilot_seed`, and `terms` that
+    of `factorise_likelihood`, if it is known.
     """
     if log_concave:
         check_concave(chosen)
     runner = with_workers(chosen, workers, trial)
-    fitted = fit_reference(reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed)
+    fitted = fit_reference(
+        reference, runner, lambda count: prior_starts(runner, own_seed, range(count)), own_seed, terms
+    )
     relative = fitted.reference.relative_to(chosen.posterior.prior)
     automatic = isinstance(reference, str) and reference == "auto"
     why_no_kicks = None if automatic else 'reference is not "auto"'

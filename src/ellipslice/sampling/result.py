@@ -15,21 +15,16 @@ if TYPE_CHECKING:
     import xarray
 
 
-def import_in_background(diagnostics: bool = False) -> None:
-    """Import in a thread what a result needs, which takes a second in a new process. XLA compiles in the meantime.
-
-    `diagnostics` is true if effective sample sizes will be computed, too.
-    """
-    if "xarray" not in sys.modules or (diagnostics and "arviz_stats" not in sys.modules):
-        threading.Thread(target=_first_array, args=(diagnostics,), daemon=True).start()
+def import_in_background() -> None:
+    """Import in a thread what a result needs, which takes a second in a new process. XLA compiles in the meantime."""
+    if "xarray" not in sys.modules:
+        threading.Thread(target=_first_array, daemon=True).start()
 
 
-def _first_array(diagnostics: bool) -> None:
+def _first_array() -> None:
     import xarray
 
     xarray.DataArray([0.0])  # imports other array libraries, if they are installed
-    if diagnostics:
-        import arviz_stats  # noqa: F401
 
 
 def check_names(kept: Kept, dims: Mapping[str, Sequence[str]] | None, coords: Mapping[str, Any] | None) -> None:

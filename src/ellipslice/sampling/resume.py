@@ -122,6 +122,7 @@ def resume(
             stack.enter_context(jax_settings())
             engine, collector = _continue(opened, stored, log_likelihood, workers)
             plan = _plan(opened, engine, stored.spec, collector, draws, until, began)
+            engine.of_block = collector.keep.of_block
             run = engine.run(stored.spec, collector.resume_points, plan.updates)
         except BaseException:
             opened.close(tidy=False)

@@ -248,5 +248,5 @@ def sample(
         rule = None if until is None else StoppingRule(until, kept.example, len(spec.chains))
         plan = Plan(runner, spec, draws, rule, None if rule is None else rule.first_check(), attributes, began, length)
         collector = Collector(kept, [Checkpoint(0, state) for state in starts], [0] * len(starts))
-        run, sink = start_run(plan, collector, path, stored, dims, coords, workers is not None)
+        run, sink = start_run(plan, collector, path, stored, dims, coords)
         return drive(plan, collector, sink, run, progress)

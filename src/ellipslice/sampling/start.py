@@ -71,7 +71,6 @@ def start_run(
     stored: StoredRun,
     dims: Mapping[str, Sequence[str]] | None,
     coords: Mapping[str, Any] | None,
-    by_workers: bool,
 ) -> tuple[Run, RunSink]:
     """Return the run before its first update, and the sink of its draws. If this raises, no store is left behind."""
     form = collector.keep.example, statistics_of(plan.spec.move), plan.spec.chains
@@ -81,8 +80,7 @@ def start_run(
     first = collector.resume_points[0].state
     warn_if_not_deterministic(first.log_likelihood, plan.engine.evaluate(first.f), "a second time")
     warn_if_prior_counted_twice(plan.engine)
-    if plan.automatic is not None and plan.engine.traced and not by_workers:
-        import_in_background(diagnostics=True)
+    plan.engine.of_block = collector.keep.of_block
     run = plan.engine.run(plan.spec, collector.resume_points, plan.updates)
     if path is None:
         return run, memory

@@ -6,6 +6,7 @@ fallback, which gives the same result more slowly, and a probe, which returns wh
 
 - `registry`: record of the fallbacks that were used
 - `xla_loop`: loops that XLA compiles into one function
+- `gpu_graph`: loops that a GPU runs by itself
 - `operations`: lists of operations that are known to be safe
 - `jaxprs`: read the programs that JAX traces
 - `matrices`: factorise several matrices one after the other
@@ -20,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ellipslice.undocumented import blas, compilation_cache, jaxprs, memory, runtime, xla_loop
+from ellipslice.undocumented import blas, compilation_cache, gpu_graph, jaxprs, memory, runtime, xla_loop
 from ellipslice.undocumented.registry import taken
 
 ITEMS: dict[str, Callable[[], str | None]] = {
     xla_loop.ITEM: xla_loop.probe,
     xla_loop.VECTORS: xla_loop.probe_vectors,
+    gpu_graph.ITEM: gpu_graph.probe,
     jaxprs.ITEM: jaxprs.probe,
     jaxprs.NAMES: jaxprs.probe_names,
     blas.ITEM: blas.probe,

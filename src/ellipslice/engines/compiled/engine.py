@@ -79,15 +79,23 @@ class CompiledEngine(Engine):
 
     def evaluate(self, f: np.ndarray) -> float:
         with on_cpu():
-            try:
-                return float(evaluate(self._vectorised_likelihood, f))
-            except Exception as error:
-                if self._vectorised_likelihood is self._likelihood:
-                    raise
-                value = float(evaluate(self._likelihood, f))  # raises if the error is the function's own
-                note(VECTOR_SUMS, f"a vectorised log-likelihood could not be compiled ({first_line(error)})")
-                self._vectorised_likelihood = self._likelihood
-                return value
+            return self._evaluate(f)
+
+    def evaluate_all(self, points: Sequence[np.ndarray]) -> list[float]:
+        with on_cpu():  # once, because it takes longer than a short evaluation
+            return [self._evaluate(f) for f in points]
+
+    def _evaluate(self, f: np.ndarray) -> float:
+        """Return the log-likelihood of one centred flat vector. Call it inside `on_cpu`."""
+        try:
+            return float(evaluate(self._vectorised_likelihood, f))
+        except Exception as error:
+            if self._vectorised_likelihood is self._likelihood:
+                raise
+            value = float(evaluate(self._likelihood, f))  # raises if the error is the function's own
+            note(VECTOR_SUMS, f"a vectorised log-likelihood could not be compiled ({first_line(error)})")
+            self._vectorised_likelihood = self._likelihood
+            return value
 
     def evaluate_together(self, points: np.ndarray) -> np.ndarray:
         with on_cpu():

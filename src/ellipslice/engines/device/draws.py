@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -51,23 +52,30 @@ class DrawBuffer(NamedTuple):
     """Statistics that only the move has, in the order of `Move.statistics`. All are real numbers."""
 
     @staticmethod
-    def empty(slots: int, state: State, more: int = 0) -> Any:
-        """Return a packed buffer of `slots` draws of all chains, for a move with `more` statistics that only it has."""
+    def empty(slots: int, state: State) -> Any:
+        """Return a packed buffer of `slots` draws of all chains."""
         chains, size = state.f.shape
-        return jnp.zeros((slots, chains, size + len(DrawBuffer._fields) - 2 + more), state.f.dtype)
+        return jnp.zeros((slots, chains, size + len(DrawBuffer._fields) - 2), state.f.dtype)
+
+    def statistics(self) -> list[Any]:
+        """Return all fields but `f`, in the type of `f`."""
+        return [number.astype(self.f.dtype) for number in (*self[1:-1], *self.more)]
 
     def pack(self) -> Any:
         """Return one array with all fields, shape (..., size + 5 or more), so that a draw is stored by one write."""
-        numbers = (number.astype(self.f.dtype)[..., None] for number in (*self[1:-1], *self.more))
-        return jnp.concatenate([self.f, *numbers], axis=-1)
+        return jnp.concatenate([self.f, *(number[..., None] for number in self.statistics())], axis=-1)
 
     @classmethod
     def unpack(cls, rows: Any, size: int) -> DrawBuffer:
         """Return the fields of an array that `pack` has made, with their types."""
-        numbers = [rows[..., column] for column in range(size, rows.shape[-1])]
-        log_likelihood, proposals, nans, failed, angle, *more = numbers
+        return cls.of_statistics(rows[..., :size], [rows[..., column] for column in range(size, rows.shape[-1])])
+
+    @classmethod
+    def of_statistics(cls, f: Any, statistics: Sequence[Any]) -> DrawBuffer:
+        """Return the states `f` with the statistics that `statistics` has returned, with their types."""
+        log_likelihood, proposals, nans, failed, angle, *more = statistics
         return cls(
-            f=rows[..., :size],
+            f=f,
             log_likelihood=log_likelihood,
             proposals=proposals.astype(jnp.int32),
             nan_evaluations=nans.astype(jnp.int32),

@@ -17,7 +17,7 @@ from ellipslice.engines.compiled.search import evaluate_together
 from ellipslice.engines.device.noise import chain_keys, update_keys
 from ellipslice.engines.device.prior_draws import Source, can_draw, source_of
 from ellipslice.engines.device.reference_draws import ReferenceSources, check_single_precision
-from ellipslice.engines.device.reference_updates import runs_in_lock_step
+from ellipslice.engines.device.reference_updates import constant_kicks, runs_in_lock_step
 from ellipslice.engines.device.run import BatchedRun, Plan, run_block
 from ellipslice.engines.device.sharding import REPLICATED, chains_over_devices
 from ellipslice.jax_settings import jax_settings, on_one_device, tracing_settings
@@ -75,9 +75,14 @@ class BatchedEngine(Engine):
         with jax_settings(self.double):
             return source_of(self.posterior.prior, self.padded, self.dtype)
 
-    def block_length(self, chains: int) -> int:
-        """Return the number of updates in a block for `chains` chains, whose draws and angles must fit into memory."""
-        return block_length(chains * (self.padded + 3 * WIDTH))
+    def block_length(self, chains: int, move: Move | None = None) -> int:
+        """Return the number of updates in a block for `chains` chains, whose draws and angles must fit into memory.
+
+        It is a multiple of the interval of plain updates if the move has one, so that all blocks have the same number.
+        """
+        length = block_length(chains * (self.padded + 3 * WIDTH))
+        every = min(getattr(move, "plain_every", 1), length)
+        return length - length % every
 
     def evaluate(self, f: np.ndarray) -> float:
         """Return the log-likelihood of one centred flat vector, always in double precision."""
@@ -110,16 +115,15 @@ class BatchedEngine(Engine):
 
     def run(self, spec: RunSpec, starts: Sequence[Checkpoint], updates: int) -> BatchedRun:
         count = len(spec.chains)
-        length = self.block_length(count)
+        length = self.block_length(count, spec.move)
         mesh = chains_over_devices(count) if on_one_device(self.likelihood) else None
         fixed = self.likelihood, self._sources(spec.move)
         if mesh is not None:
             fixed = jax.device_put(fixed, NamedSharding(mesh, REPLICATED))
         ahead, slots = _look_ahead(spec.look_ahead, count, self.fused), -(-length // spec.thin)
-        plan = Plan(self.fused, spec.move, ahead, length, slots, self.dtype, mesh)
-        return BatchedRun(
-            plan, (*fixed, chain_keys(spec.seed, spec.chains)), spec, starts, self._first(spec, starts), updates
-        )
+        plan = Plan(self.fused, spec.move, ahead, length, slots, self.dtype, constant_kicks(spec.move), mesh)
+        fixed = *fixed, chain_keys(spec.seed, spec.chains)
+        return BatchedRun(plan, fixed, spec, starts, self._first(spec, starts), updates, self.of_block)
 
     def _first(self, spec: RunSpec, starts: Sequence[Checkpoint]) -> State:
         """Return the initial states of all chains on the device, with log-likelihoods in their precision."""

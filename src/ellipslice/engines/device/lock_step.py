@@ -19,9 +19,6 @@ from ellipslice.engines.device.draws import ChainTotals, DrawBuffer, DrawSchedul
 from ellipslice.engines.device.reference_updates import ReferenceUpdates
 from ellipslice.moves import State
 
-MAX_CHUNK = 16
-"""Largest number of updates in a loop of constant length."""
-
 
 class _Carry(NamedTuple):
     """The carry of the loop over the updates of a block."""
@@ -29,11 +26,10 @@ class _Carry(NamedTuple):
     t: Any
     """Number of the next update in the block."""
     state: State
-    draws: Any
-    """The packed `DrawBuffer` of the block."""
-    totals: ChainTotals
-    first_accepted: Any
-    """Number of updates of all chains that accepted their first proposal."""
+    f: Any
+    """States that are kept as draws, shape (slots + 1, chains, size). The last row is for the other states."""
+    statistics: Any
+    """Statistics of all updates, shape (length + 1, statistics, chains). The last row is for discarded updates."""
 
 
 def run_lock_step(
@@ -42,55 +38,49 @@ def run_lock_step(
     """Make the updates of a block of all chains.
 
     Return their states, the draws, the totals, and the number of updates that accepted their first proposal. The
-    parameters are those of `loop.run_block_on_device`.
+    parameters are those of `loop.run_block_on_device`. The array of states in the draws has one more row, of no use.
     """
-    none = jnp.zeros(len(state.f), jnp.int32)
-    totals = ChainTotals(none, none, none, state.log_likelihood)
-    zero, draws = jnp.int32(0), DrawBuffer.empty(slots, state, updates.statistics)
-    index, variants = updates.variants()
-    several = [partial(_several, partial(_step, around, schedule, slots), _chunk(updates.every)) for around in variants]
+    chains, size = state.f.shape
+    length, several = len(updates.numbers), updates.most_before_plain
+    fields = len(DrawBuffer._fields) - 2 + updates.statistics
+    around, plain = (partial(_step, update, schedule) for update in (updates.around, updates.plain))
 
     def segment(now: _Carry) -> _Carry:
         """Make the updates up to the next plain one, and that one."""
         end = jnp.minimum(now.t + updates.until_plain(now.t), schedule.updates)
-        now = lax.while_loop(
-            lambda now: now.t < end,
-            lambda now: lax.switch(index, several, end, now) if len(several) > 1 else several[0](end, now),
-            now,
-        )
-        return _step(updates.plain, schedule, slots, schedule.updates, now)
+        now = lax.fori_loop(0, several, lambda _, now: around(end, now), now)
+        return plain(schedule.updates, now)
 
     with jax.default_matmul_precision("highest"):  # TF32 would change the acceptance ratio
-        start = _Carry(zero, state, draws, totals, zero)
+        f = jnp.zeros((slots + 1, chains, size), state.f.dtype)
+        start = _Carry(jnp.int32(0), state, f, jnp.zeros((length + 1, fields, chains), state.f.dtype))
         end = lax.while_loop(lambda now: now.t < schedule.updates, segment, start)
-    return end.state, DrawBuffer.unpack(end.draws, state.f.shape[1]), end.totals, end.first_accepted
+    kept = jnp.clip(schedule.first + schedule.thin * jnp.arange(slots, dtype=np.int32), 0, length - 1)
+    draws = DrawBuffer.of_statistics(end.f, list(jnp.moveaxis(end.statistics[kept], 1, 0)))
+    return end.state, draws, *_totals(end.statistics[:length], schedule.updates, state)
 
 
-def _chunk(every: Any) -> int:
-    """Return the number of updates in a chunk: those between two plain ones, if they are few."""
-    return min(int(every) - 1, MAX_CHUNK)
-
-
-def _several(step: Callable[[Any, _Carry], _Carry], count: int, end: Any, now: _Carry) -> _Carry:
-    """Make up to `count` updates, those with a number below `end`. The loop has a constant length."""
-    return lax.fori_loop(0, count, lambda _, now: step(end, now), now)
-
-
-def _step(update: Callable[..., Any], schedule: DrawSchedule, slots: int, end: Any, now: _Carry) -> _Carry:
+def _step(update: Callable[..., Any], schedule: DrawSchedule, end: Any, now: _Carry) -> _Carry:
     """Make the next update if its number is below `end`. Otherwise compute it, and discard the result."""
     state, made = update(jnp.minimum(now.t, schedule.updates - 1), now.state)
     due = now.t < end
     leaves_draw, slot = schedule.slot(now.t)
-    place = jnp.where(due & leaves_draw, slot, slots)  # `slots` is beyond the buffer, where writes are dropped
-    draws = now.draws.at[place].set(made.pack(), mode="drop")
-    totals = ChainTotals(
-        now.totals.proposals + made.proposals,
-        now.totals.nan_evaluations + made.nan_evaluations,
-        now.totals.failed_searches + made.search_failed,
-        jnp.maximum(now.totals.highest, state.log_likelihood),
+    return _Carry(
+        now.t + due,
+        jax.tree.map(lambda new, old: jnp.where(due, new, old), state, now.state),
+        now.f.at[jnp.where(due & leaves_draw, slot, len(now.f) - 1)].set(state.f),
+        now.statistics.at[jnp.where(due, now.t, len(now.statistics) - 1)].set(jnp.stack(made.statistics())),
     )
-    first_accepted = now.first_accepted + jnp.sum(made.proposals == 1, dtype=np.int32)
-    after = now.t + 1, state, totals, first_accepted
-    before = now.t, now.state, now.totals, now.first_accepted
-    t, state, totals, first_accepted = jax.tree.map(lambda new, old: jnp.where(due, new, old), after, before)
-    return _Carry(t, state, draws, totals, first_accepted)
+
+
+def _totals(statistics: Any, updates: Any, before: State) -> tuple[ChainTotals, Any]:
+    """Return the totals of the first `updates` updates, and how many of them accepted their first proposal."""
+    log_likelihood, proposals, nans, failed, *_ = jnp.moveaxis(statistics, 1, 0)
+    made = jnp.arange(len(statistics))[:, None] < updates
+
+    def total(counts: Any) -> Any:
+        return jnp.sum(jnp.where(made, counts, 0), axis=0, dtype=np.int32)
+
+    highest = jnp.max(jnp.where(made, log_likelihood, -jnp.inf), axis=0)
+    totals = ChainTotals(total(proposals), total(nans), total(failed), jnp.maximum(before.log_likelihood, highest))
+    return totals, jnp.sum(made & (proposals == 1), dtype=np.int32)

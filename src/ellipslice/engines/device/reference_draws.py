@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import jax
@@ -42,6 +43,12 @@ class ReferenceSources:
             prior=None if alone else prior,
             prepared=jax.tree.map(lambda leaf: as_device_array(leaf, dtype), prepared),
         )
+
+    def with_kicks(self, kicks: int) -> ReferenceSources:
+        """Return the sources of trajectories with this number of kicks."""
+        sources = copy(self)
+        set_fields(sources, prepared=self.prepared.with_kicks(kicks))
+        return sources
 
 
 def relative_of(prepared: Any) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -33,7 +32,7 @@ from ellipslice.engines.device.reference_draws import ReferenceSources
 from ellipslice.jax_settings import computes_on_cpu
 from ellipslice.moves import Move, ReferenceSlice, SplitHamiltonian, State
 from ellipslice.moves.reference_slice import LogRatio, ReferenceEllipse
-from ellipslice.moves.split_hamiltonian import SplitPrepared, accept
+from ellipslice.moves.split_hamiltonian import accept
 from ellipslice.noise import Noise
 from ellipslice.programs.traced import over_many, safe_in_batches
 
@@ -41,6 +40,14 @@ from ellipslice.programs.traced import over_many, safe_in_batches
 def runs_in_lock_step(move: Move) -> bool:
     """Return True if `UPDATES` has the class of a move. Subclasses of a move may override `step`, so they are not."""
     return type(move) in UPDATES
+
+
+def constant_kicks(move: Move) -> int | None:
+    """Return the number of kicks if it is a constant of the compiled program, or None if it is data.
+
+    A GPU waits for the host before each pass of a loop whose length is data, which takes longer than a kick.
+    """
+    return move.kicks if type(move) is SplitHamiltonian and not computes_on_cpu() else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +65,6 @@ class EndingEllipse(ReferenceEllipse):
 
 PRIOR_ELLIPSE = EndingEllipse(ratio=None)  # type: ignore[arg-type]
 """The path of plain updates."""
-
-KNOWN_KICKS = (1, 2, 3, 4, 6, 8)
-"""Numbers of kicks for which a GPU has a loop of constant length. The number of kicks is data of compiled code, and a
-GPU waits for the host before each pass of a loop whose length is data."""
 
 
 class ReferenceUpdates(abc.ABC):
@@ -130,9 +133,10 @@ class ReferenceUpdates(abc.ABC):
     def plain(self, t: Any, state: State) -> tuple[State, DrawBuffer]:
         """Make update t of the block on ellipses of the prior. Return the states and a row of a `DrawBuffer`."""
 
-    def variants(self) -> tuple[Any, list[Callable[..., Any]]]:
-        """Return an index and functions like `around`, of which the one at the index is used."""
-        return jnp.int32(0), [self.around]
+    @property
+    def most_before_plain(self) -> int:
+        """The largest number of updates of the block before a plain one."""
+        return min(int(self.every) - 1, len(self.numbers))
 
     def until_plain(self, t: Any) -> Any:
         """Return the number of updates from update t of the block to the next plain one."""
@@ -203,26 +207,15 @@ class TrajectoryUpdates(ReferenceUpdates):
         self.noise = self.search_noise(PRIOR_ELLIPSE, self.plain_keys)
         self.level, self.angle = levels(self.keys, self.dtype), place_uniform(self.keys, self.dtype)
 
-    def around(self, t: Any, state: State) -> tuple[State, DrawBuffer]:
-        return self._trajectories(self.sources.prepared, t, state)
-
     def plain(self, t: Any, state: State) -> tuple[State, DrawBuffer]:
         size = state.f.shape[1]
         nu, centre = self.plain_nu(t, size), jnp.zeros(size, self.dtype)
         state, made = self.search(PRIOR_ELLIPSE, self.noise, self.plain_row(t), nu, state, centre)
         return state, made._replace(more=(jnp.ones_like(made.angle),))
 
-    def variants(self) -> tuple[Any, list[Callable[..., Any]]]:
-        if computes_on_cpu():
-            return super().variants()
-        prepared = self.sources.prepared
-        known = [partial(self._trajectories, prepared.with_kicks(kicks)) for kicks in KNOWN_KICKS]
-        index = jnp.argmax(jnp.asarray([*KNOWN_KICKS, prepared.kicks]) == prepared.kicks)
-        return index.astype(jnp.int32), [*known, self.around]
-
-    def _trajectories(self, prepared: SplitPrepared, t: Any, state: State) -> tuple[State, DrawBuffer]:
+    def around(self, t: Any, state: State) -> tuple[State, DrawBuffer]:
         """Make a trajectory of every chain."""
-        target = CompiledTarget(self.likelihood, prepared)
+        target = CompiledTarget(self.likelihood, self.sources.prepared)
 
         def trajectory(nu: Any, level: Any, angle: Any, state: State) -> tuple[State, Any]:
             return accept(Noise(nu, level, lambda _: angle), state, target)

@@ -5,7 +5,7 @@ While the draws of one block are read, the next block runs on the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from ellipslice.engines.device.sharding import REPLICATED, SHARED, SHARED_DRAWS
 from ellipslice.engines.rows import STATISTICS, DeviceCheckpoints, DeviceStates, Rows
 from ellipslice.jax_settings import jax_settings
 from ellipslice.moves import Move, State
+from ellipslice.undocumented.gpu_graph import with_loops_in_graphs
 
 
 class Plan(NamedTuple):
@@ -41,6 +42,8 @@ class Plan(NamedTuple):
     slots: int
     """Largest number of draws of a chain in a block."""
     dtype: Any
+    kicks: int | None = None
+    """Number of kicks of a trajectory. None if the move has none, or if they are data, as on a CPU."""
     mesh: Mesh | None = None
     """The devices among which the chains are divided. None if there is only one."""
 
@@ -58,8 +61,7 @@ class _Sums(NamedTuple):
     """Largest log-likelihood after any of these updates."""
 
 
-@partial(jax.jit, static_argnums=0)
-def run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
+def _run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
     """Run a block of updates of all chains. The arguments are those of `_run_on_one_device`.
 
     Return the new states, the draws and the sums. Several devices do not wait for each other inside a block.
@@ -74,6 +76,11 @@ def run_block(plan: Plan, *arguments: Any) -> tuple[State, DrawBuffer, _Sums]:
         partial(_run_on_one_device, plan), mesh=plan.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
     return run(*arguments)
+
+
+run_block = jax.jit(_run_block, static_argnums=0)
+run_lock_step_block = with_loops_in_graphs(_run_block)
+"""`run_block` for moves that run in lock step, which have few loops whose length is data."""
 
 
 def _run_on_one_device(
@@ -99,6 +106,7 @@ def _run_on_one_device(
     """
     schedule = DrawSchedule(stop, since, thin)
     if plan.move.path is None:
+        source = source if plan.kicks is None else source.with_kicks(plan.kicks)
         updates = UPDATES[type(plan.move)](
             plan.move, plan.look_ahead, likelihood, source, keys, first, plan.length, plan.dtype
         )
@@ -135,6 +143,8 @@ class _Block(NamedTuple):
     before: State
     """States of the chains before the block, on the device."""
     draws: DrawBuffer
+    kept: Mapping[str, Any] | None
+    """Result of `Engine.of_block` for the states of the draws."""
     sums: _Sums
 
 
@@ -152,6 +162,8 @@ class BatchedRun:
         Initial states of all chains, on the device.
     updates : int
         Total number of updates of each chain, including those before the start.
+    of_block : callable, optional
+        `Engine.of_block`.
     """
 
     def __init__(
@@ -162,8 +174,9 @@ class BatchedRun:
         starts: Sequence[Checkpoint],
         state: State,
         updates: int,
+        of_block: Callable[[Any], Mapping[str, Any] | None] | None = None,
     ):
-        self._plan, self._fixed, self._spec, self._state = plan, fixed, spec, state
+        self._plan, self._fixed, self._spec, self._state, self._of_block = plan, fixed, spec, state, of_block
         self._done, self._updates = starts[0].updates, updates
         self._block_start = self._done, state
         """Number of updates and states at the start of the block that was sent last."""
@@ -183,12 +196,21 @@ class BatchedRun:
             self._block_start = first, before
             count = min(self._plan.length, self._updates - first)
             numbers = (np.int32(number) for number in (count, first - self._spec.warmup, self._spec.thin))
+            run = run_lock_step_block if self._plan.move.path is None else run_block
             with jax_settings(self._plan.dtype == np.float64):
-                self._state, *made = run_block(self._plan, *self._fixed, np.uint32(first), before, *numbers)
+                self._state, draws, sums = run(self._plan, *self._fixed, np.uint32(first), before, *numbers)
             self._done += count
-            self._sent = _Block(first, self._done, before, *made)
+            # Before the next block, because a device computes in the order of the calls.
+            kept = None
+            if self._of_block is not None and self._draws_before(self._done) > self._draws_before(first):
+                kept = self._of_block(draws.f)
+            self._sent = _Block(first, self._done, before, draws, kept, sums)
         if sent is not None:
             self._rows.append(self._read(sent))
+
+    def _draws_before(self, update: int) -> int:
+        """Return the number of draws of each chain before an update."""
+        return max(0, update - self._spec.warmup) // self._spec.thin
 
     def extend(self, updates: int) -> None:
         if updates > self._updates and self._done % self._plan.length:
@@ -205,7 +227,7 @@ class BatchedRun:
 
     def _read(self, block: _Block) -> Rows:
         """Return the rows of a block. Statistics are copied to the host; states stay on the device until needed."""
-        first, stop = (max(0, update - self._spec.warmup) // self._spec.thin for update in (block.first, block.stop))
+        first, stop = self._draws_before(block.first), self._draws_before(block.stop)
         count, (f, *statistics, more) = stop - first, block.draws
         log_likelihood, proposals, *rest = (np.asarray(part)[:count].T for part in statistics)
         columns = log_likelihood, proposals, proposals, *rest, *(np.asarray(part)[:count].T for part in more)
@@ -224,7 +246,7 @@ class BatchedRun:
         return Rows(
             chains=slice(0, len(resume)),
             first=first,
-            f=DeviceStates(f, 0, count),
+            f=DeviceStates(f, 0, count, block.kept),
             statistics=dict(zip(names, columns, strict=True)),
             resume=resume,
             last=[self._last],
