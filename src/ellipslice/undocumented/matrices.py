@@ -92,9 +92,7 @@ def _by_single_matrices(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[A
 
 
 def _bind(equation: Any, inputs: Sequence[Any]) -> list[Any]:
-    params = equation.primitive.get_bind_params(equation.params)
-    functions, params = params if isinstance(params, tuple) else ((), params)  # JAX 0.9 returns (functions, params)
-    results = equation.primitive.bind(*functions, *inputs, **params)
+    results = equation.primitive.bind(*inputs, **equation.primitive.get_bind_params(equation.params))
     return list(results) if equation.primitive.multiple_results else [results]
 
 
