@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import _thread
+import re
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -172,6 +174,31 @@ def test_a_slow_run_gets_a_forecast(monkeypatch, capsys):
     assert "the run ends after at most" in found
     es.sample(informative, PRIOR, **OPTIONS)
     es.sample(informative, PRIOR, seed=1, draws=2000)
+    assert capsys.readouterr().err == ""
+
+
+def test_slow_pilot_runs_get_a_forecast(monkeypatch, capsys):
+    monkeypatch.setattr(forecast, "MIN_SECONDS", 1e-9)
+    monkeypatch.setattr(automatic_move, "ENOUGH_EFFECTIVE_SAMPLES", 0)
+    es.sample(coupled, PRIOR, seed=1, draws=20)
+    found = capsys.readouterr().err
+    assert found.count("pilot runs, which choose how to sample, may take about") == 1
+    assert "move=es.moves.EllipticalSlice()" in found
+    es.sample(coupled, PRIOR, draws=20, **OPTIONS)  # without progress
+    es.sample(es.likelihoods.Poisson(np.ones(6)), PRIOR, seed=1, draws=20)  # its reference needs no pilot run
+    assert capsys.readouterr().err == ""
+
+
+def test_a_forecast_of_pilot_runs_is_their_time(monkeypatch, capsys):
+    class Slow:
+        traced = False
+
+        def evaluate(self, f):
+            time.sleep(0.02)
+
+    forecast.forecast_pilot_runs(Slow(), np.zeros(3), updates=1000, chains=4, instead="Do this.")
+    assert re.search(r"may take about 4(\.\d)? minutes. Do this.", capsys.readouterr().err)
+    forecast.forecast_pilot_runs(Slow(), np.zeros(3), updates=10, chains=4, instead="Do this.")
     assert capsys.readouterr().err == ""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
+from ellipslice.approximations import pilot
 from ellipslice.approximations.fit import factorise_likelihood
 from ellipslice.engines.base import Checkpoint, Engine, RunSpec
 from ellipslice.engines.choose import choose_engine
@@ -19,6 +20,7 @@ from ellipslice.moves import Cycle, EllipticalSlice, SplitHamiltonian, State
 from ellipslice.noise import start_generator
 from ellipslice.posterior import Posterior
 from ellipslice.sampling.choose_reference_move import kicks_or_ellipses
+from ellipslice.sampling.forecast import forecast_pilot_runs
 from ellipslice.sampling.initial_states import first_draw, prior_starts
 from ellipslice.sampling.kick_pilot import CHAINS, KickPilot
 from ellipslice.sampling.measures import measure
@@ -31,18 +33,29 @@ MAX_SIZE = 2500
 
 The time of a fit grows with the third power of the size."""
 
-PRELIMINARY_UPDATES = 1000
-"""Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise."""
+PRELIMINARY_UPDATES = (250, 1000)
+"""Updates of each of four chains with plain ellipses, for a log-likelihood that does not factorise.
+
+The longer run is made if the shorter one was not enough."""
 
 ENOUGH_EFFECTIVE_SAMPLES = 50
 """Effective sample size of the second half of these updates with which no reference is fitted.
 
-The pilot runs of a reference take 8,000 updates of each chain. With this effective sample size, plain ellipses need
-about 4,000 updates to converge."""
+The pilot runs of a reference take 8,000 updates of each chain. With this effective sample size after 1,000 updates,
+plain ellipses need about 4,000 updates to converge."""
+
+NO_PILOT_RUNS = "move=es.moves.EllipticalSlice() samples without them, and may need longer runs."
+"""Sentence for users whose pilot runs are slow."""
 
 
 def choose_automatic_move(
-    posterior: Posterior, spec: RunSpec, engine: str | None, by_workers: bool, log_concave: bool, why_plain: str | None
+    posterior: Posterior,
+    spec: RunSpec,
+    engine: str | None,
+    by_workers: bool,
+    log_concave: bool,
+    progress: bool,
+    why_plain: str | None,
 ) -> ReferenceMove:
     """Return the move of a run without `move` and `reference`.
 
@@ -57,6 +70,8 @@ def choose_automatic_move(
         True if workers run the chains. They do not make the pilot runs.
     log_concave : bool
         Argument of `sample`.
+    progress : bool
+        Whether to print a forecast if the pilot runs are slow.
     why_plain : str or None
         Reason for plain ellipses; None if there is none.
     """
@@ -77,6 +92,9 @@ def choose_automatic_move(
             return _around_prior(plain, runner, seed)
         with on_cpu():
             terms = factorise_likelihood(posterior)
+        if progress and isinstance(terms, str):
+            updates = pilot.ROUNDS * pilot.UPDATES + sum(PRELIMINARY_UPDATES)
+            forecast_pilot_runs(runner, trial, updates, CHAINS, NO_PILOT_RUNS)
         enough = _plain_if_enough(plain, runner, seed) if isinstance(terms, str) else None
         # In this process also if there are workers, so that they do not change the draws.
         return enough or fit_with_engine("auto", runner, None, trial, seed, log_concave, terms)
@@ -88,11 +106,12 @@ def choose_automatic_move(
 
 def _plain_if_enough(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceMove | None:
     """Return plain ellipses if they mix well in a short run, else None."""
-    size = _preliminary_sample_size(plain, engine, seed)
-    if not size >= ENOUGH_EFFECTIVE_SAMPLES:
-        return None
-    updates = CHAINS * PRELIMINARY_UPDATES // 2
-    return plain._replace(reason=f"plain ellipses: about {size:,.0f} effective samples in {updates:,} updates")
+    for updates in PRELIMINARY_UPDATES:
+        size = _preliminary_sample_size(plain, engine, seed, updates)
+        if size >= ENOUGH_EFFECTIVE_SAMPLES:
+            kept = CHAINS * updates // 2
+            return plain._replace(reason=f"plain ellipses: about {size:,.0f} effective samples in {kept:,} updates")
+    return None
 
 
 def why_plain_ellipses(posterior: Posterior, spec: RunSpec, engine: str | None) -> str | None:
@@ -133,11 +152,11 @@ def _around_prior(plain: ReferenceMove, engine: Engine, seed: int) -> ReferenceM
     return ReferenceMove(*found, None, None, f"around the prior, {reason}", reached)
 
 
-def _preliminary_sample_size(plain: ReferenceMove, engine: Engine, seed: int) -> float:
+def _preliminary_sample_size(plain: ReferenceMove, engine: Engine, seed: int, updates: int) -> float:
     """Return the effective sample size of the second half of a short run with plain ellipses."""
     starts = [Checkpoint(0, state) for state in prior_starts(engine, seed, range(CHAINS))]
-    spec = RunSpec(plain.move, seed, tuple(range(CHAINS)), warmup=PRELIMINARY_UPDATES // 2)
-    made = collect(engine.run(spec, starts, PRELIMINARY_UPDATES), CHAINS)
+    spec = RunSpec(plain.move, seed, tuple(range(CHAINS)), warmup=updates // 2)
+    made = collect(engine.run(spec, starts, updates), CHAINS)
     f = np.stack([np.concatenate([part.f[0] for part in rows]) for rows in made])
     value = np.stack([np.concatenate([part.statistics["total_log_likelihood"][0] for part in rows]) for rows in made])
     return measure({"f": f, "total_log_likelihood": value}, at_most=16).effective_sample_size

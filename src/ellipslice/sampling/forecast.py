@@ -1,4 +1,4 @@
-"""Forecast of the time of a run whose length is chosen automatically, for slow log-likelihoods."""
+"""Forecasts for slow log-likelihoods: the time of pilot runs, and of a run whose length is chosen automatically."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ellipslice.engines.base import Engine
+from ellipslice.machine import available_cores
 from ellipslice.sampling.automatic_length import AutomaticLength
 from ellipslice.sampling.progress import RunProgress, Show
 
@@ -16,7 +20,38 @@ AFTER_SECONDS = 5.0
 """Seconds of sampling after which the forecast is made."""
 
 MIN_SECONDS = 60.0
-"""Shortest time until the first convergence check for which a message is printed."""
+"""Shortest time of pilot runs, or until the first convergence check, for which a message is printed."""
+
+EVALUATIONS_PER_UPDATE = 3.0
+"""Evaluations of an update, roughly, for a forecast before the first update."""
+
+
+def forecast_pilot_runs(engine: Engine, f: np.ndarray, updates: int, chains: int, instead: str) -> None:
+    """Print how long pilot runs will take, if that is long.
+
+    Parameters
+    ----------
+    engine : Engine
+        Engine that makes the pilot runs.
+    f : array
+        Point at which the log-likelihood is timed.
+    updates : int
+        Largest number of updates of each chain.
+    chains : int
+        Number of chains.
+    instead : str
+        How to avoid the pilot runs, in one sentence.
+    """
+    engine.evaluate(f)  # the first evaluation may compile
+    began = time.perf_counter()
+    engine.evaluate(f)
+    in_turn = -(-chains // available_cores()) if engine.traced else chains
+    seconds = (time.perf_counter() - began) * EVALUATIONS_PER_UPDATE * updates * in_turn
+    if seconds > MIN_SECONDS:
+        print(  # noqa: T201  as below
+            f"ellipslice: pilot runs, which choose how to sample, may take about {_duration(seconds)}. {instead}",
+            file=sys.stderr,
+        )
 
 
 class Forecast:

@@ -234,7 +234,7 @@ def sample(
         check_reference(spec, posterior, engine, move)
     with jax_settings(), open_workers(executor, timeout) as workers:
         points = None if initial is None else given_points(posterior, initial, spec.chains)
-        fitted = fitted_move(posterior, spec, move, reference, engine, workers, bool(log_concave))
+        fitted = fitted_move(posterior, spec, move, reference, engine, workers, bool(log_concave), progress)
         spec = spec if fitted is None else replace(spec, move=fitted.move)
         around = None if fitted is None else fitted.around
         points = fitted.points(spec.chains) if points is None and fitted is not None else points

@@ -33,6 +33,7 @@ def fitted_move(
     engine: str | None,
     workers: Workers | None,
     log_concave: bool,
+    progress: bool,
 ) -> ReferenceMove | None:
     """Return the move of a run with `reference=`, or without `move=`. None if the move is given."""
     if reference is not None:
@@ -40,7 +41,7 @@ def fitted_move(
     if given is not None or isinstance(posterior, TruncatedPosterior):
         return None
     why_plain = why_plain_ellipses(posterior, spec, engine)
-    return choose_automatic_move(posterior, spec, engine, workers is not None, log_concave, why_plain)
+    return choose_automatic_move(posterior, spec, engine, workers is not None, log_concave, progress, why_plain)
 
 
 def engine_of_run(
