@@ -58,7 +58,7 @@ class Forecast:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in words."""
+    """Return a duration as text, for example "3 minutes"."""
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:.2g} {unit}"

@@ -125,7 +125,7 @@ class _ProgressText:
         self._diagnostics_text = self._describe(found, clock - self._first_draw_at) or self._diagnostics_text
 
     def _describe(self, found: Diagnostics, seconds: float) -> str:
-        """Return the diagnostics after `seconds` of drawing, in words."""
+        """Return the diagnostics after `seconds` of drawing, as text."""
         if not math.isfinite(found.effective_sample_size):
             return ""
         least = "at least " if self._traces.thinned else ""

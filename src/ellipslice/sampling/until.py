@@ -158,7 +158,7 @@ class StoppingRule:
         return goals_met(self.until, self.diagnostics)
 
     def describe_progress(self) -> str:
-        """Return the diagnostics of the last check and the goals, in words."""
+        """Return the diagnostics of the last check and the goals, as text."""
         until, parts = self.until, []
         if until.effective_sample_size is not None:
             parts.append(
