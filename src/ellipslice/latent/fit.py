@@ -113,7 +113,7 @@ class LatentFit:
         name : str
             Variable of the posterior.
         axes : matplotlib Axes, optional
-            Where to plot. Default: a new figure.
+            Axes of the plot. Default: a new figure.
 
         Returns
         -------

@@ -107,7 +107,7 @@ class _ProgressText:
         return f"{line}\n{self._diagnostics_text}" if self._diagnostics_text else line
 
     def _update_diagnostics(self, now: RunProgress, clock: float) -> None:
-        """Compute the diagnostics, if it is time to."""
+        """Compute the diagnostics if they are due."""
         if not now.draws:
             return
         self._first_draw_at = clock if self._first_draw_at is None else self._first_draw_at
