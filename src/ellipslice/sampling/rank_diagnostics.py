@@ -1,4 +1,4 @@
-"""Effective sample sizes and R-hat of many quantities at once: the estimators of ArviZ (Vehtari et al. 2021).
+"""Effective sample sizes and R-hat of many quantities in parallel: the estimators of ArviZ (Vehtari et al. 2021).
 
 ArviZ computes them for one quantity at a time, which takes longer than sampling if there are thousands. Here each step
 is made for a group of quantities, ranks are computed once, and autocovariances only up to the lag that is needed.

@@ -1,4 +1,4 @@
-"""Moves around a reference Gaussian on a device: all chains make each update together.
+"""Moves around a reference Gaussian on a device: all chains make each update in parallel.
 
 An update of `SplitHamiltonian` has the same cost for all chains, so none waits, and the products of all chains are one
 matrix product. Searches along ellipses of a good reference end after one or two passes. Plain updates, on ellipses of
