@@ -28,7 +28,7 @@ class Forecast:
         self._done = False
 
     def after(self, show: Show, plan: Plan) -> Show:
-        """Return a function that shows the progress and then prints the forecast, if it is time to."""
+        """Return a function that shows the progress, and prints the forecast when it is due."""
 
         def both(now: RunProgress) -> None:
             show(now)

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from ellipslice.machine import available_cores
 
 GROUP = 2**19
-"""Number of draws, of all quantities of a group, that are processed together: few enough for the cache."""
+"""Number of draws, of all quantities of a group, that are processed jointly: few enough for the cache."""
 
 FIRST_LAGS = 15
 """Largest lag that is computed at first. It is doubled until the autocorrelations of every quantity have ended."""
