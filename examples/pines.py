@@ -49,7 +49,7 @@ mean, relative = intensity.mean(0), intensity.std(0) / intensity.mean(0)
 figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
 inside = counts > 0
 panels = {
-    "126 saplings": None,
+    "126 saplings (larger dots: several in a cell)": None,
     "posterior mean, saplings per cell": mean,
     "relative standard deviation": relative,
 }
@@ -59,5 +59,6 @@ for panel, (title, values) in zip(axes, panels.items(), strict=True):
     else:
         image = panel.imshow(values, origin="lower", cmap="viridis")
         figure.colorbar(image, ax=panel, shrink=0.85)
-    panel.set(title=title, xlabel="column", ylabel="row", aspect="equal", xlim=(-0.5, 29.5), ylim=(-0.5, 29.5))
+    panel.set_title(title, fontsize="medium")
+    panel.set(xlabel="column of cells", ylabel="row of cells", aspect="equal", xlim=(-0.5, 29.5), ylim=(-0.5, 29.5))
 figure.savefig("pines.png", dpi=150)

@@ -68,9 +68,10 @@ def curve(draws: int, picture: str | None) -> None:
         axis.fill_between(new[:, 0], mean - 2 * sd, mean + 2 * sd, alpha=0.25, label="± 2 standard deviations")
         axis.plot(new[:, 0], mean, label="mean")
         axis.plot(new[:, 0], np.sin(new[:, 0]), "k--", linewidth=1, label="truth")
-        axis.plot(X[:, 0], y, "k.", markersize=4)
+        axis.plot(X[:, 0], y, "k.", markersize=4, label="data")
         axis.set(title=name, xlabel="x")
-    axes[0].legend(frameon=False)
+    axes[0].set_ylabel("y")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     if picture is not None:
         figure.savefig(picture, dpi=110)
 

@@ -72,7 +72,7 @@ def number(
     expected : str, optional
         Range of `value`, for example "in (0, 1]". Default: "finite and above ...".
     advice : str
-        What to do: the last sentence of the message. Default: none.
+        Advice: the last sentence of the message. Default: none.
     """
     advice = f" {advice}" if advice else ""
     if not is_number(value):

@@ -59,7 +59,7 @@ def cache_home() -> Path | None:
 
 @cache
 def _open(home: Path | None) -> ProgramFolder | str:
-    """Return the folder in a user's cache folder, or why it is not used. It is created if it does not exist."""
+    """Return the folder in a user's cache folder, made if necessary. If it is not used, return the reason as text."""
     if home is None:
         return "there is no home folder"
     root = home / "ellipslice"

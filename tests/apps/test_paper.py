@@ -297,6 +297,7 @@ def test_the_paper_agrees_with_itself():
     page = report(results, SHORT, ["here"], [])
     assert "Evaluations per iteration: 47 of 47 rows agree with the paper." in page
     assert "Effective sample sizes on USPS and Mine: 7 of 7 rows" in page
+    assert "Not compared: 3 rows in which the methods are too close." in page
     assert "elliptical 1.00, line 1.00" in page  # rank correlations
 
 

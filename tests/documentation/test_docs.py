@@ -97,6 +97,42 @@ def documented_name(name: str) -> bool:
     return any(f"`{name}`" in row.split("|")[1] for row in ATTRIBUTES.splitlines() if row.startswith("| `"))
 
 
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts and page.name != "renamed.md"]
+"""All pages except the one with earlier names."""
+
+
+def unknown_names(text: str) -> list[str]:
+    """Return the names of the library in inline code, such as `es.sample`, that do not exist."""
+    names = [name.rstrip(".") for name in re.findall(r"`(?:es|ellipslice)\.([A-Za-z_][\w.]*)", text)]
+    return [name for name in names if not exists(name)]
+
+
+def exists(name: str) -> bool:
+    """Return whether a public name or a module of the library exists."""
+    try:
+        pkgutil.resolve_name(f"ellipslice.{name}")
+    except (AttributeError, ImportError):
+        return False
+    return True
+
+
+def test_names_of_the_library_on_pages_exist():
+    found = {page.name: unknown_names(page.read_text(encoding="utf8")) for page in [*PAGES, *ROOT.glob("*.md")]}
+    assert not {name: names for name, names in found.items() if names}
+    assert unknown_names("`es.sample(f)`, `es.smaple`, `es.moves.Local.none`") == ["smaple", "moves.Local.none"]
+
+
+def unknown_attributes(text: str) -> list[str]:
+    """Return the attributes of results that a page reads and the page on results does not have."""
+    return [name for name in re.findall(r"""attrs\[["'](\w+)["']\]""", text) if not documented_name(name)]
+
+
+def test_pages_read_attributes_that_results_have():
+    found = {page.name: unknown_attributes(page.read_text(encoding="utf8")) for page in [*PAGES, ROOT / "README.md"]}
+    assert not {name: names for name, names in found.items() if names}
+    assert unknown_attributes('tree.attrs["move_of_reference"], tree.attrs["move"]') == ["move_of_reference"]
+
+
 @pytest.mark.parametrize("options", [{"reference": "auto", "until": es.Until(effective_sample_size=20)}, {"draws": 5}])
 def test_every_attribute_and_statistic_of_a_run_is_documented(options):
     tree = es.sample(

@@ -241,7 +241,7 @@ MISTAKES = {
     ),
     "text and numbers": (
         lambda: ICAR("t", graph=SQUARE).bind(on(["0", "1"])),
-        "regions that are not in the graph: 0, 1",
+        "regions that are not in the graph: 0, 1. The regions of the graph are: 0, 1, 2. The labels differ only",
     ),
     "asymmetric matrix": (
         lambda: ICAR("t", graph=np.triu(SQUARE)).bind(on([0, 1])),

@@ -163,7 +163,7 @@ def test_a_mean_left_out_of_the_predictor_is_caught(monkeypatch):
         (lambda: LinearPredictor(np.full((40, 3), np.nan), G), ValueError, "finite"),
         (lambda: LinearPredictor(np.full((40, 3), "x"), G), TypeError, "real numbers"),
         (lambda: LinearPredictor({}, G), ValueError, "empty"),
-        (lambda: LinearPredictor({"w": A, "b": np.ones((39, 1))}, G), ValueError, "same number of rows"),
+        (lambda: LinearPredictor({"w": A, "b": np.ones((39, 1))}, G), ValueError, "different numbers of rows"),
         (lambda: LinearPredictor(A[:39], G), ValueError, r"39 rows.*\(40,\)"),
         (
             lambda: es.sample(LinearPredictor(A, G), es.Diagonal(np.ones(4)), **QUICK),

@@ -31,7 +31,10 @@ def fit_laplace(rows: np.ndarray, log_likelihood: Callable[[Any], Any]) -> Sites
 
 
 def newton(rows: np.ndarray, derivatives_at: Callable[[Any], Any]) -> Sites:
-    """Return sites at the posterior mode by Newton's method. `derivatives_at(f)` returns what `derivatives` does."""
+    """Return sites at the posterior mode by Newton's method.
+
+    `derivatives_at(f)` returns the log-likelihood at f, and its first and second derivative for each element of f.
+    """
     z = np.zeros(len(rows))
     height, gradient, curvature = _posterior_at(derivatives_at, rows, z)
     for _ in range(MAX_NEWTON_STEPS):

@@ -182,7 +182,7 @@ class Fit:
         Parameters
         ----------
         axes : matplotlib Axes, or a pair of them for two input axes; optional
-            Where to plot. Default: a new figure.
+            Axes of the plot. Default: a new figure.
         variable : str, optional
             Variable of `predict` to plot. Default: "expected" if there is one, otherwise "latent" or the first latent
             function.

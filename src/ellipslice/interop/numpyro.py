@@ -56,9 +56,9 @@ class EllipticalSliceState(NamedTuple):
 class EllipticalSlice(MCMCKernel):
     """NumPyro kernel for sites with Gaussian priors, by elliptical slice sampling. Use it with `MCMC` or in `Gibbs`.
 
-    It suits latent functions and coefficients with Gaussian priors, above all if gradients are slow or do not exist. It
-    has nothing to tune, so a short warm-up is enough. It mixes slowly if the data are much more informative than the
-    prior.
+    It suits latent functions and coefficients with Gaussian priors, particularly if gradients are slow or do not
+    exist. It has nothing to tune, so a short warm-up is enough. It mixes slowly if the data are much more informative
+    than the prior.
 
     Sites may have any Gaussian distribution of NumPyro (normal and multivariate normal in all parametrisations,
     low-rank, matrix normal, random walk, state space, conditional autoregression, zero-sum), under plates, `expand` and

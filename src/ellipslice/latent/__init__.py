@@ -2,7 +2,7 @@
 
 - `model`: `LatentGaussianModel`, from a data frame to draws
 - `definition`: the checked parts of a model
-- `describe`: a model in words
+- `describe`: a model as text
 - `fit`: `LatentFit`, the draws with summaries, predictions and plots
 - `terms/`: terms of the linear predictor, one family per file
 - `formula/`: formulas: parser, design matrices, requests for terms

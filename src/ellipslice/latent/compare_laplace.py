@@ -71,7 +71,7 @@ class LaplaceComparison:
         Parameters
         ----------
         axes : matplotlib Axes, optional
-            Where to plot. Default: a new figure.
+            Axes of the plot. Default: a new figure.
         most : int
             Number of rows: all hyperparameters, then the effects with the largest errors. Default: 40.
 

@@ -218,7 +218,7 @@ def _posterior(
 
 
 def _check_proper(predictor: Predictor, posterior: LatentPosterior) -> None:
-    """Raise if the posterior is improper because a prior is flat where the responses say nothing."""
+    """Raise if the posterior is improper because a prior is flat in a direction that the responses do not determine."""
     rows, names = [], []
     for term, span in zip(predictor.terms, posterior.assembly.spans, strict=True):
         for direction, label in zip(term.improper, _labels(term), strict=True):

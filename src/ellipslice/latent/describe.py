@@ -1,4 +1,4 @@
-"""A model in words: response, terms, constraints and priors."""
+"""A model as text: response, terms, constraints and priors."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ellipslice.checks import as_numbers, reject
 from ellipslice.latent.family_parameters import FamilyParameter
+from ellipslice.latent.hyperpriors import numpyro_distributions
 from ellipslice.likelihoods import Likelihood
 
 
@@ -266,10 +267,7 @@ def default_priors(family: Family, y: np.ndarray) -> dict[str, Any]:
         raise TypeError(f"{family.name}: {without[0]} has no default prior. Give one, a NumPyro distribution.")
     if not family.parameters:
         return {}
-    try:
-        import numpyro.distributions as distributions
-    except ImportError:
-        raise ImportError("unknown hyperparameters require numpyro. Install it with: pip install numpyro.") from None
+    distributions = numpyro_distributions()
     observed = y[~np.isnan(y)]
     made = {name: parameter.make_prior for name, parameter in family.parameters.items()}
     return {name: make(distributions, observed) for name, make in made.items() if make is not None}

@@ -15,7 +15,7 @@ class FamilyParameter(NamedTuple):
 
     meaning: str
     prior_text: str
-    """Default prior in words."""
+    """Default prior as text."""
     make_prior: Callable[[Any, np.ndarray], Any] | None
     """Function of the module `numpyro.distributions` and the observed responses. None if there is no default prior."""
 

@@ -65,7 +65,7 @@ class LatentFit:
     def linear_predictor(self, draws: int | None = None) -> xarray.DataArray:
         """Return the linear predictor of every row of the data, also of rows without a response.
 
-        It is computed when it is asked for, and not stored.
+        It is computed at each call, and not stored.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class LatentFit:
 
         A new level of `IID`, `RW1`, `RW2`, `AR1`, `Seasonal` or `GP` gets an effect for each draw, drawn from its prior
         given the other effects of the term: so these terms forecast. `Matern` interpolates. New levels of other terms
-        raise.
+        raise an error.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class LatentFit:
         name : str
             Variable of the posterior.
         axes : matplotlib Axes, optional
-            Where to plot. Default: a new figure.
+            Axes of the plot. Default: a new figure.
 
         Returns
         -------

@@ -26,7 +26,9 @@ def numpyro_distributions() -> Any:
     try:
         import numpyro.distributions as distributions
     except ImportError:
-        raise ImportError("unknown hyperparameters require numpyro. Install it with: pip install numpyro.") from None
+        raise ImportError(
+            "unknown hyperparameters require numpyro. Install it with: pip install 'ellipslice[latent]'."
+        ) from None
     return distributions
 
 
@@ -133,7 +135,7 @@ def check_prior(prior: Any, hyperparameter: Hyperparameter, name: str) -> Any:
 
 
 def describe_prior(prior: Any) -> str:
-    """Return a distribution in words: its name and parameters."""
+    """Return a distribution as text: its name and parameters."""
     if type(prior) is numpyro_distributions().TransformedDistribution:
         steps = prior.transforms
         base = describe_prior(prior.base_dist)

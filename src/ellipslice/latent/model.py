@@ -129,7 +129,7 @@ class LatentGaussianModel:
         return dict(self._definition.posterior.hyperparameters.parameters.priors)
 
     def describe(self) -> str:
-        """Return the model in words: response, terms, constraints, and every prior with its default."""
+        """Return the model as text: response, terms, constraints, and every prior with its default."""
         return describe(self._definition)
 
     def prior_predictive(self, draws: int = 500, seed: int = 0) -> Any:

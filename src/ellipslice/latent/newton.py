@@ -17,7 +17,7 @@ TOLERANCE = 1e-4
 """Largest change of a linear predictor at which the iteration ends."""
 
 STEPS = 0.5 ** np.arange(14)
-"""Fractions of a Newton step, of which the first is taken that does not decrease the log density."""
+"""Fractions of a Newton step. The first one that does not decrease the log density is taken."""
 
 SMALLEST_PRECISION = 1e-8
 """Smallest precision of a site, also where the log-likelihood is convex; relative to the largest if that is below 1."""
@@ -100,7 +100,7 @@ def find_mode(posterior: LatentPosterior, at: Conditional, eta: np.ndarray) -> M
 def _step(posterior: LatentPosterior, at: Conditional, point: Point | None, target: np.ndarray) -> Point:
     """Return a point on the way to the target, at which the log density is not lower; the target if there is no point.
 
-    The way is halved until that is so.
+    The step is halved until the density there is not lower.
     """
     if point is None:
         return Point(target, posterior.log_joint(at, target))

@@ -25,7 +25,7 @@ def ordinal(y: Any, categories: Any = None, **gaps: Any) -> Likelihood:
 def with_gaps(family: Family, y: np.ndarray) -> Family:
     """Return the family with a parameter for each distance between cut points.
 
-    There are as many categories as the highest response says, or as are given.
+    The number of categories is the known `categories`, or by default the highest response.
     """
     categories = max(y.max(), 2.0)
     if "categories" in family.fixed:

@@ -102,7 +102,9 @@ def _with_draws(settings: UpdateSettings, draws: np.ndarray) -> UpdateSettings:
 def _at(posterior: LatentPosterior, u: np.ndarray) -> Conditional:
     at = posterior.at(u)
     if at is None:
-        raise ValueError("the prior's precision is not finite at hyperparameters of the pilot run.")
+        raise ValueError(
+            "the prior's precision is not finite at hyperparameters of the pilot run. Use narrower priors."
+        )
     return at
 
 

@@ -33,8 +33,8 @@ class Propagated(NamedTuple):
 def propagate(posterior: LatentPosterior, at: Conditional, sites: Sites) -> Propagated:
     """Return the sites whose Gaussian has the moments of the posterior marginals, starting from given sites.
 
-    All sites change at once. The moments of a marginal times the likelihood over its site are computed at the nodes of
-    that marginal. If the iteration does not converge, the last sites are returned; any sites are valid.
+    All sites are updated in parallel. The moments of a marginal times the likelihood over its site are computed at the
+    nodes of that marginal. If the iteration does not converge, the last sites are returned; any sites are valid.
     """
     offset, (precision, linear) = posterior.assembly.offset, sites
     eta = offset

@@ -1,4 +1,4 @@
-"""Whether a posterior is proper: flat directions of the prior, and what the responses say about them.
+"""Whether a posterior is proper: flat directions of the prior, and whether the responses determine them.
 
 Let d be a direction of the latents in which the prior is flat. The posterior is improper if there is a direction d, not
 0 in the linear predictor, along which no log-likelihood decreases to -inf. For binary responses this is separation.

@@ -73,7 +73,7 @@ def scale(family: Family, y: np.ndarray) -> tuple[float, float]:
 
 
 def try_likelihood(posterior: LatentPosterior) -> None:
-    """Evaluate the likelihood once, so that mistakes in known values and in a user's function raise at once."""
+    """Evaluate the likelihood once, so that mistakes in known values and in a user's function raise early."""
     at = posterior.at(posterior.hyperparameters.start())
     if at is not None:
         offset = posterior.assembly.offset

@@ -28,7 +28,7 @@ class InterpolatedSites(NamedTuple):
     precision: np.ndarray
     """Precisions of the sites of each anchor, less those of the expansion if there is one, shape (count, rows)."""
     linear: np.ndarray
-    """Linear coefficients, as `precision`."""
+    """Linear coefficients of the sites of each anchor, less those of the expansion, shape (count, rows)."""
     offset: np.ndarray
     eta: np.ndarray | None = None
     """Linear predictor of the expansion. None if the family has no unknown parameters."""

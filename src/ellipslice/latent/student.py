@@ -59,7 +59,7 @@ class StudentT:
         return len(self.centre)
 
     def white(self, u: np.ndarray) -> np.ndarray:
-        """Return the t variables of unconstrained hyperparameters, shape (..., size)."""
+        """Return unconstrained hyperparameters in the coordinates of standard t variables, shape (..., size)."""
         return (self.scales.coordinates(u) - self.centre) @ self.whitening.T
 
     def log_density(self, away: np.ndarray) -> float:

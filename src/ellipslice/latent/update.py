@@ -76,7 +76,7 @@ class UpdateSettings:
 
     @property
     def student(self) -> StudentT:
-        """The approximation on the unconstrained scale."""
+        """Product of t distributions that approximates the posterior of the unconstrained hyperparameters."""
         return self.students[0]
 
 

@@ -74,7 +74,7 @@ class LinearPredictor:
         rows = {name: matrix.shape[0] for name, matrix in self._parts.items()}
         if len(set(rows.values())) > 1:
             raise ValueError(
-                f"the matrices in design must have the same number of rows, one per observation, but they have {rows}."
+                f"the matrices in design have different numbers of rows: {rows}. Give each one row per observation."
             )
         self.rows = next(iter(rows.values()))
         if isinstance(likelihood, Likelihood) and likelihood.y.shape != (self.rows,):

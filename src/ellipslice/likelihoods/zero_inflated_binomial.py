@@ -33,8 +33,8 @@ class ZeroInflatedBinomial(ZeroInflated):
 
     Notes
     -----
-    A zero may be an additional one or one of the binomial distribution. `expected` is the mean of both
-    kinds of counts together. The likelihood is not log-concave. It is not in the paper.
+    A zero may be an additional one or one of the binomial distribution. `expected` is the mean over
+    both kinds of counts. The likelihood is not log-concave. It is not in the paper.
 
     Examples
     --------

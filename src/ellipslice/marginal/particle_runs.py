@@ -70,7 +70,7 @@ class ParticleRuns:
         )
 
     def sequential(self, particles: int, replicates: int, schedule: Schedule) -> SequentialResult:
-        """Run sequential Monte Carlo."""
+        """Run sequential Monte Carlo in independent replicates. Return their estimates of log Z and the particles."""
         begun = self.begin(1, particles)
         return sequential_monte_carlo(*begun, replicates, schedule, generator(self._seed, 1, 1), self.cost)
 

@@ -24,7 +24,7 @@ class Reference(Protocol):
     """True if `RelativeReference.log_ratio_on_ellipse` uses sums over elements, and no matrix products."""
 
     def relative_to(self, prior: Prior) -> RelativeReference:
-        """Return Q relative to this prior."""
+        """Return Q with its density ratio to `prior`, log(Q / prior)."""
         ...
 
 

@@ -44,7 +44,7 @@ KICKS_PER_GRAPH = 8
 """Number of kicks that a GPU launches as one graph of operations."""
 
 DIVERGED = 1e30
-"""Elements of f from which on a trajectory has diverged."""
+"""A trajectory has diverged if an element of f is at least as large as this number."""
 
 
 class SplitDraws(NamedTuple):

@@ -69,7 +69,7 @@ class ChosenMove(NamedTuple):
     """Draws of the pilot run, shape (chains, draws, size)."""
 
     def starts(self, seed: int, chains: Sequence[int]) -> np.ndarray:
-        """Return a draw of the pilot run for each chain. From prior draws, some would need thousands of updates."""
+        """Return a draw of the pilot run for each chain. Chains from prior draws may need thousands of updates."""
         points = self.draws.reshape(-1, self.draws.shape[-1])
         return np.stack([points[np.random.default_rng([seed, number]).integers(len(points))] for number in chains])
 

@@ -20,7 +20,7 @@ class ParameterFunction:
     Parameters
     ----------
     description : str
-        What the function is to the user, for messages.
+        Description of the function, for messages.
     function : callable
         Its arguments are names of hyperparameters (`lambda amplitude, length_scale: ...`), or names in `first` and
         `extra`. One argument of any other name receives all hyperparameters in a mapping (`lambda p: p["amplitude"] *

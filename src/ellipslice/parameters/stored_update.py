@@ -84,8 +84,8 @@ class StoredUpdate(NamedTuple):
         with_sites = len(cls._fields) - len(EXPANSIONS)
         if len(leaves) not in (with_sites - len(SITES), with_sites, len(cls._fields)):
             raise ValueError(
-                f"its move has {len(leaves)} parts, but that of a model with hyperparameters has another number. Use "
-                "the model that the store was made with."
+                f"its move has {len(leaves)} parts, which is not possible for a model with hyperparameters. Use the "
+                "model that the store was made with."
             )
         stored = cls(*leaves)
         for name, expected in stored.expected_shapes(joint, inputs).items():

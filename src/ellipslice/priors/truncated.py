@@ -33,7 +33,7 @@ class TruncatedGaussian:
     Parameters
     ----------
     prior : Prior
-        Any prior of this library. Its mean counts: the constraints are on f, not on the centred f.
+        Any prior of this library. The constraints are on f with its mean, not on the centred f.
     A : array or scipy.sparse array, shape (constraints, N)
         One row per constraint, one column per element of the flat latent f. The latents of a `Stack` are concatenated.
     b : float or array, shape (constraints,)

@@ -18,7 +18,7 @@
 - `keep`: select what is stored of each state
 - `traces`: traces of a few quantities, and their diagnostics
 - `measures`: effective sample size and R-hat of all quantities, and their limits
-- `rank_diagnostics`: effective sample sizes and R-hat of many quantities at once
+- `rank_diagnostics`: effective sample sizes and R-hat of many quantities in parallel
 - `until`: stopping rules
 - `automatic_length`: the length of a run without `draws` and `until`
 - `advice`: advice for runs that have not converged

@@ -22,7 +22,7 @@ NEW_WARMUP = 200
 """Number of draws that become warm-up when the run is made longer."""
 
 REMAINING = slice(NEW_WARMUP + 1, DRAWS, 2)
-"""Draws that remain then."""
+"""Draws that remain when the run is made longer."""
 
 MAX_THINNING = 64
 """Largest thinning, relative to that of the start. With the default warm-up it limits a chain to 77,100 updates."""

@@ -63,7 +63,7 @@ class Forecast:
         self._done = False
 
     def after(self, show: Show, plan: Plan) -> Show:
-        """Return a function that shows the progress and then prints the forecast, if it is time to."""
+        """Return a function that shows the progress, and prints the forecast when it is due."""
 
         def both(now: RunProgress) -> None:
             show(now)
@@ -93,7 +93,7 @@ class Forecast:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration in words."""
+    """Return a duration as text, for example "3 minutes"."""
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:.2g} {unit}"

@@ -199,7 +199,7 @@ def _forms(tree: xarray.DataTree) -> dict[str, tuple[str, dict[str, int]]]:
 
 
 def _describe(name: str, forms: dict[str, tuple[str, dict[str, int]]]) -> str:
-    """Return type and dimensions of a variable in words."""
+    """Return type and dimensions of a variable as text."""
     if name not in forms:
         return f"no {name}"
     dtype, sizes = forms[name]

@@ -24,7 +24,7 @@ class StateSelector:
     Attributes
     ----------
     example : dict of arrays
-        What is kept of the first state, with a leading axis of length 1.
+        Stored values of the first state, with a leading axis of length 1.
     """
 
     def __init__(

@@ -89,8 +89,8 @@ class KickPilot:
     ) -> Trajectories:
         """Return the best of a pilot run and those with other numbers of kicks.
 
-        The search ends where more kicks could not be better even if every trajectory were accepted. If it is not
-        patient, it ends at the first one that is worse.
+        The search ends where more kicks could not be better even if every trajectory were accepted. With
+        `patient=False` it ends at the first one that is worse.
         """
         for kicks in candidates:
             if best.score > 1.0 / (kicks + 1):

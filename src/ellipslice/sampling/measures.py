@@ -12,7 +12,7 @@ from scipy.special import chdtri  # scipy.stats, which has it as chi2.isf, is sl
 from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 MIN_ESS_PER_CHAIN = 100
-"""Smallest effective sample size required, times the number of chains (Vehtari et al. 2021)."""
+"""Required effective sample size per chain: 400 for four chains (Vehtari et al. 2021)."""
 
 RHAT_ERROR_RATE = 0.05
 """Largest probability that R-hat of a converged run with the smallest effective sample size exceeds its limit."""

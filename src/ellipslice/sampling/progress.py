@@ -107,7 +107,7 @@ class _ProgressText:
         return f"{line}\n{self._diagnostics_text}" if self._diagnostics_text else line
 
     def _update_diagnostics(self, now: RunProgress, clock: float) -> None:
-        """Compute the diagnostics, if it is time to."""
+        """Compute the diagnostics if they are due."""
         if not now.draws:
             return
         self._first_draw_at = clock if self._first_draw_at is None else self._first_draw_at
@@ -125,7 +125,7 @@ class _ProgressText:
         self._diagnostics_text = self._describe(found, clock - self._first_draw_at) or self._diagnostics_text
 
     def _describe(self, found: Diagnostics, seconds: float) -> str:
-        """Return the diagnostics after `seconds` of drawing, in words."""
+        """Return the diagnostics after `seconds` of drawing, as text."""
         if not math.isfinite(found.effective_sample_size):
             return ""
         least = "at least " if self._traces.thinned else ""

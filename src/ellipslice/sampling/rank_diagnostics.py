@@ -1,4 +1,4 @@
-"""Effective sample sizes and R-hat of many quantities at once: the estimators of ArviZ (Vehtari et al. 2021).
+"""Effective sample sizes and R-hat of many quantities in parallel: the estimators of ArviZ (Vehtari et al. 2021).
 
 ArviZ computes them for one quantity at a time, which takes longer than sampling if there are thousands. Here each step
 is made for a group of quantities, ranks are computed once, and autocovariances only up to the lag that is needed.
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from ellipslice.machine import available_cores
 
 GROUP = 2**19
-"""Number of draws, of all quantities of a group, that are processed together: few enough for the cache."""
+"""Number of draws, of all quantities of a group, that are processed jointly: few enough for the cache."""
 
 FIRST_LAGS = 15
 """Largest lag that is computed at first. It is doubled until the autocorrelations of every quantity have ended."""

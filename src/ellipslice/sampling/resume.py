@@ -247,5 +247,5 @@ def _check_kept(store: Store, kept: StateSelector, spec: RunSpec) -> None:
 
 
 def _form(name: str, form: tuple[Any, tuple[int, ...]] | None) -> str:
-    """Return name, type and shape of a variable in words; `form` is None if there is none."""
+    """Return name, type and shape of a variable as text. `form` is None if there is no such variable."""
     return f"no {name}" if form is None else f"{name} as {form[0]} of shape {form[1]}"

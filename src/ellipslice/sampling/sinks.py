@@ -144,7 +144,7 @@ class MemorySink:
     Parameters
     ----------
     example : dict of arrays
-        What is kept of one state, with a leading axis of length 1.
+        Stored values of one state, with a leading axis of length 1.
     statistics : mapping of str to dtype
         Names and types of the statistics.
     chains : sequence of int

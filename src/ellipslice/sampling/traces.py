@@ -22,7 +22,7 @@ class Traces:
     Parameters
     ----------
     example : dict of arrays
-        What is kept of one draw, with a leading axis of length 1.
+        Stored values of one draw, with a leading axis of length 1.
     chains : int
         Number of chains.
     length : int

@@ -122,7 +122,7 @@ class StoppingRule:
     ----------
     until : Until
     example : dict of arrays
-        What is kept of one draw, with a leading axis of length 1.
+        Stored values of one draw, with a leading axis of length 1.
     chains : int
         Number of chains.
     """
@@ -158,7 +158,7 @@ class StoppingRule:
         return goals_met(self.until, self.diagnostics)
 
     def describe_progress(self) -> str:
-        """Return the diagnostics of the last check and the goals, in words."""
+        """Return the diagnostics of the last check and the goals, as text."""
         until, parts = self.until, []
         if until.effective_sample_size is not None:
             parts.append(

@@ -103,7 +103,7 @@ class Store:
 
     @property
     def checkpoints(self) -> list[Checkpoint]:
-        """State of each chain from which it continues."""
+        """Last checkpoint of each chain. A resumed run continues from it."""
         known = (self.journal[name] for name in ("updates", "log_likelihood", "counts"))
         return [
             Checkpoint(updates, State(f.copy(), float.fromhex(value)), Counts(*counts))

@@ -196,7 +196,7 @@ class _Adaptation:
         return state, np.array(accepted)
 
     def _sweeps_compiled(self, noise: UpdateNoise) -> tuple[State, np.ndarray]:
-        """Do what `_sweeps_on_host` does, by compiled code.
+        """Run the sweeps of `_sweeps_on_host` by compiled code.
 
         Control variables that are never accepted are added, so one program serves several numbers of them.
         """

@@ -49,7 +49,7 @@ def probe() -> str | None:
 
 @cache
 def _dtrmm() -> Any:
-    """Return BLAS's `dtrmm` as a function, or why it cannot be called. Its signature is checked first."""
+    """Return BLAS's `dtrmm` as a function. If it is missing or has another signature, return the reason as text."""
     try:
         import ctypes
 

@@ -89,7 +89,7 @@ def probe() -> str | None:
 
 
 def _install() -> _Settings | str:
-    """Replace JAX's functions, once per process. Return JAX's settings, or why there is no cache."""
+    """Replace JAX's functions, once per process. Return JAX's settings, or the reason why there is no cache."""
     with _lock:
         if not _installed:
             try:

@@ -24,7 +24,7 @@ SOFTPLUS = "_softplus"
 
 @cache
 def core() -> Any:
-    """Return the module `jax.extend.core`, or why it cannot be used."""
+    """Return the module `jax.extend.core`. If it cannot be used, return the reason as text."""
     try:
         from jax.extend import core as module
 

@@ -62,7 +62,7 @@ def probe_pages() -> str | None:
 
 @cache
 def _mallopt() -> Any:
-    """Return glibc's `mallopt`; None on other systems than Linux; or why there is none."""
+    """Return glibc's `mallopt`, or None on systems other than Linux. If it is missing, return the reason as text."""
     if sys.platform != "linux":
         return None
     try:
@@ -75,7 +75,7 @@ def _mallopt() -> Any:
 
 @cache
 def _mmap() -> Any:
-    """Return the module `mmap`; None on other systems than Linux; or why it cannot be used."""
+    """Return the module `mmap`, or None on systems other than Linux. If it is unusable, return the reason as text."""
     if sys.platform != "linux":
         return None
     try:

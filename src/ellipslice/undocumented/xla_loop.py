@@ -46,7 +46,7 @@ FALLBACK = {WIDE: (MARKED, VECTORS), MARKED: (PLAIN, ITEM), ONE_THREAD: (PLAIN, 
 
 @cache
 def _set_marks() -> Any:
-    """Return the function that sets marks, or why there is none."""
+    """Return the function that sets marks. If there is none, return the reason as text."""
     try:
         from jax.experimental.xla_metadata import set_xla_metadata
     except Exception as error:  # noqa: BLE001  a future release may raise anything

@@ -56,7 +56,7 @@ def readable_errors(hint: str = "") -> Iterator[None]:
     Parameters
     ----------
     hint : str
-        How to continue. Added after a failure of the machine and after Ctrl-C.
+        Command that continues. It is added after a failure of the machine and after Ctrl-C.
     """
     try:
         yield

@@ -16,6 +16,16 @@ with probability 1/7."""
 EVALUATIONS_TOLERANCE = 0.01
 """Largest relative difference of evaluations that count as equal, if the figure can be read that precisely."""
 
+TOO_CLOSE = "too close to elliptical"
+"""Text of a row in which the order of two methods is not clear."""
+
+AGREEMENT = (
+    f"Effective sample sizes agree if they differ by at most {MAX_STANDARD_ERRORS:.0f} standard errors, or by less "
+    "than the paper's error bar. Evaluations agree if they differ by at most "
+    f"{EVALUATIONS_TOLERANCE:.0%}, or by the precision of the printed figure."
+)
+"""Statement of the criteria for the report."""
+
 ORIGINAL_DATA = ("USPS", "Mine")
 """Problems with the data of the paper. The paper's data for R01 to R10 are lost; ours are other draws."""
 
@@ -65,7 +75,7 @@ def order(cell: Cell, results: Results) -> Comparison:
     if ours.standard_error is None:
         return Comparison(None, "one run, so no standard error")
     if abs(ours.mean - 1) <= MAX_STANDARD_ERRORS * ours.standard_error or abs(theirs - 1) <= 0.03:
-        return Comparison(None, "too close to elliptical")
+        return Comparison(None, TOO_CLOSE)
     if (ours.mean > 1) == (theirs > 1):
         return Comparison(True, "same order")
     return Comparison(False, "**different order**")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from scipy.stats import spearmanr
 
 from ellipslice.apps.paper import agreement
-from ellipslice.apps.paper.agreement import ORIGINAL_DATA, Comparison
+from ellipslice.apps.paper.agreement import AGREEMENT, ORIGINAL_DATA, TOO_CLOSE, Comparison
 from ellipslice.apps.paper.methods import METHODS
 from ellipslice.apps.paper.problems import PROBLEMS
 from ellipslice.apps.paper.protocol import Cell, Protocol
@@ -111,7 +111,7 @@ def summary(results: Results) -> str:
             [cell for cell in results if cell.problem not in ORIGINAL_DATA],
         ),
     }
-    lines = ["## Summary", ""]
+    lines = ["## Summary", "", AGREEMENT, ""]
     for name, (compare, cells) in kinds.items():
         comparisons = {cell: compare(cell, results) for cell in cells}
         compared = [cell for cell in cells if comparisons[cell].agrees is not None]
@@ -119,7 +119,9 @@ def summary(results: Results) -> str:
             differing = [str(cell) for cell in compared if not comparisons[cell].agrees]
             others = f" Different: {', '.join(differing)}." if differing else ""
             agreeing = len(compared) - len(differing)
-            lines.append(f"- {name}: {agreeing} of {len(compared)} rows agree with the paper.{others}")
+            unclear = sum(comparison.text == TOO_CLOSE for comparison in comparisons.values())
+            omitted = f" Not compared: {unclear} rows in which the methods are too close." if unclear else ""
+            lines.append(f"- {name}: {agreeing} of {len(compared)} rows agree with the paper.{others}{omitted}")
     return "\n".join([*lines, ""])
 
 

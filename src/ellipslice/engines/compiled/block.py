@@ -136,7 +136,7 @@ class BlockRunner:
     max_updates : int
         Largest number of updates in a call, which is the number of rows of a trace.
     compile_mode : int
-        How the loop is compiled: one of the constants of `undocumented.xla_loop`, in which larger is faster.
+        Form in which the loop is compiled: one of the constants of `undocumented.xla_loop`, in which larger is faster.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ GROUP = 4
 
 
 class Group(NamedTuple):
-    """Chains of a run that make their updates together."""
+    """Chains of a run that make their updates in parallel."""
 
     positions: list[int]
     """Positions of the chains in the run."""

@@ -4,7 +4,7 @@
 - `run`: a run in progress, block by block
 - `loop`: the search loop of all chains in XLA
 - `draws`: the draws of a block, and the totals of its updates
-- `lock_step`: the loop in XLA in which all chains make each update together
+- `lock_step`: the loop in XLA in which all chains make each update in parallel
 - `kernel`: one GPU kernel that runs whole chains
 - `kernel_chain`: one chain inside that kernel
 - `kernel_angles`: a GPU kernel that computes the angles of the searches

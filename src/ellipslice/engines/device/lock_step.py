@@ -1,4 +1,4 @@
-"""The loop over the updates of a block in which all chains make each update together, in XLA.
+"""The loop over the updates of a block in which all chains make each update in parallel, in XLA.
 
 A GPU waits for the host before each pass of a loop whose length is data. So the updates between two plain ones are a
 loop of constant length, and a plain update is outside of it.

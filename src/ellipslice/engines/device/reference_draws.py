@@ -45,7 +45,7 @@ class ReferenceSources:
         )
 
     def with_kicks(self, kicks: int) -> ReferenceSources:
-        """Return the sources of trajectories with this number of kicks."""
+        """Return a copy whose trajectories have this number of kicks."""
         sources = copy(self)
         set_fields(sources, prepared=self.prepared.with_kicks(kicks))
         return sources

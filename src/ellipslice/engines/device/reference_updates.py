@@ -1,4 +1,4 @@
-"""Moves around a reference Gaussian on a device: all chains make each update together.
+"""Moves around a reference Gaussian on a device: all chains make each update in parallel.
 
 An update of `SplitHamiltonian` has the same cost for all chains, so none waits, and the products of all chains are one
 matrix product. Searches along ellipses of a good reference end after one or two passes. Plain updates, on ellipses of
@@ -38,7 +38,7 @@ from ellipslice.programs.traced import over_many, safe_in_batches
 
 
 def runs_in_lock_step(move: Move) -> bool:
-    """Return True if `UPDATES` has the class of a move. Subclasses of a move may override `step`, so they are not."""
+    """Return True if the class of a move is in `UPDATES`. Subclasses are excluded, because they may override `step`."""
     return type(move) in UPDATES
 
 

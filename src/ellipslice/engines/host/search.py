@@ -37,7 +37,7 @@ ROUNDING = 1e-8
 
 
 def group_size(size: int) -> int:
-    """Return the number of points of `size` elements that are computed together: 16 for short points, 1 for long ones.
+    """Return the number of points of `size` elements that are computed jointly: 16 for short points, 1 for long ones.
 
     It must depend on `size` alone: the rounding of a matrix product depends on its shape, so the draws depend on it.
     """

@@ -92,7 +92,7 @@ def draw(
     """Draw from the posterior of hyperparameters and latent function.
 
     A factorisation, O(n^3), is needed for some 50 values of the hyperparameters at the start, and then for about
-    `ensemble_size * ensemble_refreshes` values per chain. An update costs O(ensemble_size n^2). So does the memory.
+    `ensemble_size * ensemble_refreshes` values per chain. An update and the memory cost O(ensemble_size n^2).
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from ellipslice.latent.formula.syntax import TermCall
 
 @dataclass(frozen=True)
 class TermRequest:
-    """A structured term that a formula asks for.
+    """A structured term that a formula contains.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ class Structure(NamedTuple):
     row_starts, rows : array
         Rows of supernode s are rows[row_starts[s]:row_starts[s + 1]], its own columns first.
     entry_starts : array, shape (supernodes + 1,)
-        Where the entries of each supernode begin.
+        Position of the first entry of each supernode.
     update_starts, updates, positions : array
         Supernodes that each one updates: see `symbolic_kernels.update_targets`.
     """

@@ -180,7 +180,7 @@ def update_targets(first, row_starts, rows, group):
     Returns
     -------
     pair_starts : array of int64
-        Where the updates by each supernode begin.
+        Position of the first update by each supernode.
     pairs : array of int64, shape (updates, 4)
         Supernode that is updated, first and last + 1 of the rows that are columns of it, and begin of their positions.
     positions : array of int32

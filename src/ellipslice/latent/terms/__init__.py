@@ -7,7 +7,7 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 `tests/catalogue_terms.py`.
 
 - `base`: the base class of terms
-- `description`: terms in words
+- `description`: terms as text
 - `extension`: effects at new levels, drawn given those of the data
 - `scaled`: terms with one standard deviation, the base class for most new terms
 - `structure`: the matrices of a term, and the part that depends on the data

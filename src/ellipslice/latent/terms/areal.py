@@ -52,9 +52,12 @@ class _Areal(Term):
         levels, regions = super()._find_levels(data), self._network.regions
         absent = levels[codes_of(levels, regions) < 0]
         if len(absent):
+            advice = "Give regions=: the labels of the rows of a matrix, or all regions."
+            if set(map(str, absent)) <= set(map(str, regions)):
+                advice = "The labels differ only in type, for example text and numbers. Convert the column."
             raise ValueError(
                 f"{self._argument()} has regions that are not in the graph: {listed(absent)}. The regions of the graph "
-                f"are: {listed(regions)}. Give regions=: the labels of the rows of a matrix, or all regions."
+                f"are: {listed(regions)}. {advice}"
             )
         return regions
 
@@ -64,7 +67,7 @@ class _Areal(Term):
         return draw_constrained(self._field.base, null, rng)
 
     def _components(self) -> str:
-        """Return the number of regions, components and isolated regions in words."""
+        """Return the number of regions, components and isolated regions as text."""
         lengths = [len(part) for part in self._network.parts()]
         isolated = lengths.count(1)
         components = f", {len(lengths) - isolated} connected components" if len(lengths) - isolated > 1 else ""

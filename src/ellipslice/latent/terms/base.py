@@ -80,7 +80,7 @@ class Term(abc.ABC):
 
     @property
     def about(self) -> str:
-        """The structure in words. Default: the first line of the class's docstring."""
+        """Description of the structure. Default: the first line of the class's docstring."""
         return (type(self).__doc__ or type(self).__name__).strip().split("\n")[0].rstrip(".")
 
     # --- the data -----------------------------------------------------------------------------------------------------
@@ -206,7 +206,10 @@ class Term(abc.ABC):
             If there are no effects at other levels: the default.
         """
         self.level_rows(data)  # raises an error that names the levels
-        raise ValueError(f"{self.name} has no effects at new levels.")
+        raise ValueError(
+            f"{self.name} has no effects at new levels. Predict only rows with levels of the data, or add rows with a "
+            "missing response before the fit."
+        )
 
     # --- the prior ----------------------------------------------------------------------------------------------------
 
@@ -289,7 +292,7 @@ class Term(abc.ABC):
         return {name: ((self.dim,), times(matrix, x)) for name, matrix in parts.items()}
 
     def describe(self) -> str:
-        """Return the structure, constraints and priors in words."""
+        """Return the structure, constraints and priors as text."""
         return describe_term(self)
 
     def __repr__(self) -> str:

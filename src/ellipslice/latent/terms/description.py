@@ -1,4 +1,4 @@
-"""Terms in words: their structure, constraints and priors, and the error for improper priors."""
+"""Terms as text: their structure, constraints and priors, and the error for improper priors."""
 
 from __future__ import annotations
 

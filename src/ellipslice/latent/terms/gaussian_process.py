@@ -1,4 +1,4 @@
-"""Gaussian processes with a dense covariance, at most a few hundred distinct inputs."""
+"""Gaussian processes with a dense covariance, for at most 1,000 distinct inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _no_default(unit: float) -> None:
 class GP(PlacedTerm):
     """Gaussian process with a kernel with unknown hyperparameters.
 
-    Each distinct input has a latent element. Every evaluation costs the cube of their number, so use `Matern` for many
+    Each distinct input has a latent element. An evaluation costs O(n^3) for n distinct inputs, so use `Matern` for many
     places, and `RW2` or `AR1` for many times. 1e-8 of the variance is added to the diagonal of the covariance.
 
     Parameters

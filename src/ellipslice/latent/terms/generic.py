@@ -69,7 +69,7 @@ class Generic(ScaledTerm):
         matrix, _ = self._matrix()
         free = self._null_space(matrix, levels)
         if len(free) == len(levels):
-            raise ValueError("Generic: all of Q is 0, up to rounding error, so it does not restrict the effects.")
+            raise ValueError("Generic: all of Q is 0, up to rounding error, so the effects have no prior. Correct Q.")
         if self.rank is not None and whole_number("Generic: rank", self.rank, 1) != len(levels) - len(free):
             raise ValueError(
                 f"Generic: rank is {self.rank}, but Q has rank {len(levels) - len(free)}. Correct rank or Q."

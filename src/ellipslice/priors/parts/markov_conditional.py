@@ -96,7 +96,7 @@ def _closed_loop(whole: Markov) -> tuple[Any, Any]:
 
 @jax.jit
 def _future_information(whole: Markov, last: Any) -> Any:
-    """Return T' T, the information that the innovations after the interval hold on its last state: (state, state)."""
+    """Return T' T, the information about the interval's last state in later innovations, shape (state, state)."""
 
     def backward(later: Any, now: tuple[Any, Any, Any]) -> tuple[Any, None]:
         left, loop, after = now

@@ -76,7 +76,7 @@ class Worst(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """True if both are good enough for a rate."""
+        """True if effective sample size and R-hat have reached their limits. Only then is there a rate."""
         return self.ess >= MIN_ESS and self.rhat < MAX_RHAT
 
 

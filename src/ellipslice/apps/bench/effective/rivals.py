@@ -96,7 +96,7 @@ def nuts_dense(given: LatentProblem, seed: int) -> Nuts:
 
 
 def nuts_identity(given: LatentProblem, seed: int) -> Nuts:
-    """Return NUTS with the identity as mass matrix, the inverse of the prior covariance in the coordinates of f."""
+    """Return NUTS in whitened coordinates with the identity as mass matrix, which is not adapted."""
     return Nuts(given, seed, adapt_mass_matrix=False)
 
 
