@@ -31,6 +31,7 @@ class TermKernel(abc.ABC):
 
     Attributes
     ----------
+    names : list of str
     traceable : bool
         Whether JAX can trace the kernel. Set by `probe`.
     """
@@ -45,7 +46,7 @@ class TermKernel(abc.ABC):
     """Largest number of inputs, and of new inputs of one prediction. Default: None, any number."""
 
     def __init__(self, function: ParameterFunction, names: Any, inputs: np.ndarray):
-        self._function, self._names, self.inputs = function, list(names), inputs
+        self._function, self.names, self.inputs = function, list(names), inputs
         self.traceable = True
         self._compile()
 
@@ -91,12 +92,12 @@ class TermKernel(abc.ABC):
         """Return the same from a vector of hyperparameters, by JAX."""
 
     def _kernel(self, values: Any) -> Any:
-        return self._function(dict(zip(self._names, values, strict=True)))
+        return self._function(dict(zip(self.names, values, strict=True)))
 
     def _evaluate(self, values: Mapping[str, float], inputs: np.ndarray) -> np.ndarray:
         if self.traceable:
             with on_cpu():
-                return np.asarray(self._compiled(np.array([values[name] for name in self._names]), inputs))
+                return np.asarray(self._compiled(np.array([values[name] for name in self.names]), inputs))
         return self._of_kernel(self._function(values), inputs)
 
     def _first(self, values: Mapping[str, float]) -> np.ndarray:
