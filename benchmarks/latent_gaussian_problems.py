@@ -228,10 +228,36 @@ def volatility(term: str, count: int = 2500, seed: int = 7) -> Problem:
     data = {"one": np.ones(count), "day": np.arange(count)}
 
     def make(solver: str) -> Any:
+        if term == "latent_gp":
+            return SeriesModel(y, priors)
         both = [Fixed(["one"], sd=SD), terms[term]]
         return es.LatentGaussianModel(y, both, data=data, family="stochastic_volatility", solver=solver)
 
     return Problem(make, np.ones((count, 1)), (), y, np.ones(count), False, 10.0)
+
+
+class SeriesModel:
+    """A `LatentGP` of returns, with the methods of `LatentGaussianModel` and its fits that the benchmark uses."""
+
+    def __init__(self, y: np.ndarray, priors: dict[str, Any]):
+        self.y, self.model, self.hyperparameters = y, self, {**priors, "mean": dist.Normal(0.0, SD)}
+
+    def fit(self, **options: Any) -> SeriesModel:
+        """Fit, and keep the draws."""
+        model = es.gp.LatentGP(
+            lambda sd, length: quasisep.Exp(length, sigma=sd), es.likelihoods.StochasticVolatility,
+            mean=lambda mean: mean, parameters=self.hyperparameters,
+        )  # fmt: skip
+        self.tree = model.fit(np.arange(len(self.y)), self.y, **options).tree
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Return no fixed effects."""
+        return {"mean": {}}
+
+    def linear_predictor(self) -> Any:
+        """Return the log variances."""
+        return self.tree["posterior"]["f"]
 
 
 def tiny() -> Any:
@@ -262,5 +288,6 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "volatility_ar1": lambda: volatility("ar1"),
     "volatility_exp": lambda: volatility("exp"),
     "volatility_matern32": lambda: volatility("matern32"),
+    "volatility_latent_gp": lambda: volatility("latent_gp"),
 }
 """Functions that load the data of a problem, by name. Data are loaded outside the timings."""
