@@ -99,6 +99,12 @@ SHORT_OF = {
     "another likelihood": (
         LatentGP(exponential, lambda y: lambda f: -jnp.sum((y - f) ** 2), parameters=KERNEL), TIMES, COUNTS
     ),
+    "an array of hyperparameters": (
+        LatentGP(
+            lambda scales: quasisep.Exp(scales[0], sigma=scales[1]), Poisson,
+            parameters={"scales": dist.LogNormal(np.zeros(2), np.ones(2))},
+        ), TIMES, COUNTS,
+    ),
     "a mean that is not linear": (counts(mean=lambda level: level**2), TIMES, COUNTS),
     "a mean that is a product": (
         LatentGP(exponential, Poisson, mean=lambda level, slope: level * slope, parameters={**KERNEL, **LINE}),
@@ -118,6 +124,19 @@ SHORT_OF = {
 def test_other_models_stay_as_they_are(case):
     model, inputs, y = SHORT_OF[case]
     assert time_series(model, inputs, y) is None
+
+
+def test_a_kernel_that_jax_cannot_trace():
+    model = LatentGP(lambda sd: es.Markov.random_walk(sd, start=2.0), Poisson, parameters={"sd": KERNEL["sd"]})
+    series = time_series(model, TIMES, COUNTS)
+    assert series is not None
+    times = np.unique(TIMES)
+    at = series.posterior.at(np.array([np.log(0.7)]))
+    expected = 4.0 + 0.7**2 * np.minimum.outer(times, times)
+    x = RNG.standard_normal(109)
+    assert series.posterior.analysis.quadratic(at.prior_entries, x) == pytest.approx(
+        x @ np.linalg.solve(expected, x), rel=1e-6
+    )
 
 
 def test_known_means():

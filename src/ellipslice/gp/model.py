@@ -153,7 +153,7 @@ class LatentGP(ModelDefinition):
             them. The best one is used in most updates, and the second best in the others.
         latent_updates : int
             Number of updates of the latent functions after each one of the hyperparameters. Default: 5. Ignored if all
-            hyperparameters are known.
+            hyperparameters are known, and for time series in linear time.
         store : path, optional
             New folder to which draws are written, as for `sample`. `resume` continues its run, and `open` reads it.
         executor, timeout : optional

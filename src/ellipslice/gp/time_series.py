@@ -60,7 +60,7 @@ def time_series(model: LatentGP, inputs: np.ndarray, y: Any) -> TimeSeries | Non
     with normal priors. Each hyperparameter must enter one component, and be one number.
     """
     parameters = model.parameters
-    if not is_long_series(model, inputs) or parameters.elements != tuple(parameters.priors):
+    if not is_long_series(model, inputs):
         return None
     entered = model.components.probe(inputs, y)
     middle = {name: float(value) for name, value in parameters.constrained(parameters.gaussian()[0]).items()}
@@ -103,10 +103,13 @@ def _posterior(
 
 
 def is_long_series(model: LatentGP, inputs: np.ndarray) -> bool:
-    """Return whether a model has one quasi-separable kernel, and more than `FEWEST_INPUTS` times."""
+    """Return whether a model has one quasi-separable kernel, many times, and no array among its hyperparameters."""
+    parameters = model.parameters
     if len(model.kernels) > 1 or len(inputs) <= FEWEST_INPUTS or inputs.size != len(inputs):
         return False
-    middle = model.parameters.constrained(model.parameters.gaussian()[0]) if model.parameters.size else {}
+    if parameters.elements != tuple(parameters.priors):
+        return False
+    middle = parameters.constrained(parameters.gaussian()[0]) if parameters.size else {}
     (kernel,) = model.kernels.values()
     return is_markov(kernel(middle))
 
