@@ -151,7 +151,7 @@ def timed(problem: Problem, draws: int, seed: int, solver: str) -> Run:
     posterior = fit.tree["posterior"].dataset
     rows = np.unique(np.linspace(0, len(problem.y) - 1, min(len(problem.y), MOST_ROWS)).astype(int))
     columns = [unconstrained(name, posterior[name].values) for name in fit.model.hyperparameters]
-    means = fit.summary()["mean"].to_dict()
+    means = dict(fit.summary()["mean"])
     return Run(
         setup, total - setup, np.stack(columns, -1), fit.linear_predictor().values[:, :, rows], means,
         float(fit.tree["sample_stats"]["factorisations"].mean()), memory,
@@ -166,7 +166,9 @@ def fitted(problem: Problem, draws: int, seed: int, solver: str) -> tuple[Any, f
 
 
 def unconstrained(name: str, values: np.ndarray) -> np.ndarray:
-    """Return logarithms of standard deviations, and logits of proportions."""
+    """Return logarithms of standard deviations, and logits of proportions. A mean stays as it is."""
+    if name == "mean":
+        return values
     return np.log(values / (1 - values)) if name.endswith("phi") else np.log(values)
 
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpyro.distributions as dist
 from scipy import sparse
+from tinygp.kernels import quasisep
 
 import ellipslice as es
-from ellipslice.latent.terms import IID, Fixed, gamma_precision
+from ellipslice.latent.terms import AR1, GP, IID, Fixed, gamma_precision
 
 SD = 1000.0**0.5
 
@@ -210,6 +211,55 @@ def lattice(side: int, bar: float, seed: int = 1) -> Problem:
     return Problem(make, np.ones((side**2, 1)), (), y, np.ones(side**2), True, bar)
 
 
+def volatility(term: str, count: int = 2500, seed: int = 7) -> Problem:
+    """Return simulated returns whose log variance is an autoregression, with unknown mean, persistence and scale."""
+    rng = np.random.default_rng(seed)
+    steps, log_variance = rng.normal(0.0, 0.2, count), np.zeros(count)
+    log_variance[0] = steps[0] / np.sqrt(1 - 0.97**2)
+    for t in range(1, count):
+        log_variance[t] = 0.97 * log_variance[t - 1] + steps[t]
+    y = np.exp(0.5 * (log_variance - 1.0)) * rng.standard_normal(count)
+    priors = {"sd": dist.HalfNormal(1.0), "length": dist.LogNormal(3.0, 1.0)}
+    terms = {
+        "ar1": AR1("day"),
+        "exp": GP("day", kernel=lambda sd, length: quasisep.Exp(length, sigma=sd), prior=priors),
+        "matern32": GP("day", kernel=lambda sd, length: quasisep.Matern32(length, sigma=sd), prior=priors),
+    }
+    data = {"one": np.ones(count), "day": np.arange(count)}
+
+    def make(solver: str) -> Any:
+        if term == "latent_gp":
+            return SeriesModel(y, priors)
+        both = [Fixed(["one"], sd=SD), terms[term]]
+        return es.LatentGaussianModel(y, both, data=data, family="stochastic_volatility", solver=solver)
+
+    return Problem(make, np.ones((count, 1)), (), y, np.ones(count), False, 10.0)
+
+
+class SeriesModel:
+    """A `LatentGP` of returns, with the methods of `LatentGaussianModel` and its fits that the benchmark uses."""
+
+    def __init__(self, y: np.ndarray, priors: dict[str, Any]):
+        self.y, self.model, self.hyperparameters = y, self, {**priors, "mean": dist.Normal(0.0, SD)}
+
+    def fit(self, **options: Any) -> SeriesModel:
+        """Fit, and keep the draws."""
+        model = es.gp.LatentGP(
+            lambda sd, length: quasisep.Exp(length, sigma=sd), es.likelihoods.StochasticVolatility,
+            mean=lambda mean: mean, parameters=self.hyperparameters,
+        )  # fmt: skip
+        self.tree = model.fit(np.arange(len(self.y)), self.y, **options).tree
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Return no fixed effects."""
+        return {"mean": {}}
+
+    def linear_predictor(self) -> Any:
+        """Return the log variances."""
+        return self.tree["posterior"]["f"]
+
+
 def tiny() -> Any:
     """Return a small model, whose fit compiles what all models share."""
     rng = np.random.default_rng(0)
@@ -235,5 +285,9 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "lattice_50": lambda: lattice(50, 6.0),
     "lattice_100": lambda: lattice(100, 25.0),
     "lattice_142": lambda: lattice(142, 60.0),
+    "volatility_ar1": lambda: volatility("ar1"),
+    "volatility_exp": lambda: volatility("exp"),
+    "volatility_matern32": lambda: volatility("matern32"),
+    "volatility_latent_gp": lambda: volatility("latent_gp"),
 }
 """Functions that load the data of a problem, by name. Data are loaded outside the timings."""

@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 from scipy import linalg
 from sklearn import gaussian_process
 from tinygp import kernels
+from tinygp.kernels import quasisep
 
 from ellipslice.latent.terms import AR1, BYM, BYM2, GP, ICAR, IID, RW1, RW2, Fixed, Generic, Matern, Seasonal, Term
 
@@ -129,6 +130,35 @@ def matern32(x: Any, sd: float, length: float) -> np.ndarray:
     return np.linalg.inv(sd**2 * ((1 + distance) * np.exp(-distance) + 1e-8 * np.eye(len(x))))
 
 
+def quasiseparable(sd: Any, length: Any) -> Any:
+    return quasisep.Matern32(length, sigma=sd)
+
+
+def exponential(sd: Any, length: Any) -> Any:
+    return quasisep.Exp(length, sigma=sd)
+
+
+def forgetting(n: int) -> np.ndarray:
+    """Return the factors of covariances in time, (1 - 1e-10)^(|i - j| / 2)."""
+    return (1 - 1e-10) ** (np.abs(np.subtract.outer(np.arange(n), np.arange(n))) / 2)
+
+
+def exponential_covariance(x: np.ndarray, sd: float, length: float) -> np.ndarray:
+    return sd**2 * np.exp(-np.abs(np.subtract.outer(x, x)) / length) * forgetting(len(x))
+
+
+def matern32_states(x: np.ndarray, sd: float, length: float) -> np.ndarray:
+    """Return the precision of f(x) and of its slope in units of its standard deviation: f, slope, f, slope, ..."""
+    lag = (x[:, None] - x) * np.sqrt(3) / length
+    covariance = np.empty((len(x), 2, len(x), 2))
+    covariance[:, 0, :, 0] = 1 + np.abs(lag)
+    covariance[:, 0, :, 1] = lag
+    covariance[:, 1, :, 0] = -lag
+    covariance[:, 1, :, 1] = 1 - np.abs(lag)
+    covariance *= (sd**2 * np.exp(-np.abs(lag)) * forgetting(len(x)))[:, None, :, None]
+    return np.linalg.inv(covariance.reshape(2 * len(x), 2 * len(x)))
+
+
 def tinygp_kernel(sd: Any, length: Any) -> Any:
     return sd**2 * kernels.Matern32(length, distance=kernels.distance.L2Distance())
 
@@ -202,6 +232,14 @@ CATALOGUE: dict[str, Case] = {
     "GP, scikit-learn": Case(
         lambda: GP("age", kernel=sklearn_kernel, prior=GP_PRIORS),
         lambda sd, length: matern32(AGES[:, None], sd, length),
+    ),
+    "GP, in time": Case(
+        lambda: GP("age", kernel=quasiseparable, prior=GP_PRIORS),
+        lambda sd, length: matern32_states(AGES, sd, length),
+    ),
+    "GP, in time, one state": Case(
+        lambda: GP("week", kernel=exponential, prior=GP_PRIORS),
+        lambda sd, length: np.linalg.inv(exponential_covariance(np.array([3.0, 4.0, 6.0, 9.0]), sd, length)),
     ),
     "GP, no hyperparameters": Case(
         lambda: GP("day", kernel=1.5**2 * kernels.Matern32(2.0)), lambda: matern32(np.arange(6.0)[:, None], 1.5, 2.0)

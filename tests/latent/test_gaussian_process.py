@@ -15,7 +15,7 @@ import ellipslice as es
 from catalogue_terms import GP_PRIORS, matern32, tinygp_kernel
 from ellipslice.latent.assembly import Assembly, Block
 from ellipslice.latent.terms import GP
-from ellipslice.latent.terms.dense import EntryBases
+from ellipslice.latent.terms.entry_bases import EntryBases
 
 RNG = np.random.default_rng(5)
 XY = {"x": np.round(RNG.uniform(0, 4, 30), 2), "y": np.round(RNG.uniform(0, 4, 30), 2)}

@@ -202,7 +202,7 @@ MISTAKES = {
     ),
     "many inputs of a Gaussian process": (
         lambda: GP("t", kernel=kernels.Exp(1.0)).bind(on(np.arange(1001))),
-        "there are 1001 distinct inputs, and at most 1000 are possible. Use Matern for places",
+        "there are 1001 distinct inputs, and at most 1000 are possible with this kernel",
     ),
     "an input that is new": (
         lambda: GP("t", kernel=kernels.Exp(1.0)).bind(on([0, 1])).rows({"t": [0, 2]}),

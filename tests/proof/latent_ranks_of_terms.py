@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 from tinygp import kernels
+from tinygp.kernels import quasisep
 
 import ellipslice as es
 from proof.task import Task, parts
 from proof.uniform import counts, not_uniform, rank
 
-FULL = {"fits": 300, "names": ("seasonal", "generic", "matern", "gp")}
+FULL = {"fits": 300, "names": ("seasonal", "generic", "matern", "gp", "gp_in_time")}
 SHORT = {"fits": 20, "names": ("generic", "gp")}
 
 DRAWS = 9  # 10 ranks
@@ -33,11 +34,16 @@ def kernel(sd: Any, length: Any) -> Any:
     return sd**2 * kernels.Matern32(length, distance=kernels.distance.L2Distance())
 
 
+def in_time(sd: Any, length: Any) -> Any:
+    return quasisep.Matern32(length, sigma=sd)
+
+
 TERMS = {
     "seasonal": lambda: es.terms.Seasonal("time", period=4, constraint="pattern", prior=SD),
     "generic": lambda: es.terms.Generic("place", Q=RING, prior=SD),
     "matern": lambda: es.terms.Matern(("x", "y"), spacing=0.5, extension=1.0, prior={"sd": SD}),
     "gp": lambda: es.terms.GP(("x", "y"), kernel=kernel, prior={"sd": SD, "length": dist.LogNormal(0.0, 0.7)}),
+    "gp_in_time": lambda: es.terms.GP("time", kernel=in_time, prior={"sd": SD, "length": dist.LogNormal(1.0, 0.7)}),
 }
 DATA = {
     "time": np.resize(TIMES, 48),

@@ -7,6 +7,7 @@
 - `stored_fit`: read a fit from a store
 - `conditional`: draw latent functions at new inputs
 - `problem`: from model and data to the arguments of `sample`, and the attributes of the result
+- `time_series`: long time series with unknown hyperparameters, in linear time
 - `components`: which hyperparameter enters kernel, mean or likelihood
 - `structure`: choose the prior for a kernel and its inputs
 - `plot`: plots of a fit

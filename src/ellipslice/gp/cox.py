@@ -55,7 +55,8 @@ class CoxProcess:
     Notes
     -----
     With known hyperparameters, more than 1,000 cells and a stationary kernel, an update costs O(cells log cells). With
-    unknown hyperparameters at most 5,000 cells are possible.
+    unknown hyperparameters at most 5,000 cells are possible, or any number in time with a kernel of
+    `tinygp.kernels.quasisep`.
 
     Examples
     --------
@@ -144,7 +145,7 @@ class CoxProcess:
         events: Any,
         *,
         draws: int | None = None,
-        warmup: int = 500,
+        warmup: int | None = None,
         chains: int = 4,
         seed: int | None = None,
         thin: int = 1,

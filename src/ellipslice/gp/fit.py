@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.gp.conditional import PredictiveConditional, compiled_draws
+from ellipslice.gp.time_series import draw_series, is_long_series
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.priors.parts.features import as_inputs
@@ -205,11 +206,14 @@ class Fit:
     ) -> np.ndarray:
         """Return the latent functions at new inputs, shape (draws, latents, m). At an input of the data they are f."""
         known = self._index_in_data(inputs, parameters)
+        series = is_long_series(self.model, self.X)
         drawn = f[..., np.maximum(known, 0)]
         unknown = np.flatnonzero(known < 0)
         ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
-        for where in [unknown] if joint else np.split(unknown, ends):
-            if len(where):
+        for where in [unknown] if joint or series else np.split(unknown, ends):
+            if len(where) and series:
+                drawn[:, 0, where] = draw_series(self.model, self.X, inputs[where], parameters, f[:, 0], rng)
+            elif len(where):
                 conditional = PredictiveConditional(self.model, self.X, inputs[where], self._compiled)
                 drawn[..., where] = conditional.draw(parameters, f, rng)
         return drawn

@@ -14,8 +14,10 @@ from ellipslice.checks import as_path, whole_number
 from ellipslice.gp.components import described
 from ellipslice.gp.definition import ModelDefinition
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.problem import Problem, SampleOptions, choose_move, describe_result, problem_of
+from ellipslice.gp.problem import Problem, SampleOptions, check_options, choose_move, describe_result, problem_of
 from ellipslice.gp.stored_fit import stored_move, stored_tree
+from ellipslice.gp.time_series import time_series
+from ellipslice.latent.update import LatentUpdate
 from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
@@ -71,9 +73,13 @@ class LatentGP(ModelDefinition):
     kernels of `tinygp.kernels.quasisep`, stationary on a complete regular grid of more than 1,000 inputs, and dense
     otherwise, for at most 5,000 inputs.
 
-    Each tried value of the kernel's hyperparameters costs one factorisation: O(n^3), or O(n r^2) if the covariance of a
-    smooth kernel has numerical rank r. At most 5,000 inputs are possible. Pilot runs at the start choose the
-    parametrisation in which the hyperparameters move (see `Fit.parameter_moves`).
+    Time series of more than 100 inputs with unknown hyperparameters cost O(n) per update, for any n, if the kernel is
+    one of `tinygp.kernels.quasisep`, the likelihood one of `es.likelihoods`, the mean linear in hyperparameters with
+    normal priors, and each hyperparameter enters one component. They use the sampler of `LatentGaussianModel`.
+
+    In other models each tried value of the kernel's hyperparameters costs one factorisation: O(n^3), or O(n r^2) if the
+    covariance of a smooth kernel has numerical rank r. At most 5,000 inputs are possible. Pilot runs at the start
+    choose the parametrisation in which the hyperparameters move (see `Fit.parameter_moves`).
 
     Examples
     --------
@@ -100,7 +106,7 @@ class LatentGP(ModelDefinition):
         y: Any,
         *,
         draws: int | None = None,
-        warmup: int = 500,
+        warmup: int | None = None,
         chains: int = 4,
         seed: int | None = None,
         thin: int = 1,
@@ -125,8 +131,9 @@ class LatentGP(ModelDefinition):
         draws : int, optional
             Number of draws per chain. Default: as in `sample`, until the run has converged. It cannot be combined with
             `until`.
-        warmup : int
-            Number of updates that are discarded at the start of each chain. Default: 500. Nothing is tuned in them.
+        warmup : int, optional
+            Number of updates that are discarded at the start of each chain. Nothing is tuned in them. Default: 50 for
+            time series with unknown hyperparameters in linear time, 500 for other models.
         chains : int
             Number of chains. Default: 4.
         seed : int, optional
@@ -146,7 +153,7 @@ class LatentGP(ModelDefinition):
             them. The best one is used in most updates, and the second best in the others.
         latent_updates : int
             Number of updates of the latent functions after each one of the hyperparameters. Default: 5. Ignored if all
-            hyperparameters are known.
+            hyperparameters are known, and for time series in linear time.
         store : path, optional
             New folder to which draws are written, as for `sample`. `resume` continues its run, and `open` reads it.
         executor, timeout : optional
@@ -175,16 +182,7 @@ class LatentGP(ModelDefinition):
         if store is not None:
             check_free(as_path(store))
         check_timeout(timeout, executor)
-        if not self.parameters.size and parameter_moves is not None:
-            raise ValueError(
-                f"parameter_moves={parameter_moves!r} is for unknown hyperparameters, but the model has none. Leave it "
-                "out, or give hyperparameters with their priors in parameters."
-            )
-        if self.parameters.size and reference is not None:
-            raise ValueError(
-                "reference is for models whose hyperparameters are all known, but this one has "
-                f"{', '.join(self.parameters.priors)}. Leave reference out."
-            )
+        check_options(self, reference, parameter_moves)
         latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
         parametrisations, problem = check_parametrisations(parameter_moves), self._problem(inputs, y)
         options = options._replace(engine=problem.engine if engine is None else engine)
@@ -248,7 +246,8 @@ class LatentGP(ModelDefinition):
         Fit(LatentGP(f; hyperparameters: none), 5 points, 4 chains of 80 draws)
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
-        problem, move = self._problem(inputs, y), stored_move(self, path, inputs)
+        problem = self._problem(inputs, y)
+        move = stored_move(self, path, inputs, problem.series)
         tree = resume(
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
             draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
@@ -280,14 +279,17 @@ class LatentGP(ModelDefinition):
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
         check_draws(path)
-        move, tree = stored_move(self, path, inputs), stored_tree(self, path, inputs)
         entered = self.components.probe(inputs, y)
+        series = time_series(self, inputs, y) if self.parameters.size else None
+        move, tree = stored_move(self, path, inputs, series and series.posterior), stored_tree(self, path, inputs)
         return Fit(self, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
 
     def _problem(self, inputs: np.ndarray, y: Any) -> Problem:
         return problem_of(self, inputs, y)
 
-    def _fit(self, inputs: np.ndarray, y: Any, tree: Any, problem: Problem, move: JointUpdate | None) -> Fit:
+    def _fit(
+        self, inputs: np.ndarray, y: Any, tree: Any, problem: Problem, move: JointUpdate | LatentUpdate | None
+    ) -> Fit:
         return Fit(self, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
 
     def __repr__(self) -> str:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ellipslice.latent.posterior import LatentPosterior
+from ellipslice.latent.stored import restored_move
+from ellipslice.latent.update import LatentUpdate
 from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.store.read import open_tree
 from ellipslice.store.stored_run import stored_parts
@@ -17,10 +20,14 @@ if TYPE_CHECKING:
     from ellipslice.gp.model import LatentGP
 
 
-def stored_move(model: LatentGP, path: Path, inputs: np.ndarray) -> JointUpdate | None:
+def stored_move(
+    model: LatentGP, path: Path, inputs: np.ndarray, series: LatentPosterior | None
+) -> JointUpdate | LatentUpdate | None:
     """Return the move of a stored run; None if all hyperparameters are known. Raise if it does not fit the model."""
     if not model.parameters.size:
         return None
+    if series is not None:
+        return restored_move(series, path, repr(model))
     try:
         return JointUpdate.restored(model.joint, inputs, stored_parts(path, "move"))
     except (ValueError, TypeError, IndexError) as error:

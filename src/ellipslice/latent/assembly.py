@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ellipslice.latent.terms.dense import EntryBases
+from ellipslice.latent.terms.entry_bases import EntryBases
 
 INFLATION = 1e-9
 """Relative increase of the diagonal of sparse precisions in H, so that H is positive definite for intrinsic terms.

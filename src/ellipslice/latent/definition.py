@@ -21,7 +21,7 @@ from ellipslice.latent.response import MakeLikelihood, known_values, new_values,
 from ellipslice.latent.sparse.analysis import analyse
 from ellipslice.latent.terms import Term
 from ellipslice.latent.terms.columns import listed, read_column
-from ellipslice.latent.terms.dense import EntryBases
+from ellipslice.latent.terms.entry_bases import EntryBases
 
 RESERVED = ("chain", "draw", "row", "linear_predictor", "expected", "predictive")
 """Names of dimensions and variables of results, which terms must not have."""

@@ -15,6 +15,7 @@ from ellipslice.priors.parts.conditional import BlockConditional, as_block
 from ellipslice.priors.parts.kernels import comes_from
 from ellipslice.priors.parts.markov_conditional import condition
 from ellipslice.priors.parts.null_space import DENSE_LIMIT, null_space_of_factor, rounding
+from ellipslice.priors.parts.state_space import state_space
 from ellipslice.pytree import pytree, set_fields, static
 
 if TYPE_CHECKING:
@@ -222,12 +223,7 @@ def _clip_eigenvalues(noise: np.ndarray) -> np.ndarray:
 
 
 def _state_space(kernel: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
-    """Return the kernel as a state space model: the covariance of the state, and (observed, transition) at each time.
-
-    f[n] = observed[n] @ state, and transition[n] maps the state at time n - 1 to that at time n. tinygp has transitions
-    A with cov(state[n], state[k]) = start @ A. Here they are start @ A @ inv(start), in units in which all elements of
-    the state have variance 1.
-    """
+    """Return the kernel as a state space model: see `state_space`. Raise TypeError if it is not quasi-separable."""
     _import_tinygp()
     from tinygp.kernels.quasisep import Quasisep
 
@@ -238,24 +234,7 @@ def _state_space(kernel: Any, times: np.ndarray) -> tuple[Any, Any, Any]:
             hint = " tinygp.kernels.quasisep has Exp, Matern32 and Matern52 under the same names." + hint
         raise TypeError(f"kernel must be an instance of a kernel of tinygp.kernels.quasisep, but it is {given}.{hint}")
 
-    return _evaluate_state_space(kernel, jnp.asarray(times))
-
-
-@jax.jit
-def _evaluate_state_space(kernel: Any, now: Any) -> tuple[Any, Any, Any]:
-    """Return `_state_space` of a valid kernel at times `now`, compiled."""
-
-    def dense(matrix: Any) -> Any:
-        return jnp.asarray(matrix.to_dense() if hasattr(matrix, "to_dense") else matrix, dtype=jnp.float64)
-
-    start = dense(kernel.stationary_covariance())
-    observed = jnp.asarray(jax.vmap(kernel.observation_model)(now), dtype=jnp.float64)
-    before = jnp.concatenate([now[:1], now[:-1]])
-    dual = jax.vmap(lambda s, t: dense(kernel.transition_matrix(s, t)))(before, now)
-    scale = jnp.sqrt(start.diagonal())
-    start = start / scale[:, None] / scale
-    transition = start @ (scale[:, None] * dual / scale) @ jnp.linalg.inv(start)
-    return start, observed * scale, transition
+    return state_space(kernel, jnp.asarray(times))
 
 
 def _as_times(times: Any) -> np.ndarray:

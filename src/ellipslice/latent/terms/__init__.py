@@ -19,9 +19,12 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `autoregressive`: stationary autoregressions over equally spaced times
 - `times`: equally spaced times, also those without data
 - `seasonal`: seasonal effects of equally spaced times
-- `dense`: dense precisions as sums of bases with one entry
-- `kernel_matrix`: covariance matrices of kernels as functions of hyperparameters
-- `gaussian_process`: Gaussian processes with a dense covariance
+- `entry_bases`: precisions as sums of bases with one entry
+- `term_kernel`: kernels with hyperparameters at the inputs of a term
+- `kernel_matrix`: dense covariance matrices of kernels
+- `kernel_states`: states of quasi-separable kernels in time
+- `state_precision`: precisions of these states, block tridiagonal
+- `gaussian_process`: Gaussian processes with any kernel
 - `places`: positions of rows in one or several columns
 - `lattice`: regular lattices in the plane
 - `matern`: Matérn fields in the plane

@@ -40,14 +40,19 @@ class Extension(NamedTuple):
             parts = [csr_array(base)[new] for base in self.bases]
             bands = _bands([part[:, new] for part in parts])
             towards = [part[:, self.known] for part in parts]
-            (solve,) = get_lapack_funcs(("tbtrs",), (bands,))
             normals = rng.standard_normal((len(effects), len(new)))
             for i, (weights, noise) in enumerate(zip(coefficients, normals, strict=True)):
-                lower = cholesky_banded(np.tensordot(weights, bands, 1), lower=True)
                 pull = sum(weight * (matrix @ effects[i]) for weight, matrix in zip(weights, towards, strict=True))
-                away = solve(lower, noise[:, None], uplo="L", trans="T")[0][:, 0]
-                elements[i, new] = away - cho_solve_banded((lower, True), pull)
+                elements[i, new] = draw_banded(np.tensordot(weights, bands, 1), pull, noise)
         return elements[:, self.rows]
+
+
+def draw_banded(bands: np.ndarray, pull: Any, noise: np.ndarray) -> np.ndarray:
+    """Draw from the Gaussian with precision Q and mean -inv(Q) pull, for the lower bands of Q and standard normals."""
+    lower = cholesky_banded(bands, lower=True)
+    (solve,) = get_lapack_funcs(("tbtrs",), (lower,))
+    away = solve(lower, noise[:, None], uplo="L", trans="T")[0][:, 0]
+    return away - cho_solve_banded((lower, True), pull)
 
 
 def _bands(matrices: Sequence[Any]) -> np.ndarray:

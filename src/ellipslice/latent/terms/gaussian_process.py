@@ -1,4 +1,4 @@
-"""Gaussian processes with a dense covariance, for at most 1,000 distinct inputs."""
+"""Gaussian processes with any kernel: dense, or linear in the number of times if the kernel is quasi-separable."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csr_array
 
 from ellipslice.latent.hyperpriors import Hyperparameter, check_prior, support_of
 from ellipslice.latent.terms.columns import listed
-from ellipslice.latent.terms.dense import EntryBases
-from ellipslice.latent.terms.kernel_matrix import KernelMatrix, inverse_of, lower_factor
+from ellipslice.latent.terms.kernel_matrix import KernelMatrix
+from ellipslice.latent.terms.kernel_states import KernelStates
 from ellipslice.latent.terms.places import PlacedTerm
 from ellipslice.latent.terms.structure import Structure
-
-MAX_INPUTS = 1_000
-"""Largest number of distinct inputs, and of new inputs of one prediction."""
+from ellipslice.latent.terms.term_kernel import TermKernel, function_of
+from ellipslice.priors.parts.kernels import is_markov
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +35,22 @@ def _no_default(unit: float) -> None:
 class GP(PlacedTerm):
     """Gaussian process with a kernel with unknown hyperparameters.
 
-    Each distinct input has a latent element. An evaluation costs O(n^3) for n distinct inputs, so use `Matern` for many
-    places, and `RW2` or `AR1` for many times. 1e-8 of the variance is added to the diagonal of the covariance.
+    For times use a kernel of `tinygp.kernels.quasisep`: Exp, Matern32, Matern52, SHO, and sums and products of these.
+    Each update then costs O(n) for n distinct times, at any distances. The latents are the states of the kernel, and
+    results contain the effects. The covariance of times i and j is multiplied by (1 - 1e-10)^(|i - j| / 2).
+
+    With any other kernel each distinct input has a latent element, and an evaluation costs O(n^3) for n distinct inputs,
+    so use `Matern` for many places. 1e-8 of the variance is added to the diagonal of the covariance.
 
     Parameters
     ----------
     column : str, tuple of str, or array, shape (rows,) or (rows, axes)
-        Columns with the coordinates of each row: numbers or dates. At most 1,000 distinct ones.
+        Columns with the coordinates of each row: numbers, or dates, which become days. At most 1,000 distinct ones if
+        the kernel is not quasi-separable.
     kernel : kernel, or callable
         A kernel of tinygp or scikit-learn, or a function of hyperparameters that returns one, such as
-        `lambda sd, length: sd**2 * tinygp.kernels.Matern32(length)`. The function may also return a function of two
-        sets of inputs that returns their covariances. Use a named function, not a lambda, for workers in processes.
+        `lambda sd, length: quasisep.Matern32(length, sigma=sd)`. The function may also return a function of two sets of
+        inputs that returns their covariances. Use a named function, not a lambda, for workers in processes.
     prior : mapping of str to distribution of NumPyro
         Prior of each argument of the function.
     name : str, optional
@@ -56,11 +59,14 @@ class GP(PlacedTerm):
     Examples
     --------
     >>> import numpyro.distributions as dist
-    >>> from tinygp.kernels import Matern32
+    >>> from tinygp.kernels import ExpSquared, quasisep
     >>> priors = {"sd": dist.HalfNormal(1.0), "length": dist.LogNormal(0.0, 1.0)}
-    >>> term = GP("time", kernel=lambda sd, length: sd**2 * Matern32(length), prior=priors).bind({"time": [0, 2, 3, 2]})
-    >>> term.size, list(term.hyperparameters)
-    (3, ['sd', 'length'])
+    >>> in_time = GP("time", kernel=lambda sd, length: quasisep.Matern32(length, sigma=sd), prior=priors)
+    >>> in_time.bind({"time": [0, 2, 3, 2]}).describe().split(".")[0]
+    'time: Gaussian process at 3 distinct inputs of time, Markov in time'
+    >>> dense = GP("time", kernel=lambda sd, length: sd**2 * ExpSquared(length), prior=priors)
+    >>> dense.bind({"time": [0, 2, 3, 2]}).size
+    3
     """
 
     kernel: Any = None
@@ -81,69 +87,64 @@ class GP(PlacedTerm):
 
     def bind(self, data: Any = None, unit: float = 1.0, location: float = 0.0) -> Any:
         if self.kernel is None:
-            raise TypeError("GP requires kernel=, such as lambda sd, length: sd**2 * tinygp.kernels.Matern32(length).")
-        points = self._points(self.column, data)
-        levels = np.unique(points, axis=0)
-        if len(levels) > MAX_INPUTS:
-            raise ValueError(
-                f"GP: there are {len(levels)} distinct inputs, and at most {MAX_INPUTS} are possible. Use Matern for "
-                "places, RW2 or AR1 for times, or round the inputs."
-            )
+            raise TypeError("GP requires kernel=, such as lambda sd, length: quasisep.Matern32(length, sigma=sd).")
+        levels = np.unique(self._points(self.column, data), axis=0)
         levels = levels[:, 0] if levels.shape[1] == 1 else levels
         priors = {
             name: check_prior(self.prior[name], each, f"the argument {name} of the kernel")
             for name, each in self.hyperparameters.items()
         }
-        kernel = KernelMatrix(self.kernel, priors, levels)
-        kernel.probe()
-        return self._with_structure(levels, KernelStructure(EntryBases(len(levels)), kernel=kernel), data, unit)
+        function, values = function_of(self.kernel, priors)
+        kind = KernelStates if is_markov(function(values)) else KernelMatrix
+        if kind.most_inputs is not None and len(levels) > kind.most_inputs:
+            raise ValueError(
+                f"GP: there are {len(levels)} distinct inputs, and at most {kind.most_inputs} are possible with this "
+                "kernel. Use a kernel of tinygp.kernels.quasisep for times, Matern for places, or round the inputs."
+            )
+        kernel = kind(function, priors, levels)
+        kernel.probe(values)
+        structure = KernelStructure(kernel.bases, effect=kernel.effect, kernel=kernel)
+        return self._with_structure(levels, structure, data, unit)
 
     def structure(self, levels: np.ndarray) -> Structure:
         raise NotImplementedError("the structure of a Gaussian process depends on its kernel")
 
     @property
-    def _covariance(self) -> KernelMatrix:
+    def _kernel(self) -> TermKernel:
         structure: Any = self.state.structure
         return structure.kernel
 
     def coefficients(self, **hyperparameters: float) -> np.ndarray:
-        bases: Any = self.bases
-        return bases.entries_of(inverse_of(self._covariance.factor(hyperparameters)))
+        return self._kernel.coefficients(hyperparameters)
 
     def log_determinant(self, **hyperparameters: float) -> float:
-        return -2.0 * float(np.log(self._covariance.factor(hyperparameters).diagonal()).sum())
+        return self._kernel.log_determinant(hyperparameters)
 
     def precision(self, **hyperparameters: float) -> Any:
-        lower = np.tril(inverse_of(self._covariance.factor(hyperparameters)))
-        return csc_array(lower + np.tril(lower, -1).T)
+        return self._kernel.bases.matrix(self.coefficients(**hyperparameters))
 
     def _simulate(self, rng: np.random.Generator, **hyperparameters: float) -> np.ndarray:
-        return self._covariance.factor(hyperparameters) @ rng.standard_normal(self.size)
+        return self._kernel.draw(hyperparameters, rng)
 
     def conditional_effects(
         self, data: Any, effects: np.ndarray, hyperparameters: Mapping[str, np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
+        kernel = self._kernel
         new, rows = np.unique(self._points(self._new_column, data), axis=0, return_inverse=True)
-        if len(new) > MAX_INPUTS:
+        if kernel.most_inputs is not None and len(new) > kernel.most_inputs:
             raise ValueError(
-                f"{self.name}: there are {len(new)} new inputs, and at most {MAX_INPUTS} are possible. Predict fewer "
-                "rows at a time."
+                f"{self.name}: there are {len(new)} new inputs, and at most {kernel.most_inputs} are possible. Predict "
+                "fewer rows at a time."
             )
-        known, size = self._covariance, self.size
-        inputs = np.concatenate([known.inputs, new.reshape(-1, *known.inputs.shape[1:])])
-        found = np.empty((len(effects), len(new)))
-        for i, (x, noise) in enumerate(zip(effects, rng.standard_normal(found.shape), strict=True)):
-            values = {name: float(each[i]) for name, each in hyperparameters.items()}
-            lower = lower_factor(known.at(values, inputs))
-            white = solve_triangular(lower[:size, :size], x, lower=True)
-            found[i] = lower[size:, :size] @ white + lower[size:, size:] @ noise
+        draws = [{name: float(each[i]) for name, each in hyperparameters.items()} for i in range(len(effects))]
+        found = kernel.conditional(draws, new.reshape(-1, *kernel.inputs.shape[1:]), effects, rng)
         return found[:, np.ravel(rows)]
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _positions(self, column: Any, data: Any) -> np.ndarray:
         """Return the position of each row's input in the levels, and -1 for a new input."""
-        levels = self.state.levels.reshape(self.size, -1)
+        levels = self.state.levels.reshape(len(self.state.levels), -1)
         where = {tuple(level): i for i, level in enumerate(levels.tolist())}
         return np.array([where.get(tuple(point), -1) for point in self._points(column, data).tolist()])
 
@@ -154,7 +155,7 @@ class GP(PlacedTerm):
                 f"{self.name} has no effect at the inputs of rows {listed(np.flatnonzero(codes < 0))}. Use predict, "
                 "which draws effects at new inputs."
             )
-        return csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), self.size))
+        return csr_array((np.ones(len(codes)), codes, np.arange(len(codes) + 1)), (len(codes), len(self.state.levels)))
 
     def unseen(self, data: Any) -> np.ndarray:
         return self._positions(self._new_column, data) < 0
@@ -168,4 +169,5 @@ class GP(PlacedTerm):
 
     @property
     def about(self) -> str:
-        return f"Gaussian process at {self.size} distinct inputs of {' and '.join(self.axes)}"
+        axes = " and ".join(self.axes)
+        return f"Gaussian process at {len(self.state.levels)} distinct inputs of {axes}, {self._kernel.about}"

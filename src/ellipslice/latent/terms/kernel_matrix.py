@@ -1,89 +1,60 @@
-"""Covariance matrices of kernels as functions of hyperparameters, compiled once and evaluated thousands of times."""
+"""Dense covariance matrices of kernels as functions of hyperparameters, compiled once and evaluated many times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from ellipslice.jax_settings import on_cpu
-from ellipslice.parameters.named_arguments import ParameterFunction, kernel_function
-from ellipslice.parameters.parameters import Parameters
+from ellipslice.latent.terms.entry_bases import EntryBases
+from ellipslice.latent.terms.term_kernel import TermKernel, not_positive_definite
 from ellipslice.priors.parts.kernels import DISTANCE_HINT, comes_from, covariance_function, covariance_matrix, functions
 
 NUGGET = 1e-8
 """Part of the variance that is added to the diagonal, so that the inverse of a smooth covariance has small errors."""
 
-UNTRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
 
+class KernelMatrix(TermKernel):
+    """Covariance matrices of a kernel with hyperparameters: a latent for each input, and a dense precision."""
 
-class KernelMatrix:
-    """Covariance matrices of a kernel with hyperparameters.
+    about = "dense covariance"
+    most_inputs = 1_000
 
-    Parameters
-    ----------
-    kernel : kernel or callable
-        A kernel of tinygp or scikit-learn, or a function of hyperparameters that returns one, or that returns a
-        function of two sets of inputs.
-    priors : mapping of str to distribution
-        Priors of the arguments of the kernel.
-    inputs : array, shape (n,) or (n, axes)
-        Distinct inputs.
-
-    Attributes
-    ----------
-    traceable : bool
-        Whether JAX can trace the kernel. Set by `probe`.
-    """
-
-    def __init__(self, kernel: Any, priors: Mapping[str, Any], inputs: np.ndarray):
-        self._function: ParameterFunction = kernel_function("GP: kernel", kernel, list(priors))
-        if self._function.takes_all and self._function.by_name:
-            raise TypeError(
-                f"GP: the kernel has the argument {self._function.all_in!r} without a prior. Those with a prior are: "
-                f"{', '.join(priors)}. Give each argument a prior: prior={{...}}."
-            )
-        self._priors, self.inputs = dict(priors), inputs
-        self.traceable = True
-        self._last: tuple[dict[str, float], np.ndarray] | None = None
-        self._compiled = jax.jit(self._traced)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_compiled"} | {"_last": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._compiled = jax.jit(self._traced)
-
-    def probe(self) -> None:
-        """Evaluate the kernel at the medians of the priors. Raise if the covariance is not positive definite."""
-        parameters = Parameters(self._priors)
-        with on_cpu():
-            middle = parameters.constrained(parameters.gaussian()[0]) if self._priors else {}
-        values = {name: float(value) for name, value in middle.items()}
-        unused = set(self._priors) - self._function.used(values)
-        if unused:
-            raise ValueError(f"GP: prior has the name {min(unused)!r}, but the kernel does not use it. Remove it.")
+    def probe(self, values: Mapping[str, float]) -> None:
+        self.bases = EntryBases(len(self.inputs))
         self.traceable = not comes_from(self._function(values), "sklearn")
-        try:
-            matrix = self.at(values, self.inputs)
-        except UNTRACEABLE:
-            self.traceable = False
-            matrix = self.at(values, self.inputs)
+        self._first(values)
+        matrix = self.at(values, self.inputs)
         if np.isfinite(matrix).all() and np.linalg.eigvalsh(matrix)[0] > 0:
             return
-        shown = ", ".join(f"{name} = {value:.4g}" for name, value in values.items()) or "its arguments"
-        error = ValueError(
-            f"GP: the kernel has no positive definite covariance at the inputs for {shown}, the medians of the priors. "
-            "Check the kernel, and whether a hyperparameter can be negative that must be positive."
-        )
+        error = not_positive_definite(values)
         if self.inputs.ndim == 2 and self.inputs.shape[1] > 1:
             error.add_note(DISTANCE_HINT)
         raise error
+
+    def coefficients(self, values: Mapping[str, float]) -> np.ndarray:
+        return self.bases.entries_of(inverse_of(self.factor(values)))
+
+    def log_determinant(self, values: Mapping[str, float]) -> float:
+        return -2.0 * float(np.log(self.factor(values).diagonal()).sum())
+
+    def draw(self, values: Mapping[str, float], rng: np.random.Generator) -> np.ndarray:
+        return self.factor(values) @ rng.standard_normal(len(self.inputs))
+
+    def conditional(
+        self, draws: list[dict[str, float]], new: np.ndarray, effects: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        size = len(self.inputs)
+        inputs = np.concatenate([self.inputs, new])
+        found = np.empty((len(effects), len(new)))
+        for i, (x, noise) in enumerate(zip(effects, rng.standard_normal(found.shape), strict=True)):
+            lower = lower_factor(self.at(draws[i], inputs))
+            white = solve_triangular(lower[:size, :size], x, lower=True)
+            found[i] = lower[size:, :size] @ white + lower[size:, size:] @ noise
+        return found
 
     def at(self, values: Mapping[str, float], inputs: np.ndarray) -> np.ndarray:
         """Return the covariance matrix at inputs, shape (n, n), with a small addition to the diagonal."""
@@ -97,27 +68,15 @@ class KernelMatrix:
 
         It is NaN if the covariance is not positive definite.
         """
-        last = self._last
-        if last is not None and last[0] == values:
-            return last[1]
-        lower = lower_factor(self.at(values, self.inputs))
-        self._last = dict(values), lower
-        return lower
+        return self._kept(values, lambda own: lower_factor(self.at(own, self.inputs)))
 
-    def _evaluate(self, values: Mapping[str, float], inputs: np.ndarray) -> np.ndarray:
-        if self.traceable:
-            with on_cpu():
-                return np.asarray(self._compiled(np.array([values[name] for name in self._priors]), inputs))
-        kernel = self._function(values)
-        return (
-            covariance_matrix(kernel, inputs)
-            if comes_from(kernel, "sklearn")
-            else covariance_function(kernel)(inputs, inputs)
-        )
+    def _of_kernel(self, kernel: Any, inputs: Any) -> np.ndarray:
+        if comes_from(kernel, "sklearn"):
+            return covariance_matrix(kernel, inputs)
+        return covariance_function(kernel)(inputs, inputs)
 
     def _traced(self, values: Any, inputs: Any) -> Any:
-        kernel = self._function(dict(zip(self._priors, values, strict=True)))
-        return functions(kernel, jnp)[0](inputs, inputs)
+        return functions(self._kernel(values), jnp)[0](inputs, inputs)
 
 
 def lower_factor(matrix: np.ndarray) -> np.ndarray:

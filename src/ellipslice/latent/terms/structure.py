@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, eye_array
 
-from ellipslice.latent.terms.dense import EntryBases
+from ellipslice.latent.terms.entry_bases import EntryBases
 from ellipslice.latent.terms.generalised import GeneralisedInverse, orthonormal_rows
 
 DENSE_LIMIT = 2_000
@@ -24,7 +24,7 @@ class Structure:
     Attributes
     ----------
     bases : sequence of sparse arrays, shape (size, size)
-        Symmetric matrices B_k, or `EntryBases` of a dense precision. The precision is the sum of c_k B_k.
+        Symmetric matrices B_k, or `EntryBases`, which are not made. The precision is the sum of c_k B_k.
     constraints : mapping of str to array, shape (size,)
         Rows of C in C x = 0, with a description of each, such as "sum to zero".
     improper : mapping of str to array, shape (size,)

@@ -8,6 +8,7 @@
 - `precisions`: sparse precision matrices of random walks, graphs and Matérn fields
 - `sparse_cholesky`: sparse Cholesky factors, by SuperLU or CHOLMOD
 - `kernels`: kernels of tinygp and scikit-learn, and plain functions
+- `state_space`: quasi-separable kernels as state space models
 - `random_walk_kernel`: the random walk as a kernel of tinygp
 - `features`: low-rank factors by Fourier features and inducing points
 - `only_draws`: priors without a linear map from standard normals
