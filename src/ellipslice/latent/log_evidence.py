@@ -1,0 +1,87 @@
+"""The log marginal likelihood of a latent Gaussian model, with hyperparameters integrated out.
+
+The proposal is a product of t distributions of the hyperparameters u, times N(0, I) for the white noise z of the frozen
+reference. In these coordinates the joint density of u, z and the responses is known with all constants, if every prior
+is proper.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ellipslice.bridge.proposal import Proposal
+from ellipslice.bridge.result import LogEvidence, draws_per_chain, log_evidence_of
+from ellipslice.engines.threads import limit_blas_threads
+from ellipslice.latent.definition import Definition
+from ellipslice.latent.joint import LatentPrior, Point, PointLikelihood
+from ellipslice.latent.pilot import Pilot
+from ellipslice.latent.posterior import WhitePosterior
+from ellipslice.latent.terms.columns import listed
+from ellipslice.machine import available_cores
+from ellipslice.sampling import sample
+
+if TYPE_CHECKING:
+    from ellipslice.latent.fit import LatentFit
+
+WARMUP = 50
+"""Updates at the start of each chain that are not used."""
+
+
+def log_evidence(fit: LatentFit, draws: int, seed: int) -> LogEvidence:
+    """Return the log marginal likelihood; see `LatentFit.log_evidence`."""
+    posterior, white = fit.model.definition.posterior, fit.move.white
+    require_proper_terms(fit.model.definition)
+    seeds = np.random.SeedSequence([int(fit.tree.attrs["seed"]), seed]).generate_state(2)
+    with limit_blas_threads(available_cores()):
+        proposal = Proposal.fitted(_hyperparameters(fit))
+        point = Point.split(_new_draws(fit, draws, int(seeds[0])), posterior.hyperparameters.size)
+        chains = [np.array([log_weight(white, proposal, *pair) for pair in zip(*chain, strict=True)])
+                  for chain in zip(point.u, point.z, strict=True)]  # fmt: skip
+        rng = np.random.default_rng(seeds[1])
+        count = sum(map(len, chains))
+        drawn = zip(proposal.draw(rng, count), rng.standard_normal((count, posterior.assembly.size)), strict=True)
+        return log_evidence_of(np.stack(chains), np.array([log_weight(white, proposal, u, z) for u, z in drawn]))
+
+
+def log_weight(white: WhitePosterior, proposal: Proposal, u: np.ndarray, z: np.ndarray) -> float:
+    """Return the log joint density of u, z and the responses, less the log density of the proposal at (u, z)."""
+    point = white.point(u, z)
+    return -np.inf if point is None else point.log_ratio - float(proposal.log_density(u))
+
+
+def require_proper_terms(definition: Definition) -> None:
+    """Raise ValueError if a prior is flat in some direction. The message names all of these."""
+    flat = {term.name: listed(term.state.structure.improper) for term in definition.predictor.terms}
+    found = [f"{name} ({directions})" for name, directions in flat.items() if directions]
+    if found:
+        raise ValueError(
+            f"the model has no marginal likelihood, because a prior is flat in: {listed(found)}. A density that does "
+            "not integrate to 1 leaves log Z undetermined. Give fixed effects a proper prior (fixed_sd=2.5, or the "
+            'default), and constrain the flat directions of other terms: constraint="trend" for RW2, with the trend '
+            'as a fixed effect, "pattern" for Seasonal, "level" for others.'
+        )
+
+
+def _hyperparameters(fit: LatentFit) -> np.ndarray:
+    """Return the unconstrained hyperparameters of all draws, shape (draws, size)."""
+    parameters, draws = fit.model.definition.posterior.hyperparameters.parameters, fit.tree["posterior"]
+    if not parameters.size:
+        return np.zeros((1, 0))
+    u = parameters.unconstrain({name: draws[name].values for name in parameters.priors})
+    return u.reshape(-1, parameters.size)
+
+
+def _new_draws(fit: LatentFit, draws: int, seed: int) -> np.ndarray:
+    """Return flat points of new chains with the move of the fit, shape (chains, draws, size).
+
+    The result of a fit does not contain white noise, and effects do not determine the latents of every term.
+    """
+    posterior, chains = fit.model.definition.posterior, fit.tree["posterior"].sizes["chain"]
+    tree = sample(
+        PointLikelihood(posterior), LatentPrior(posterior, repr(fit.model)), move=fit.move,
+        initial=Pilot(fit.move).starts(seed, tuple(range(chains))), engine="host", draws=draws_per_chain(draws, chains),
+        warmup=WARMUP, chains=chains, seed=seed, progress=False,
+    )  # fmt: skip
+    return tree.posterior.f.values
