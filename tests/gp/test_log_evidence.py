@@ -70,7 +70,7 @@ def fitted_weights(kernel, x, y):
     """Return weights with fitted sites, and values of the hyperparameters."""
     u = 0.3 * np.random.default_rng(SEED + 1).standard_normal((60, 2))
     model = es.gp.LatentGP(kernel, noisy, parameters=PRIORS)
-    return Weights.fitted(problem_of(model, x, y).joint, u, Proposal.fitted(u)), u
+    return Weights.fitted(problem_of(model, x, y).joint, u, Proposal.fitted(model.parameters, u)), u
 
 
 @pytest.mark.long
@@ -173,4 +173,4 @@ def test_a_likelihood_without_sites_raises():
     model = es.gp.LatentGP(matern, of_neighbours, parameters={"amplitude": dist.LogNormal(0.0, 0.7)})
     u = 0.3 * np.random.default_rng(0).standard_normal((40, 1))
     with pytest.raises(ValueError, match=r"factorises over the elements of f, but .* Use es\.evidence"):
-        Weights.fitted(problem_of(model, X, Y).joint, u, Proposal.fitted(u))
+        Weights.fitted(problem_of(model, X, Y).joint, u, Proposal.fitted(model.parameters, u))

@@ -87,8 +87,8 @@ def test_a_constrained_walk_with_unknown_noise():
 
 def test_one_group_of_counts():
     counts, exact = one_group_of_counts()
-    fit = counts.fit(draws=150, chains=2, warmup=20, seed=SEED + 3, progress=False)
-    one, same, other = (fit.log_evidence(400, seed) for seed in (3, 3, 4))
+    fit = counts.fit(draws=100, chains=2, warmup=20, seed=SEED + 3, progress=False)
+    one, same, other = (fit.log_evidence(250, seed) for seed in (3, 3, 4))
     check(one, exact)
     assert one == same
     assert one.log_z != other.log_z

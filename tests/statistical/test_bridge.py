@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from arviz_stats.base import array_stats
 from scipy import stats
 
 from ellipslice.bridge.estimator import bridge, mean_effective_size
 from ellipslice.bridge.pareto import tail_index
-from ellipslice.bridge.proposal import DEGREES, Proposal
+from ellipslice.bridge.proposal import DEGREES, PRIOR_SHARE, Proposal
 from ellipslice.bridge.result import LogEvidence, UnreliableEvidenceError, log_evidence_of
+from ellipslice.parameters.parameters import Parameters
 from statistical.calibrated_bridge import check_calibrated, log_joint, log_proposal
-from statistical.monte_carlo import SEED
+from statistical.monte_carlo import LIMIT, SEED
 
 pytestmark = pytest.mark.statistical
 
@@ -68,22 +70,33 @@ def test_weights_without_a_tail():
     assert tail_index(np.r_[np.zeros(999), 1.0]) == np.inf
 
 
+PARAMETERS = Parameters({"sd": dist.HalfNormal(2.0), "rho": dist.Uniform(-1.0, 1.0), "level": dist.Normal(1.0, 3.0)})
+
+
+def log_prior(u):
+    """Return the log prior density of u: of log sd, of the logit of (rho + 1) / 2, and of the level."""
+    of_sd = stats.halfnorm(scale=2).logpdf(np.exp(u[:, 0])) + u[:, 0]
+    return of_sd + stats.logistic.logpdf(u[:, 1]) + stats.norm(1, 3).logpdf(u[:, 2])
+
+
 def test_the_density_of_the_proposal_has_all_constants():
     rng = np.random.default_rng(SEED + 4)
     draws = rng.standard_normal((500, 3)) @ rng.standard_normal((3, 3)) + [1.0, -2.0, 5.0]
-    proposal = Proposal.fitted(draws)
-    u = proposal.draw(rng, 40)
+    proposal = Proposal.fitted(PARAMETERS, draws)
+    np.testing.assert_allclose(proposal.factor @ proposal.factor.T, np.cov(draws.T), rtol=0.01, atol=1e-2)
+    u = proposal.draw(rng, 4000)
     white = np.linalg.solve(proposal.factor, (u - proposal.centre).T).T
-    expected = stats.t(DEGREES).logpdf(white).sum(1) - np.log(abs(np.linalg.det(proposal.factor)))
-    np.testing.assert_allclose(proposal.log_density(u), expected)
-    covariance = proposal.factor @ proposal.factor.T
-    np.testing.assert_allclose(covariance, np.cov(draws.T), rtol=0.01, atol=1e-2)
-    many = np.linalg.solve(proposal.factor, (proposal.draw(rng, 5000) - proposal.centre).T)
-    assert stats.kstest(many.ravel(), stats.t(DEGREES).cdf).pvalue > 1e-6
+    fitted = stats.t(DEGREES).logpdf(white).sum(1) - np.log(abs(np.linalg.det(proposal.factor)))
+    expected = np.logaddexp(np.log(1 - PRIOR_SHARE) + fitted, np.log(PRIOR_SHARE) + log_prior(u))
+    np.testing.assert_allclose(proposal.log_density(u), expected, rtol=1e-8)
+    weights = np.exp(log_prior(u) - expected)  # its mean is the integral of the prior
+    assert abs(weights.mean() - 1) < LIMIT * weights.std() / np.sqrt(len(u))
+    weights = np.exp(fitted - expected)
+    assert abs(weights.mean() - 1) < LIMIT * weights.std() / np.sqrt(len(u))
 
 
 def test_no_hyperparameters():
-    proposal = Proposal.fitted(np.zeros((5, 0)))
+    proposal = Proposal.fitted(Parameters({}), np.zeros((5, 0)))
     assert proposal.draw(np.random.default_rng(0), 7).shape == (7, 0)
     np.testing.assert_array_equal(proposal.log_density(np.zeros((7, 0))), np.zeros(7))
 
@@ -129,8 +142,24 @@ def test_a_missed_mode_raises():
     centre = np.array([0.2, -3.0])  # log ratios in the two modes, of which the chains have seen the first
     of_proposal = centre[rng.integers(0, 2, 4000)] + 0.1 * rng.standard_normal(4000)
     of_posterior = -3.0 + 0.1 * rng.standard_normal((4, 1000))
-    with pytest.raises(UnreliableEvidenceError, match="may have missed a part of the posterior"):
+    with pytest.raises(UnreliableEvidenceError, match="may have missed a part of the posterior") as raised:
         log_evidence_of(of_posterior, of_proposal)
+    assert raised.value.estimate.unvisited > 0.5
+
+
+def test_a_mode_that_one_proposal_has_found_raises():
+    """Importance sampling is then too noisy to be a check."""
+    a, b = log_ratios(0.1, 3)
+    assert log_evidence_of(a, b).unvisited < 0.01
+    with pytest.raises(UnreliableEvidenceError, match="larger weights than all posterior draws") as raised:
+        log_evidence_of(a, np.r_[b, 6.5])
+    assert raised.value.estimate.estimates_agree is None
+
+
+def test_few_false_alarms():
+    """For correct draws with moderate weights no estimate raises."""
+    for seed in range(100):
+        log_evidence_of(*log_ratios(4.0, 100 + seed))
 
 
 def test_no_proposal_with_a_density_raises():

@@ -20,6 +20,10 @@ MAX_PARETO_K = 0.7
 MIN_EFFECTIVE_SAMPLES = 50
 """Smallest effective sample size of the posterior draws of a reliable estimate."""
 
+MAX_UNVISITED = 0.1
+"""Largest share of Z that the posterior draws may have missed in a reliable estimate, or 20 / (effective sample size)
+if that is larger. By chance, the share is on average 1 / (effective sample size)."""
+
 MIN_DRAWS = 100
 """Smallest value of the argument `draws`."""
 
@@ -68,8 +72,17 @@ class LogEvidence:
     estimates_agree : bool or None
         Whether the two estimates differ by at most 4 standard errors of the difference. None if importance sampling is
         too noisy to be a check.
+    unvisited : float
+        Share of Z, by importance sampling, of proposals with a larger weight than every posterior draw. The chains may
+        have missed that part of the posterior. Above 0.1 an error is raised.
     posterior_draws, proposal_draws : int
         Numbers of draws.
+
+    Notes
+    -----
+    A tenth of the proposals are draws of the prior of the hyperparameters, if there are any. They can find a mode that
+    the chains have missed, unless the prior probability of its hyperparameters is below about 30 / (number of
+    proposals).
 
     References
     ----------
@@ -85,6 +98,7 @@ class LogEvidence:
     importance_log_z: float
     importance_standard_error: float
     estimates_agree: bool | None
+    unvisited: float
     posterior_draws: int
     proposal_draws: int
 
@@ -97,7 +111,8 @@ class LogEvidence:
             f"        {importance}  (importance sampling: {check})\n"
             f"Overlap of posterior and proposal {self.overlap:.2f}, Pareto k {self.pareto_k:.2f} (reliable: overlap "
             f"above {SUFFICIENT_OVERLAP}, or k below {MAX_PARETO_K}).\n"
-            f"Effective sample size: {size:,.0f} of {self.posterior_draws:,} posterior draws."
+            f"Effective sample size {size:,.0f} of {self.posterior_draws:,} posterior draws. Share of Z that they may "
+            f"have missed: {self.unvisited:.3f}."
         )
 
 
@@ -135,7 +150,9 @@ def log_evidence_of(at_posterior: np.ndarray, at_proposal: np.ndarray) -> LogEvi
     with np.errstate(all="ignore"):
         importance, error, effective = log_mean_weight(weights)
     agree = estimates_agree((found.log_z, found.standard_error), (importance, error), effective)
-    estimate = LogEvidence(*found, importance, error, agree, at_posterior.size, len(at_proposal))
+    unvisited = float(np.exp(weights[weights > at_posterior.max()] - found.log_z).sum() / len(weights))
+    numbers = at_posterior.size, len(weights)
+    estimate = LogEvidence(*found, importance, error, agree, unvisited, *numbers)
     if reasons := _why_unreliable(estimate):
         raise UnreliableEvidenceError(_message(estimate, reasons), estimate)
     return estimate
@@ -160,6 +177,11 @@ def _why_unreliable(estimate: LogEvidence) -> list[str]:
         reasons.append(
             f"importance sampling gives {estimate.importance_log_z:.4g} +/- {estimate.importance_standard_error:.2g}, "
             "which does not agree: the chains may have missed a part of the posterior"
+        )
+    if estimate.unvisited > max(MAX_UNVISITED, 20 / estimate.effective_sample_size):
+        reasons.append(
+            f"a share of {estimate.unvisited:.2g} of Z is at proposals with larger weights than all posterior draws: "
+            "the chains may have missed a mode"
         )
     return reasons
 

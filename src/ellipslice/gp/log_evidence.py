@@ -43,13 +43,14 @@ def log_evidence(fit: Fit, draws: int, seed: int) -> LogEvidence:
     posterior = problem_of(fit.model, fit.X, fit.y).joint
     assert posterior is not None  # noqa: S101  (there are unknown hyperparameters)
     u, _ = _unknowns(fit, first)
-    proposal = Proposal.fitted(u)
+    proposal = Proposal.fitted(fit.model.parameters, u)
     weights = Weights.fitted(posterior, u, proposal)
     u, f = _unknowns(fit, second)
     at_posterior = weights.of_rows(weights.at, u, f) - proposal.log_density(u)
     rng = np.random.default_rng(seed)
-    u = proposal.draw(rng, len(u))
-    at_proposal = weights.of_rows(weights.at_noise, u, rng.standard_normal(f.shape)) - proposal.log_density(u)
+    u = proposal.draw(rng, max(draws, len(u)))
+    eta = rng.standard_normal((len(u), *f.shape[1:]))
+    at_proposal = weights.of_rows(weights.at_noise, u, eta) - proposal.log_density(u)
     return log_evidence_of(at_posterior.reshape(second.sizes["chain"], -1), at_proposal)
 
 

@@ -35,20 +35,20 @@ def log_evidence(fit: LatentFit, draws: int, seed: int) -> LogEvidence:
     require_proper_terms(fit.model.definition)
     seeds = np.random.SeedSequence([int(fit.tree.attrs["seed"]), seed]).generate_state(2)
     with limit_blas_threads(available_cores()):
-        proposal = Proposal.fitted(_hyperparameters(fit))
-        point = Point.split(_new_draws(fit, draws, int(seeds[0])), posterior.hyperparameters.size)
-        chains = [np.array([log_weight(white, proposal, *pair) for pair in zip(*chain, strict=True)])
-                  for chain in zip(point.u, point.z, strict=True)]  # fmt: skip
+        proposal = Proposal.fitted(posterior.hyperparameters.parameters, _hyperparameters(fit))
+        drawn = _new_draws(fit, draws, int(seeds[0]))
+        points = Point.split(drawn.reshape(-1, drawn.shape[-1]), posterior.hyperparameters.size)
+        at_posterior = _log_ratios(white, points.u, points.z) - proposal.log_density(points.u)
         rng = np.random.default_rng(seeds[1])
-        count = sum(map(len, chains))
-        drawn = zip(proposal.draw(rng, count), rng.standard_normal((count, posterior.assembly.size)), strict=True)
-        return log_evidence_of(np.stack(chains), np.array([log_weight(white, proposal, u, z) for u, z in drawn]))
+        u, z = proposal.draw(rng, len(points.u)), rng.standard_normal(points.z.shape)
+        at_proposal = _log_ratios(white, u, z) - proposal.log_density(u)
+        return log_evidence_of(at_posterior.reshape(len(drawn), -1), at_proposal)
 
 
-def log_weight(white: WhitePosterior, proposal: Proposal, u: np.ndarray, z: np.ndarray) -> float:
-    """Return the log joint density of u, z and the responses, less the log density of the proposal at (u, z)."""
-    point = white.point(u, z)
-    return -np.inf if point is None else point.log_ratio - float(proposal.log_density(u))
+def _log_ratios(white: WhitePosterior, u: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Return the log joint density of u, z and the responses, less log N(z; 0, I), for several points."""
+    points = [white.point(*pair) for pair in zip(u, z, strict=True)]
+    return np.array([-np.inf if point is None else point.log_ratio for point in points])
 
 
 def require_proper_terms(definition: Definition) -> None:
@@ -59,8 +59,8 @@ def require_proper_terms(definition: Definition) -> None:
         raise ValueError(
             f"the model has no marginal likelihood, because a prior is flat in: {listed(found)}. A density that does "
             "not integrate to 1 leaves log Z undetermined. Give fixed effects a proper prior (fixed_sd=2.5, or the "
-            'default), and constrain the flat directions of other terms: constraint="trend" for RW2, with the trend '
-            'as a fixed effect, "pattern" for Seasonal, "level" for others.'
+            "default), and remove the flat directions of other terms with their argument constraint: for example, "
+            "rw2(age, constraint='trend', name='curve') + age."
         )
 
 
