@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -82,7 +84,7 @@ def log_prior(u):
 def test_the_density_of_the_proposal_has_all_constants():
     rng = np.random.default_rng(SEED + 4)
     draws = rng.standard_normal((500, 3)) @ rng.standard_normal((3, 3)) + [1.0, -2.0, 5.0]
-    proposal = Proposal.fitted(PARAMETERS, draws)
+    proposal = Proposal.fitted(PARAMETERS, np.concatenate([draws, [[0.0, np.inf, 0.0]]]))
     np.testing.assert_allclose(proposal.factor @ proposal.factor.T, np.cov(draws.T), rtol=0.01, atol=1e-2)
     u = proposal.draw(rng, 4000)
     white = np.linalg.solve(proposal.factor, (u - proposal.centre).T).T
@@ -165,3 +167,23 @@ def test_few_false_alarms():
 def test_no_proposal_with_a_density_raises():
     with pytest.raises(UnreliableEvidenceError, match="no draw of the proposal is in the range of the posterior"):
         log_evidence_of(np.zeros((2, 100)), np.full(200, np.nan))
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf, np.inf])
+def test_a_posterior_draw_without_a_density_raises(value):
+    a, b = log_ratios(1.0, 4)
+    a[2, 7] = value
+    with pytest.raises(UnreliableEvidenceError, match="1 of the posterior draws have no finite density"):
+        log_evidence_of(a, b)
+
+
+def test_huge_weights_raise_without_warnings():
+    with pytest.raises(UnreliableEvidenceError, match="is not reliable here"):
+        log_evidence_of(np.random.default_rng(0).normal(size=(2, 100)), np.r_[np.full(99, -1e5), 1e5])
+
+
+def test_the_error_can_be_pickled():
+    with pytest.raises(UnreliableEvidenceError) as raised:
+        log_evidence_of(*log_ratios(36.0, 1))
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (str(again), again.estimate) == (str(raised.value), raised.value.estimate)

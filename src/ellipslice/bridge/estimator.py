@@ -42,7 +42,7 @@ def bridge(at_posterior: np.ndarray, at_proposal: np.ndarray) -> Bridge:
     Parameters
     ----------
     at_posterior : array, shape (chains, draws)
-        l at draws of the posterior.
+        l at draws of the posterior. If one is NaN, so is the estimate.
     at_proposal : array, shape (count,)
         l at independent draws of the proposal; -inf where the posterior density is 0.
     """
@@ -58,9 +58,9 @@ def bridge(at_posterior: np.ndarray, at_proposal: np.ndarray) -> Bridge:
 
 
 def _solve(at_posterior: np.ndarray, at_proposal: np.ndarray, log_ratio: float) -> float:
-    """Return the solution t of the equation of the bridge estimator; NaN if all proposals have density 0."""
+    """Return the solution t of the equation of the bridge estimator; NaN if there is none."""
     finite = at_proposal[np.isfinite(at_proposal)]
-    if not len(finite):
+    if not len(finite) or np.isnan(at_posterior).any():
         return np.nan
     low = min(at_posterior.min(), finite.min())
     high = max(at_posterior.max(), finite.max())

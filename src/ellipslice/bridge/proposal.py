@@ -34,7 +34,8 @@ class Proposal:
 
     @classmethod
     def fitted(cls, parameters: Parameters, draws: np.ndarray) -> Proposal:
-        """Return the distribution for draws of the posterior of u, shape (count, size)."""
+        """Return the distribution for draws of the posterior of u, shape (count, size). Infinite ones are left out."""
+        draws = draws[np.isfinite(draws).all(axis=1)]
         centred = draws - draws.mean(axis=0)
         covariance = centred.T @ centred / len(draws) + np.diag(1e-4 * draws.var(axis=0) + 1e-12)
         variances, axes = np.linalg.eigh(covariance)
@@ -59,4 +60,5 @@ class Proposal:
         logs = -0.5 * (DEGREES + 1) * np.log1p(white**2 / DEGREES)
         fitted = logs.sum(-1) + size * constant - np.linalg.slogdet(self.factor)[1]
         prior = np.array([self.parameters.log_density(one) for one in u])
-        return np.logaddexp(np.log(1 - PRIOR_SHARE) + fitted, np.log(PRIOR_SHARE) + prior)
+        with np.errstate(invalid="ignore"):  # the prior may be NaN where u is infinite
+            return np.logaddexp(np.log(1 - PRIOR_SHARE) + fitted, np.log(PRIOR_SHARE) + prior)

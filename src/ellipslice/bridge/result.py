@@ -146,20 +146,22 @@ def log_evidence_of(at_posterior: np.ndarray, at_proposal: np.ndarray) -> LogEvi
         The same at independent draws of the proposal. Values that are not finite count as a density of 0.
     """
     weights = np.where(np.isfinite(at_proposal), at_proposal, -np.inf)
-    found = bridge(at_posterior, weights)
+    found = bridge(np.where(np.isfinite(at_posterior), at_posterior, np.nan), weights)
     with np.errstate(all="ignore"):
         importance, error, effective = log_mean_weight(weights)
+        unvisited = float(np.exp(weights[weights > at_posterior.max()] - found.log_z).sum() / len(weights))
     agree = estimates_agree((found.log_z, found.standard_error), (importance, error), effective)
-    unvisited = float(np.exp(weights[weights > at_posterior.max()] - found.log_z).sum() / len(weights))
     numbers = at_posterior.size, len(weights)
     estimate = LogEvidence(*found, importance, error, agree, unvisited, *numbers)
-    if reasons := _why_unreliable(estimate):
+    if reasons := _why_unreliable(estimate, int((~np.isfinite(at_posterior)).sum())):
         raise UnreliableEvidenceError(_message(estimate, reasons), estimate)
     return estimate
 
 
-def _why_unreliable(estimate: LogEvidence) -> list[str]:
-    """Return the reasons why an estimate is not reliable."""
+def _why_unreliable(estimate: LogEvidence, impossible: int) -> list[str]:
+    """Return the reasons why an estimate is not reliable. `impossible` posterior draws have no finite density."""
+    if impossible:
+        return [f"{impossible} of the posterior draws have no finite density, for example a hyperparameter at its bound"]
     if not np.isfinite([estimate.log_z, estimate.standard_error]).all():
         return ["no draw of the proposal is in the range of the posterior"]
     reasons = []

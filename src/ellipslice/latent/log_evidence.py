@@ -33,7 +33,7 @@ def log_evidence(fit: LatentFit, draws: int, seed: int) -> LogEvidence:
     """Return the log marginal likelihood; see `LatentFit.log_evidence`."""
     posterior, white = fit.model.definition.posterior, fit.move.white
     require_proper_terms(fit.model.definition)
-    seeds = np.random.SeedSequence([int(fit.tree.attrs["seed"]), seed]).generate_state(2)
+    seeds = np.random.SeedSequence([int(fit.tree.attrs.get("seed", 0)), seed]).generate_state(2)
     with limit_blas_threads(available_cores()):
         proposal = Proposal.fitted(posterior.hyperparameters.parameters, _hyperparameters(fit))
         drawn = _new_draws(fit, draws, int(seeds[0]))
