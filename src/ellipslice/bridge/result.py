@@ -161,7 +161,7 @@ def log_evidence_of(at_posterior: np.ndarray, at_proposal: np.ndarray) -> LogEvi
 def _why_unreliable(estimate: LogEvidence, impossible: int) -> list[str]:
     """Return the reasons why an estimate is not reliable. `impossible` posterior draws have no finite density."""
     if impossible:
-        return [f"{impossible} of the posterior draws have no finite density, for example a hyperparameter at its bound"]
+        return [f"{impossible} of the posterior draws have no finite density, such as a hyperparameter at its bound"]
     if not np.isfinite([estimate.log_z, estimate.standard_error]).all():
         return ["no draw of the proposal is in the range of the posterior"]
     reasons = []
