@@ -6,6 +6,7 @@
 - `fit`: `Fit`: draws, predictions, posterior predictive draws
 - `stored_fit`: read a fit from a store
 - `conditional`: draw latent functions at new inputs
+- `log_evidence`: the log marginal likelihood by bridge sampling
 - `problem`: from model and data to the arguments of `sample`, and the attributes of the result
 - `time_series`: long time series with unknown hyperparameters, in linear time
 - `components`: which hyperparameter enters kernel, mean or likelihood

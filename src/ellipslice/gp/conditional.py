@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ellipslice.gp.structure import MAX_DENSE
+from ellipslice.gp.time_series import draw_series, is_long_series
 from ellipslice.jax_settings import on_cpu
 from ellipslice.parameters.factor import ROUNDING
 from ellipslice.parameters.named_arguments import ParameterFunction
@@ -21,6 +22,46 @@ if TYPE_CHECKING:
 
 RANK_PROBE_DRAWS = 20
 """Number of posterior draws of the hyperparameters at which the numerical rank of the covariance is computed."""
+
+
+POINTS_PER_GROUP = 200
+"""Number of points that are drawn jointly if `joint` is False."""
+
+
+class DataPoints(NamedTuple):
+    """The inputs of the data of a model, at which the latent functions are known in each posterior draw."""
+
+    model: LatentGP
+    inputs: np.ndarray
+    compiled: Callable[..., Any]
+    """The result of `compiled_draws` for the model."""
+
+    def draw_latents(
+        self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, joint: bool
+    ) -> np.ndarray:
+        """Return the latent functions at new inputs, shape (draws, latents, m). At an input of the data they are f."""
+        known = self._index(inputs, parameters)
+        series = is_long_series(self.model, self.inputs)
+        drawn = f[..., np.maximum(known, 0)]
+        unknown = np.flatnonzero(known < 0)
+        ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
+        for where in [unknown] if joint or series else np.split(unknown, ends):
+            if len(where) and series:
+                drawn[:, 0, where] = draw_series(self.model, self.inputs, inputs[where], parameters, f[:, 0], rng)
+            elif len(where):
+                conditional = PredictiveConditional(self.model, self.inputs, inputs[where], self.compiled)
+                drawn[..., where] = conditional.draw(parameters, f, rng)
+        return drawn
+
+    def _index(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the index of each new input in the data; -1 if it is not there, or if the kernel may add noise."""
+        found = np.full(len(inputs), -1)
+        first = {name: value[0] for name, value in parameters.items()}
+        if all(comes_from(kernel(first), "tinygp") for kernel in self.model.kernels.values()):
+            # + 0.0 turns -0.0 into 0.0, so that their bytes are equal.
+            number = {point.tobytes(): i for i, point in reversed(list(enumerate(self.inputs + 0.0)))}
+            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]
+        return found
 
 
 class PredictiveConditional:

@@ -9,25 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.gp.conditional import PredictiveConditional, compiled_draws
-from ellipslice.gp.time_series import draw_series, is_long_series
+from ellipslice.checks import whole_number
+from ellipslice.gp.conditional import DataPoints, compiled_draws
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.priors.parts.features import as_inputs
-from ellipslice.priors.parts.kernels import comes_from
 from ellipslice.result_parts import thinned
 
 if TYPE_CHECKING:
     import xarray
 
+    from ellipslice.bridge import LogEvidence
     from ellipslice.gp.model import LatentGP
 
 DRAWS = 500
 """Default number of posterior draws for which predictions are made."""
-
-
-POINTS_PER_GROUP = 200
-"""Number of points that are drawn jointly if `joint` is False."""
 
 
 class Fit:
@@ -125,7 +121,8 @@ class Fit:
         latents = np.stack([posterior[name].values for name in self.model.latents], axis=2)
         chains, kept = latents.shape[:2]
         flat = latents.reshape(chains * kept, *latents.shape[2:])
-        drawn = self._draw_latents(inputs, parameters, flat, rng, joint)
+        data = DataPoints(self.model, self.X, self._compiled)
+        drawn = data.draw_latents(inputs, parameters, flat, rng, joint)
         names = self.model.latents
         shape = (chains, kept, len(inputs))
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
@@ -175,6 +172,36 @@ class Fit:
         terms = np.stack([self._likelihood_of_draw(values, i, y).pointwise(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
 
+    def log_evidence(self, draws: int = 1000, seed: int = 0) -> LogEvidence:
+        """Estimate the log marginal likelihood of the model, with hyperparameters and latent functions integrated out.
+
+        Bridge sampling combines draws of the second half of the fit with draws of an approximation, which is fitted to
+        the first half and has a known density. The likelihood must include all constants.
+
+        Parameters
+        ----------
+        draws : int
+            Number of posterior draws, at most half of those of the fit, and of draws of the approximation. At least
+            100. Default: 1000.
+        seed : int
+            Seed of the draws of the approximation. Default: 0.
+
+        Returns
+        -------
+        LogEvidence
+
+        Raises
+        ------
+        ValueError
+            If no hyperparameter is unknown, or the log-likelihood does not factorise over the elements of f.
+        UnreliableEvidenceError
+            If the draws do not determine log Z. The message states why.
+        """
+        from ellipslice.bridge.result import number_of_draws
+        from ellipslice.gp.log_evidence import log_evidence
+
+        return log_evidence(self, number_of_draws(draws), whole_number("seed", seed, 0))
+
     def plot(self, axes: Any = None, *, variable: str | None = None) -> Any:
         """Plot the fit: a curve with 50 % and 90 % intervals for one input axis, two maps for two.
 
@@ -200,33 +227,6 @@ class Fit:
         from ellipslice.gp.plot import plot
 
         return plot(self, axes, variable)
-
-    def _draw_latents(
-        self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray], f: np.ndarray, rng: Any, joint: bool
-    ) -> np.ndarray:
-        """Return the latent functions at new inputs, shape (draws, latents, m). At an input of the data they are f."""
-        known = self._index_in_data(inputs, parameters)
-        series = is_long_series(self.model, self.X)
-        drawn = f[..., np.maximum(known, 0)]
-        unknown = np.flatnonzero(known < 0)
-        ends = range(POINTS_PER_GROUP, len(unknown), POINTS_PER_GROUP)
-        for where in [unknown] if joint or series else np.split(unknown, ends):
-            if len(where) and series:
-                drawn[:, 0, where] = draw_series(self.model, self.X, inputs[where], parameters, f[:, 0], rng)
-            elif len(where):
-                conditional = PredictiveConditional(self.model, self.X, inputs[where], self._compiled)
-                drawn[..., where] = conditional.draw(parameters, f, rng)
-        return drawn
-
-    def _index_in_data(self, inputs: np.ndarray, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the index of each new input in the data; -1 if it is not there, or if the kernel may add noise."""
-        found = np.full(len(inputs), -1)
-        first = {name: value[0] for name, value in parameters.items()}
-        if all(comes_from(kernel(first), "tinygp") for kernel in self.model.kernels.values()):
-            # + 0.0 turns -0.0 into 0.0, so that their bytes are equal.
-            number = {point.tobytes(): i for i, point in reversed(list(enumerate(self.X + 0.0)))}
-            found[:] = [number.get(point.tobytes(), -1) for point in inputs + 0.0]
-        return found
 
     @property
     def shown(self) -> np.ndarray:

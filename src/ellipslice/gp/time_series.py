@@ -186,12 +186,17 @@ class KeepSeries:
         hyperparameters, assembly = self._posterior.hyperparameters, self._posterior.assembly
         u, _, x = Point.split(flat, hyperparameters.size)
         found = hyperparameters.parameters.constrained_rows(u) if hyperparameters.size else {}
-        values = {name.removeprefix(f"{KERNEL}_"): value for name, value in found.items()}
+        values = {public_name(name): value for name, value in found.items()}
         last = x[:, x.shape[1] - len(self._normals) :]
         for column, (name, (centre, sd)) in zip(last.T, self._normals.items(), strict=True):
             values[name] = centre + sd * column
         f = assembly.offset + (assembly.A @ x.T).T
         return {**{name: values[name] for name in self._order}, self._latent: f}
+
+
+def public_name(name: str) -> str:
+    """Return the user's name of a hyperparameter of the latent Gaussian model."""
+    return name.removeprefix(f"{KERNEL}_")
 
 
 class _KernelTerm:

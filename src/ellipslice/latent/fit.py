@@ -12,6 +12,7 @@ from ellipslice.latent.update import LatentUpdate
 if TYPE_CHECKING:
     import xarray
 
+    from ellipslice.bridge import LogEvidence
     from ellipslice.convergence import ConvergenceReport
     from ellipslice.latent.compare_laplace import LaplaceComparison
     from ellipslice.latent.model import LatentGaussianModel
@@ -140,6 +141,38 @@ class LatentFit:
         from ellipslice.latent.compare_laplace import compare_with_laplace
 
         return compare_with_laplace(self, whole_number("points", points, 20))
+
+    def log_evidence(self, draws: int = 1000, seed: int = 0) -> LogEvidence:
+        """Estimate the log marginal likelihood of the model, with hyperparameters and effects integrated out.
+
+        New chains with the move of the fit make posterior draws in the white coordinates of the reference. Bridge
+        sampling combines them with draws of an approximation whose density is known: t distributions, fitted to the
+        hyperparameters of the fit, and standard normals. All constants are included.
+
+        Parameters
+        ----------
+        draws : int
+            Number of new posterior draws, in all chains, and of draws of the approximation. At least 100. Default:
+            1000.
+        seed : int
+            Default: 0.
+
+        Returns
+        -------
+        LogEvidence
+            log Z with its standard error and diagnostics.
+
+        Raises
+        ------
+        ValueError
+            If the prior of a term is improper. The message names it.
+        UnreliableEvidenceError
+            If the draws do not determine log Z. The message states why.
+        """
+        from ellipslice.bridge.result import number_of_draws
+        from ellipslice.latent.log_evidence import log_evidence
+
+        return log_evidence(self, number_of_draws(draws), whole_number("seed", seed, 0))
 
     def __repr__(self) -> str:
         sizes = self.tree["posterior"].sizes

@@ -63,8 +63,8 @@ def _of_group(draws: np.ndarray, tails: tuple[float, float]) -> RankDiagnostics:
     folded = np.abs(split - np.median(split.reshape(quantities, -1), axis=1)[:, None, None])
     rhat = np.maximum(_rhat(normal), _rhat(_normal_scores(folded)))
     quantiles = np.quantile(columns.reshape(quantities, -1), tails, axis=1)
-    below = [_effective_size((split <= quantile[:, None, None]).astype(np.float64)) for quantile in quantiles]
-    return RankDiagnostics(_effective_size(normal), np.minimum(*below), rhat)
+    below = [effective_size((split <= quantile[:, None, None]).astype(np.float64)) for quantile in quantiles]
+    return RankDiagnostics(effective_size(normal), np.minimum(*below), rhat)
 
 
 def _normal_scores(split: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def _rhat(split: np.ndarray) -> np.ndarray:
     return np.sqrt((draws * between / within + draws - 1) / draws)
 
 
-def _effective_size(split: np.ndarray) -> np.ndarray:
+def effective_size(split: np.ndarray) -> np.ndarray:
     """Return the effective sample size of the mean of each quantity, shape (quantities, chains, draws).
 
     The sum of autocorrelations ends by Geyer's initial monotone sequence: sums of the pairs (2 k, 2 k + 1) are used
