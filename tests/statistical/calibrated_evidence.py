@@ -22,6 +22,7 @@ def log_likelihood(f):
 def estimate(seed, **options):
     """Return one estimate of log Z of the small problem."""
     settings = {
+        "method": "tempered",
         "particles": 200,
         "replicates": REPLICATES,
         "target_effective_fraction": 0.5,
