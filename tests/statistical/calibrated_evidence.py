@@ -34,6 +34,12 @@ def estimate(seed, **options):
     return es.evidence(log_likelihood, es.Dense(SIGMA), seed=SEED + seed, **{**settings, **options})
 
 
+def estimate_nested(seed, particles=200):
+    """Return one estimate of log Z of the small problem by nested sampling."""
+    options = {"particles": particles, "replicates": REPLICATES, "engine": "host", "vectorized": True}
+    return es.evidence(log_likelihood, es.Dense(SIGMA), method="nested", seed=SEED + seed, **options)
+
+
 def check_calibrated(replicates=100, **options):
     """Run a small problem many times: Z must be right on average, and have the reported standard errors."""
     runs = [estimate(seed, **options) for seed in range(replicates)]
