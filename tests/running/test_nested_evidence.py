@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
+from scipy.stats import norm
 
 import ellipslice as es
 from ellipslice.marginal import NestedEvidence, TemperedEvidence, compare
+from ellipslice.marginal.result import with_error
 
 PRIOR = es.Diagonal([1.0, 2.0])
 Y, NOISE = np.array([0.5, -1.0]), 0.5
@@ -46,6 +48,13 @@ def test_a_result_says_what_it_is():
     assert abs(result.log_z - EXACT) < 6 * result.standard_error
     assert 0.3 < result.standard_error / result.ideal_standard_error < 3
     assert result.replicate_log_z.shape == (10,)
+    variance = np.array([1.0, 2.0])
+    shrunk = variance * NOISE**2 / (variance + NOISE**2)
+    divergence = 0.5 * np.sum(
+        shrunk / variance + (shrunk * Y / NOISE**2) ** 2 / variance - 1 - np.log(shrunk / variance)
+    )
+    assert result.information == pytest.approx(divergence, abs=0.3)
+    assert small(method="tempered", particles=400).information == pytest.approx(divergence, abs=0.3)
     assert (result.live_points, result.engine, result.seed) == (400, "host", 1)
     assert result.updates in (8, 16, 32)
     assert 0.05 <= result.rank_p_value <= 1
@@ -97,6 +106,20 @@ def test_a_constant_likelihood_needs_no_updates():
     assert result.log_z == pytest.approx(-2.0, abs=1e-12)
     assert (result.standard_error, result.rank_p_value) == (pytest.approx(0, abs=1e-12), 1.0)
     assert result.updates == 4
+
+
+def test_replicates_without_a_positive_likelihood():
+    """Some replicates have no live point in the region, so that they estimate Z = 0."""
+    prior = es.Diagonal(np.ones(2))
+    result = small(lambda f: np.where((f > 0.5).all(axis=-1), 0.0, -np.inf), prior, particles=80)
+    assert 1 < np.isfinite(result.replicate_log_z).sum() < 10
+    assert abs(result.log_z - 2 * norm.logsf(0.5)) < 6 * result.standard_error
+    assert (result.draws > 0.5).all()
+
+
+def test_an_infinite_error_can_be_shown():
+    assert with_error(-2.345, np.inf) == "-2.3 +/- inf"
+    assert with_error(-2.345, 0.0123) == "-2.345 +/- 0.012"
 
 
 def test_nans_count_as_zero_and_are_told():

@@ -78,13 +78,14 @@ def nested_evidence(problem: EvidenceProblem, budget: float = math.inf) -> Neste
     points, rows = run.found.points, run.found.rows
     own = [log_sum(points.select(points.replicate == replicate)) for replicate in range(replicates)]
     log_weights = (log_masses(points) + points.log_likelihood)[rows]
+    mixed = runs.generator(run.number, 2).permutation(len(rows))  # the points are in the order of their removal
     result = NestedEvidence(
         log_z=log_sum(points),
         standard_error=jackknife_error(points),
         replicate_log_z=np.array(own),
         blind_spot=smallest_share(live, NESTED_POINTS),
         draws=posterior_draws(
-            posterior, runs.target, run.found.f, log_weights, runs.generator(run.number, 2), count=live
+            posterior, runs.target, run.found.f[mixed], log_weights[mixed], runs.generator(run.number, 3), count=live
         ),
         information=(found := information(points)),
         ideal_standard_error=math.sqrt(max(found, 0.0) / live),

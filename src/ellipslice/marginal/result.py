@@ -171,8 +171,9 @@ class NestedEvidence(Evidence):
     Attributes
     ----------
     ideal_standard_error : float
-        Standard error of log Z for independent replacements, sqrt(information / live_points). It leaves out that
-        replacements may be correlated. `standard_error` includes this, but is itself uncertain for few replicates.
+        Standard error of log Z if live points were replaced one at a time by independent draws:
+        sqrt(information / live_points). `standard_error` includes that replacements may be correlated, but it is itself
+        uncertain for few replicates.
     live_points : int
         Number of live points of all replicates.
     updates : int
@@ -195,5 +196,5 @@ class NestedEvidence(Evidence):
 
 def with_error(value: float, error: float) -> str:
     """Return a value and its standard error as text, rounded to two significant digits of the error."""
-    digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
+    digits = min(8, max(1, 1 - int(np.floor(np.log10(min(max(error, 1e-9), 1.0))))))
     return f"{value:.{digits}f} +/- {error:.{digits}f}"

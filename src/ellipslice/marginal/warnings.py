@@ -17,7 +17,7 @@ WARN_ERROR = 1.0
 WARN_ERROR_RATIO = 4.0
 """Ratio of the standard error to that of independent replacements above which to warn.
 
-With 10 replicates and independent replacements it exceeds 2.5 once in 10^7 runs."""
+With independent replacements it is larger less than once in 10^8 runs, for any number of replicates."""
 
 
 def warn_about_evaluations(cost: Cost) -> None:
