@@ -48,7 +48,7 @@ def main() -> None:
         exact = "" if row["exact"] is None else f"{row['exact']:.2f}"
         ais, ais_error = row.get("ais_log_z", math.nan), row.get("ais_standard_error", math.nan)
         print(
-            f"{name:5} {exact:>7} {row['log_z']:8.2f} {row['standard_error']:6.3f} {off:>11} {ais:8.2f} {ais_error:6.3f}"
+            f"{name:5}{exact:>8}{row['log_z']:9.2f} {row['standard_error']:6.3f} {off:>11} {ais:8.2f} {ais_error:6.3f}"
             f" {row['laplace']:9.2f} {row['ep']:9.2f} {row['updates']:8} {row['seconds']:8.0f}",
             flush=True,
         )
