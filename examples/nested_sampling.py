@@ -6,6 +6,7 @@ Nested sampling needs draws from the prior, restricted to a likelihood above tha
 Gaussian prior, elliptical slice sampling makes such draws without a scale to tune: the likelihood of its update is 1
 above the bound and 0 below it, so `es.step` is sufficient. This example uses it as the inner sampler of dynesty and
 compares the estimated log marginal likelihood with the exact value and with dynesty's own random slices.
+``es.evidence(..., method="nested")`` is nested sampling without dynesty, which moves many points in parallel.
 
 ::
 

@@ -62,6 +62,7 @@ PRIORS = {
 }
 LIKELIHOODS = {"Gaussian": None, "jax": by_jax, "numpy": by_numpy, "batch": in_batches}
 OPTIONS: dict[str, list[Any]] = {
+    "method": ["tempered", "nested", "auto"],
     "prior": list(PRIORS),
     "likelihood": list(LIKELIHOODS),
     "reference": ["auto", None, "laplace", "ep"],
@@ -74,8 +75,19 @@ OPTIONS: dict[str, list[Any]] = {
     "particles": [200, 205],
 }
 FITTED = ("laplace", "ep")
+
 REFUSALS = [
     Refusal("replicates cannot share 205 particles equally", lambda particles: particles == 205),
+    Refusal("reference is an option of", lambda method, reference: method == "nested" and reference in FITTED),
+    Refusal("check is an option of", lambda method, check: method == "nested" and not check),
+    Refusal(
+        "updates_per_temp.* is an option",
+        lambda method, updates_per_temperature: method == "nested" and updates_per_temperature,
+    ),
+    Refusal(
+        "target_.* is an option of",
+        lambda method, target_effective_fraction: method == "nested" and target_effective_fraction != 0.8,
+    ),
     Refusal("the prior is a TruncatedGaussian", lambda prior: prior == "truncated"),
     Refusal(
         'engine="batched" was given, but JAX cannot trace',
@@ -123,6 +135,7 @@ def run(row):
     options = {
         option: row[option]
         for option in (
+            "method",
             "reference",
             "engine",
             "check",
@@ -147,25 +160,36 @@ def exact(row):
     return stats.multivariate_normal(mean, COVARIANCE + NOISE**2 * np.eye(2)).logpdf(Y)
 
 
+def check_tempered(row, result):
+    if row["check"]:
+        assert result.estimates_agree is not False
+    else:
+        assert result.estimates_agree is None
+        assert np.isnan(result.ais_log_z)
+    if row["updates_per_temperature"] is not None:
+        assert (result.updates == 3).all()
+    if row["reference"] != "auto":
+        assert result.reference == (row["reference"] or "prior")
+    if row["method"] == "tempered":
+        assert (result.other, result.methods_agree, result.comparison) == (None, None, "")
+    else:
+        assert result.methods_agree is not False
+        assert (result.other is None) == bool(result.comparison)
+
+
 def check_row(row):
     result = run(row)
     # With 4 replicates, the error follows a t distribution with 3 degrees of freedom, which exceeds 22 once in 10^4.
     limit = stats.t(row["replicates"] - 1).ppf(1 - 1e-4)
     assert abs(result.log_z - exact(row)) <= limit * result.standard_error + 1e-9
     assert result.replicate_log_z.shape == (row["replicates"],)
-    assert (
-        (result.estimates_agree is None and np.isnan(result.ais_log_z))
-        if not row["check"]
-        else result.estimates_agree is not False
-    )
+    assert isinstance(result, es.marginal.NestedEvidence) == (row["method"] == "nested")
+    if row["method"] != "nested":
+        check_tempered(row, result)
     draws = result.draws["g"] if row["prior"] == "Stack" else result.draws
     assert draws.shape == (200, 2)
     assert draws.dtype == np.float64
     assert np.isfinite(draws).all()
-    if row["updates_per_temperature"] is not None:
-        assert (result.updates == 3).all()
-    if row["reference"] != "auto":
-        assert result.reference == (row["reference"] or "prior")
     again = run(row)
     assert (again.log_z, again.standard_error) == (result.log_z, result.standard_error)
     np.testing.assert_array_equal(again.replicate_log_z, result.replicate_log_z)
@@ -184,6 +208,7 @@ def is_long(row):
         for number, row in enumerate(ROWS)
     ],
 )
+@pytest.mark.filterwarnings("ignore:the replacements of live points")  # few live points, and a p-value below 0.05
 @pytest.mark.filterwarnings("ignore:the particles mix slowly")  # with an exact reference only rounding errors remain
 def test_a_row_runs_and_is_right(row):
     check_row(row)

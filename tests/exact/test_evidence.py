@@ -15,7 +15,7 @@ import ellipslice as es
 from ellipslice.apps.paper.problems import synthetic
 from ellipslice.likelihoods import Gaussian, LinearPredictor, Logistic, Poisson, Probit, StudentT
 from ellipslice.marginal.annealing import Schedule, next_beta, systematic_rows
-from ellipslice.marginal.result import estimates_agree, log_mean, log_mean_weight
+from ellipslice.marginal.estimates import estimates_agree, log_mean, log_mean_weight
 
 RNG = np.random.default_rng(5)
 

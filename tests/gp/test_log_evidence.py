@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from tinygp import kernels
+from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.approximations.sites import Sites
@@ -174,3 +175,21 @@ def test_a_likelihood_without_sites_raises():
     u = 0.3 * np.random.default_rng(0).standard_normal((40, 1))
     with pytest.raises(ValueError, match=r"factorises over the elements of f, but .* Use es\.evidence"):
         Weights.fitted(problem_of(model, X, Y).joint, u, Proposal.fitted(model.parameters, u))
+
+
+@pytest.mark.long
+def test_a_long_time_series():
+    """More than 100 times with a quasi-separable kernel have another sampler, and an unknown mean among its latents."""
+    x = np.linspace(0.0, 20.0, 130)
+    y = 0.5 + np.sin(x) + 0.4 * np.random.default_rng(6).standard_normal(130)
+    priors = {"amplitude": dist.LogNormal(0.0, 1.0), "noise": dist.HalfNormal(1.0), "level": dist.Normal(0.2, 0.7)}
+    model = es.gp.LatentGP(
+        lambda amplitude: quasisep.Matern32(1.2, sigma=amplitude), noisy, mean=lambda level: level, parameters=priors
+    )
+    fit = fit_of(model, x, y, 9)
+    distance = np.sqrt(3) * np.abs(x[:, None] - x) / 1.2
+    a, b = np.linspace(-2.0, 2.0, 61), np.linspace(-2.0, 0.5, 61)
+    smooth = np.exp(2 * a)[:, None, None, None] * (1 + distance) * np.exp(-distance)
+    covariances = smooth + np.exp(2 * b)[:, None, None] * np.eye(130) + 0.49
+    exact = integral(gaussian(y - 0.2, covariances) + log_prior(a[:, None], b), a, b)
+    check(fit.log_evidence(seed=1), exact)

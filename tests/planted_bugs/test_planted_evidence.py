@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
 import ellipslice as es
-from ellipslice.marginal import annealing, particle_moves
+from ellipslice.marginal import annealing, particle_moves, tempered
 from statistical.calibrated_evidence import SIGMA, check_calibrated, log_likelihood
-
-evidence = sys.modules["ellipslice.marginal.evidence"]  # as an attribute of the package this name is a function
 
 pytestmark = [
     pytest.mark.statistical,
@@ -40,7 +36,7 @@ def test_weights_for_more_than_the_step_between_powers(monkeypatch):
 def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
     update = particle_moves.HostParticleMove._update
     monkeypatch.setattr(
-        particle_moves.HostParticleMove, "_update", lambda self, particles, beta: update(self, particles, 1.0)
+        particle_moves.HostParticleMove, "_update", lambda self, old, beta, floor: update(self, old, 1.0, floor)
     )
     caught("Z is off")
 
@@ -49,7 +45,7 @@ def test_moves_at_the_posterior_instead_of_the_power(monkeypatch):
 def test_a_level_multiplied_by_the_power(monkeypatch):
     update = particle_moves.HostParticleMove._update
     monkeypatch.setattr(
-        particle_moves.HostParticleMove, "_update", lambda self, particles, beta: update(self, particles, 1 / beta)
+        particle_moves.HostParticleMove, "_update", lambda self, old, beta, floor: update(self, old, 1 / beta, floor)
     )
     caught("Z is off")
 
@@ -78,14 +74,14 @@ def test_errors_that_forget_that_replicates_are_few(monkeypatch):
         log_mean = float(np.logaddexp.reduce(log_values)) - float(np.log(len(log_values)))
         return log_mean, float(np.exp(log_values - log_mean).std(ddof=1) / len(log_values))
 
-    monkeypatch.setattr(evidence, "log_mean", too_sure)
+    monkeypatch.setattr(tempered, "log_mean", too_sure)
     caught("errors are wrong")
 
 
 def test_no_moves_between_powers_are_noticed(monkeypatch):
     """The estimate would still be unbiased, but with a large error. A warning reports the cause."""
 
-    def stay(self, particles, betas):
+    def stay(self, particles, betas, floor=None):
         return particle_moves.MovedParticles(particles, np.tile(particles.log_likelihood, (len(betas), 1)), 0, 0, 0)
 
     monkeypatch.setattr(particle_moves.HostParticleMove, "move", stay)
@@ -93,6 +89,7 @@ def test_no_moves_between_powers_are_noticed(monkeypatch):
         es.evidence(
             log_likelihood,
             es.Dense(SIGMA),
+            method="tempered",
             particles=100,
             seed=1,
             engine="host",

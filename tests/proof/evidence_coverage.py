@@ -11,17 +11,33 @@ from scipy import stats
 
 from proof.task import Task
 from proof.uniform import FALSE_ALARM
-from statistical.calibrated_evidence import REPLICATES, TRUTH, estimate
+from statistical.calibrated_evidence import REPLICATES, TRUTH, estimate, estimate_nested
 
 FULL = {"seeds": 400, "particles": [200, 1000]}
 SHORT = {"seeds": 60, "particles": [200]}
+
+LIVE = "live points, errors and standard errors"
+"""End of the names of the results of nested sampling."""
+
+PARTS = 8
+"""Number of tasks among which the seeds of nested sampling are divided."""
 
 LEVELS = (0.5, 0.9)
 """Nominal coverage of the t-intervals."""
 
 
 def tasks(seeds: int, particles: list[int]) -> list[Task]:
-    return [partial(coverage, seeds, count) for count in particles]
+    tempered = [partial(coverage, seeds, count) for count in particles]
+    pieces = [range(seeds)[part::PARTS] for part in range(PARTS)]
+    return tempered + [partial(nested_runs, count, piece) for count in particles for piece in pieces]
+
+
+def nested_runs(particles: int, seeds: range) -> dict[str, Any]:
+    """Return the errors of log Z by nested sampling, and the standard errors, for each seed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the replacements of live points")
+        runs = [estimate_nested(seed, particles) for seed in seeds]
+    return {f"{particles} {LIVE}": [[run.log_z - TRUTH for run in runs], [run.standard_error for run in runs]]}
 
 
 def coverage(seeds: int, particles: int) -> dict[str, Any]:
@@ -51,13 +67,31 @@ def inside(in_errors: np.ndarray, expected: Any, level: float) -> int:
 def problems(results: dict[str, Any]) -> list[str]:
     said = []
     limit = FALSE_ALARM / (3 * 2 * len(results))
-    for particles, ways in results.items():
-        for way, found in ways.items():
-            who, seeds = f"{particles}, {way}", found["seeds"]
-            if abs(off := found["standard errors off"]) > stats.norm.isf(limit / 2):
-                said.append(f"{who}: the mean of Z is {off:.1f} standard errors off")
-            for level, inside in found["inside"].items():
-                p = stats.binomtest(inside, seeds, float(level)).pvalue
-                if p < limit:
-                    said.append(f"{who}: {inside} of {seeds} intervals of {level} contain log Z (p = {p:.2g})")
+    for name, found in results.items():
+        if name.endswith(LIVE):
+            said += _problems_of(name, summary(*map(np.array, found)), limit)
+        else:
+            for way, own in found.items():
+                said += _problems_of(f"{name}, {way}", own, limit)
+    return said
+
+
+def summary(off: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+    """Return the bias of log Z by nested sampling, and how many intervals contain the truth."""
+    return {
+        "standard errors off": float(off.mean() / (off.std(ddof=1) / np.sqrt(len(off)))),
+        "inside": {str(level): inside(off / errors, stats.t(REPLICATES - 1), level) for level in LEVELS},
+        "seeds": len(off),
+    }
+
+
+def _problems_of(who: str, found: dict[str, Any], limit: float) -> list[str]:
+    """Return what is wrong with the bias and the coverage of one method."""
+    said = []
+    if abs(off := found["standard errors off"]) > stats.norm.isf(limit / 2):
+        said.append(f"{who}: the mean is {off:.1f} standard errors off")
+    for level, inside in found["inside"].items():
+        p = stats.binomtest(inside, found["seeds"], float(level)).pvalue
+        if p < limit:
+            said.append(f"{who}: {inside} of {found['seeds']} intervals of {level} contain log Z (p = {p:.2g})")
     return said

@@ -23,15 +23,16 @@ def by_jax(f):
 
 
 def small(function, prior, **options):
-    return es.evidence(function, prior, **{"particles": 200, "seed": 1, **options})
+    return es.evidence(function, prior, **{"method": "tempered", "particles": 200, "seed": 1, **options})
 
 
 def test_a_result_says_what_it_is():
     result = small(by_jax, PRIOR, particles=1000)
-    first, second = str(result).splitlines()
+    first, second, third = str(result).splitlines()
     assert first.startswith(f"log Z = {result.log_z:.1f}"[:-1])
     assert "sequential Monte Carlo, from the prior in" in first
     assert "annealed importance sampling: agrees" in second
+    assert third.startswith("Blind spot: a region with less than 0.3 % of the mass of the prior")
     assert str(result).isascii()  # so that any terminal can show it
     assert abs(result.log_z - EXACT) < 6 * result.standard_error
     assert result.replicate_log_z.shape == (10,)
@@ -46,7 +47,7 @@ def test_a_result_says_what_it_is():
 def test_the_check_can_be_left_out():
     result = small(by_jax, PRIOR, check=False)
     assert result.estimates_agree is None
-    assert len(str(result).splitlines()) == 1
+    assert len(str(result).splitlines()) == 2
     assert result.log_z == small(by_jax, PRIOR).log_z
 
 

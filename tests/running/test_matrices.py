@@ -123,7 +123,7 @@ def others():
         es.sample(many, prior, executor=executor, **few)
     say("workers")
     few_updates = {"replicates": 4, "updates_per_temperature": 1, "target_effective_fraction": 0.1}
-    es.evidence(many, prior, particles=260, check=False, seed=1, **few_updates)
+    es.evidence(many, prior, method="tempered", particles=260, check=False, seed=1, **few_updates)
     say("evidence")
     vectorized_by_others()
     say("interop")

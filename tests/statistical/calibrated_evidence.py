@@ -22,6 +22,7 @@ def log_likelihood(f):
 def estimate(seed, **options):
     """Return one estimate of log Z of the small problem."""
     settings = {
+        "method": "tempered",
         "particles": 200,
         "replicates": REPLICATES,
         "target_effective_fraction": 0.5,
@@ -31,6 +32,12 @@ def estimate(seed, **options):
         "vectorized": True,
     }
     return es.evidence(log_likelihood, es.Dense(SIGMA), seed=SEED + seed, **{**settings, **options})
+
+
+def estimate_nested(seed, particles=200):
+    """Return one estimate of log Z of the small problem by nested sampling."""
+    options = {"particles": particles, "replicates": REPLICATES, "engine": "host", "vectorized": True}
+    return es.evidence(log_likelihood, es.Dense(SIGMA), method="nested", seed=SEED + seed, **options)
 
 
 def check_calibrated(replicates=100, **options):

@@ -139,12 +139,12 @@ def resample(particles: Particles, rows: np.ndarray) -> Particles:
 
 
 @np.errstate(under="ignore")  # a weight that underflows is 0
-def systematic_rows(log_weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return indices drawn in proportion to the weights by systematic resampling, one for each weight."""
-    count = len(log_weights)
+def systematic_rows(log_weights: np.ndarray, rng: np.random.Generator, count: int | None = None) -> np.ndarray:
+    """Return `count` indices drawn in proportion to the weights by systematic resampling. Default: one per weight."""
+    count = count or len(log_weights)
     edges = np.cumsum(np.exp(log_weights - np.logaddexp.reduce(log_weights)))
     rows = np.searchsorted(edges / edges[-1], (np.arange(count) + rng.random()) / count, side="right")
-    return np.minimum(rows, count - 1)
+    return np.minimum(rows, len(log_weights) - 1)
 
 
 class SequentialResult(NamedTuple):

@@ -1,4 +1,4 @@
-"""The three particle runs of `evidence`: the pilot run, sequential Monte Carlo and annealed importance sampling."""
+"""Particle runs of `evidence`: their first draws, and the three runs of the tempered method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ellipslice.marginal.annealing import (
     find_schedule,
     sequential_monte_carlo,
 )
-from ellipslice.marginal.particle_moves import ParticleMove, Particles
+from ellipslice.marginal.arguments import PathSettings
+from ellipslice.marginal.particle_moves import ParticleMove, Particles, refuse_infinite
 from ellipslice.marginal.target import AnnealedTarget
 from ellipslice.noise import generator
 
@@ -24,11 +25,18 @@ MAX_UPDATES = 400
 
 
 class ParticleRuns:
-    """The particle runs of one estimate: each has its own random numbers, and `cost` is their total."""
+    """The particle runs of one estimate: each has its own random numbers, and `cost` is their total.
 
-    def __init__(self, target: AnnealedTarget, seed: int, fraction: float, updates: int | None):
-        self._target, self._seed, self._fraction, self._updates = target, seed, fraction, updates
+    A CPU moves `group` particles in one call.
+    """
+
+    def __init__(self, target: AnnealedTarget, seed: int, group: int):
+        self.target, self._seed, self._group = target, seed, group
         self.cost = Cost()
+
+    def generator(self, number: int, purpose: int) -> np.random.Generator:
+        """Return a generator of run `number`. Purpose 0 is its first draws."""
+        return generator(self._seed, number, purpose)
 
     def begin(self, number: int, count: int, draws: int | None = None) -> tuple[ParticleMove, Particles]:
         """Return the move of run `number` for `count` particles, and evaluated draws from the target's Gaussian.
@@ -36,16 +44,12 @@ class ParticleRuns:
         There are `draws` of them. Default: `count`.
         """
         own_seed = int(np.random.SeedSequence(self._seed, spawn_key=(number,)).generate_state(1, np.uint64)[0])
-        move = self._target.make_move(own_seed, count)
-        f = self._target.draw(generator(self._seed, number, 0), draws or count)
+        move = self.target.make_move(own_seed, count, self._group)
+        f = self.target.draw(self.generator(number, 0), draws or count)
         values = move.evaluate(f)
         self.cost.evaluations += len(values)
         self.cost.nan_evaluations += int(np.isnan(values).sum())
-        if (values == np.inf).any():
-            raise ValueError(
-                "the log-likelihood is +inf at a draw from the prior, so Z would be infinite. Check it for overflow "
-                "and division by zero."
-            )
+        refuse_infinite(values)
         if not np.isfinite(values).any():
             raise ValueError(
                 f"the likelihood is zero (its logarithm is -inf or NaN) at all {len(values):,} draws from the prior, "
@@ -54,7 +58,11 @@ class ParticleRuns:
             )
         return move, Particles(f, values)
 
-    def pilot(self, count: int, draws: int) -> Schedule:
+
+class TemperedRuns(ParticleRuns):
+    """The pilot run, sequential Monte Carlo and annealed importance sampling."""
+
+    def pilot(self, count: int, draws: int, settings: PathSettings) -> Schedule:
         """Find the schedule with `count` particles, chosen among draws with a positive likelihood."""
         move, (f, values) = self.begin(0, count, max(count, draws))
         alive = np.flatnonzero(np.isfinite(values))
@@ -62,17 +70,17 @@ class ParticleRuns:
         return find_schedule(
             move,
             Particles(f[rows], values[rows]),
-            generator(self._seed, 0, 1),
-            self._fraction,
-            MAX_CORRELATION if self._updates is None else -np.inf,
-            MAX_UPDATES if self._updates is None else int(self._updates),
+            self.generator(0, 1),
+            settings.target_effective_fraction,
+            MAX_CORRELATION if settings.updates_per_temperature is None else -np.inf,
+            int(settings.updates_per_temperature or MAX_UPDATES),
             self.cost,
         )
 
     def sequential(self, particles: int, replicates: int, schedule: Schedule) -> SequentialResult:
         """Run sequential Monte Carlo in independent replicates. Return their estimates of log Z and the particles."""
         begun = self.begin(1, particles)
-        return sequential_monte_carlo(*begun, replicates, schedule, generator(self._seed, 1, 1), self.cost)
+        return sequential_monte_carlo(*begun, replicates, schedule, self.generator(1, 1), self.cost)
 
     def annealed(self, particles: int, schedule: Schedule) -> np.ndarray:
         """Run annealed importance sampling, and return the log weights of the particles."""

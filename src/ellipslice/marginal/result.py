@@ -1,38 +1,120 @@
-"""Result of `evidence`, and warnings about an unreliable estimate."""
+"""Results of `evidence`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
 from dataclasses import dataclass
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.checks import warn
-from ellipslice.marginal.annealing import Cost, Schedule
+from ellipslice.marginal.blind_spot import percent
+from ellipslice.sampling.result import build_tree
 
-MIN_AIS_EFFECTIVE_SAMPLES = 100
-"""Effective sample size of annealed importance sampling below which it is too noisy to be a check.
-
-With 61, one estimate was 6 of its standard errors too low, because the largest weights were not among the draws."""
-
-MAX_STANDARD_ERRORS = 4.0
-"""Largest difference of two estimates that agree, in standard errors of the difference."""
-
-WARN_CORRELATION = 0.5
-"""Correlation of log-likelihoods before and after the updates at one inverse temperature above which to warn."""
+if TYPE_CHECKING:
+    import xarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Evidence:
-    """Estimate of the log marginal likelihood log Z, its check, and statistics of the run.
+    """Estimate of the log marginal likelihood log Z: a `TemperedEvidence` or a `NestedEvidence`.
 
     Attributes
     ----------
     log_z, standard_error : float
-        Estimate by sequential Monte Carlo, and its standard error.
+        Estimate of log Z, and its standard error from the variation between replicates. An interval has the factor of
+        Student's t distribution with one degree of freedom less than there are replicates.
     replicate_log_z : array, shape (replicates,)
-        Estimate of log Z of each replicate. `log_z` is the logarithm of the mean of their Z.
+        Estimate of log Z of each replicate.
+    blind_spot : float
+        Smallest share of mass that this number of particles or live points would have found with a probability of 0.95,
+        if they were independent. The subclasses define the mass. Between 0 and 1. A smaller region can contain most of
+        the evidence without a trace in the estimate or its standard error. A larger region can be missed, too, if the
+        updates mix slowly.
+    information : float
+        Information: the Kullback-Leibler divergence of the posterior from the prior. Nats. NaN if particles were first
+        drawn from another Gaussian than the prior.
+    draws : array, shape ``(particles, *shape)``, or dict of arrays for named latents
+        Draws from the posterior.
+    other : Evidence or None
+        Estimate by the other method. None if `method="auto"` was not given, or if there was no comparison.
+    methods_agree : bool or None
+        Whether the estimates by both methods differ by at most 4 standard errors of the difference. None if there was
+        no comparison, or if nested sampling is too noisy for it (standard error above 0.25).
+    comparison : str
+        Reason why `method="auto"` did not compare the methods; otherwise empty.
+    evaluations : int
+        Number of evaluations of the log-likelihood, including pilot runs and the check.
+    nan_evaluations : int
+        Number of evaluations that returned NaN, which counts as a likelihood of zero.
+    failed_searches : int
+        Number of updates that found no acceptable point and kept the state.
+    engine : str
+        Engine that moved the particles: "batched" (compiled code) or "host".
+    seed : int
+        Seed of the run.
+    seconds : float
+        Wall-clock time of this estimate. Seconds.
+    """
+
+    log_z: float
+    standard_error: float
+    replicate_log_z: np.ndarray
+    blind_spot: float
+    information: float
+    draws: Any
+    evaluations: int
+    nan_evaluations: int
+    failed_searches: int
+    engine: str
+    seed: int
+    seconds: float
+    other: Evidence | None = None
+    methods_agree: bool | None = None
+    comparison: str = ""
+
+    def __repr__(self) -> str:
+        found, limits = self._texts()
+        lines = [f"log Z = {found[0]}", *(f"        {line}" for line in found[1:])]
+        if self.other is not None:
+            agrees = {True: "agrees", False: "DOES NOT AGREE", None: "too noisy to be a check"}[self.methods_agree]
+            more, further = self.other._texts()
+            lines += [f"        {more[0].removesuffix(')')}: {agrees})", f"Blind spots: {limits}; {further}."]
+        else:
+            lines += [f"Blind spot: {limits}."]
+        return "\n".join([*lines, self.comparison]).rstrip()
+
+    def _texts(self) -> tuple[list[str], str]:
+        """Return a line for each estimate, and the blind spot in words."""
+        raise NotImplementedError
+
+    @property
+    def tree(self) -> xarray.DataTree:
+        """Draws as a DataTree with the group `posterior`, of one chain. The estimate is in its attributes."""
+        draws = self.draws if isinstance(self.draws, dict) else {"f": self.draws}
+        names = ("log_z", "standard_error", "blind_spot", "evaluations", "engine")
+        about = {name: getattr(self, name) for name in names}
+        about["seed"] = self.seed if self.seed < 2**63 else str(self.seed)  # attributes of a file are 64-bit integers
+        created = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        about |= {"ellipslice_version": version("ellipslice"), "created_at": created}
+        count = len(next(iter(draws.values())))
+        tree = build_tree({name: own[None] for name, own in draws.items()}, {}, count, [0], None, None, about)
+        del tree["sample_stats"]  # points of a population have no statistics of a chain
+        return tree
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TemperedEvidence(Evidence):
+    """Estimate of log Z along a tempered path, by sequential Monte Carlo, with a check and statistics of the run.
+
+    `log_z` is the logarithm of the mean of the replicates' Z. `blind_spot` is a share of the mass of the Gaussian that
+    the particles are first drawn from (`reference`): a region of this share holds at least one of the first draws with
+    a probability of 0.95. It is about 3 divided by the number of particles. `draws` are the particles at the end,
+    nearly independent unless `surviving_fraction` is small. The attributes of `Evidence` are not repeated here.
+
+    Attributes
+    ----------
     ais_log_z, ais_standard_error : float
         Estimate by annealed importance sampling, and its standard error. NaN if `check=False`.
     ais_effective_sample_size : float
@@ -41,8 +123,6 @@ class Evidence:
     estimates_agree : bool or None
         Whether the two estimates differ by at most 4 standard errors of the difference. None if there is no check, or
         if it is too noisy.
-    draws : array, shape ``(particles, *shape)``, or dict of arrays for named latents
-        Particles at the end: draws from the posterior, nearly independent unless `surviving_fraction` is small.
     inverse_temperatures : array
         Inverse temperatures in increasing order, without 0; the last is 1.
     updates : array of int
@@ -51,135 +131,70 @@ class Evidence:
         Correlation of the log-likelihoods before and after these updates, in the pilot run.
     surviving_fraction : float
         Fraction of the first draws that have descendants among the final particles. Between 0 and 1.
-    evaluations : int
-        Number of evaluations of the log-likelihood, including the pilot run and the check.
-    nan_evaluations : int
-        Number of evaluations that returned NaN, which counts as a likelihood of zero.
-    failed_searches : int
-        Number of updates that found no acceptable point and kept the state.
     reference : str
         Gaussian that the particles were first drawn from: "prior", "laplace" or "ep".
-    engine : str
-        Engine that moved the particles: "batched" (compiled code) or "host".
-    seed : int
-        Seed of the run.
-    seconds : float
-        Wall-clock time of the call. Seconds.
     """
 
-    log_z: float
-    standard_error: float
-    replicate_log_z: np.ndarray
     ais_log_z: float
     ais_standard_error: float
     ais_effective_sample_size: float
     estimates_agree: bool | None
-    draws: Any
     inverse_temperatures: np.ndarray
     updates: np.ndarray
     correlations: np.ndarray
     surviving_fraction: float
-    evaluations: int
-    nan_evaluations: int
-    failed_searches: int
     reference: str
-    engine: str
-    seed: int
-    seconds: float
 
-    def __repr__(self) -> str:
-        steps = len(self.inverse_temperatures)
-        path = f"from the {'prior' if self.reference == 'prior' else self.reference + ' approximation'} in {steps} step"
-        estimate = _with_error(self.log_z, self.standard_error)
-        lines = [f"log Z = {estimate}  (sequential Monte Carlo, {path}{'s' * (steps > 1)})"]
+    def _texts(self) -> tuple[list[str], str]:
+        steps, start = len(self.inverse_temperatures), self.reference
+        start = "prior" if start == "prior" else f"{start} approximation"
+        estimate = with_error(self.log_z, self.standard_error)
+        lines = [f"{estimate}  (sequential Monte Carlo, from the {start} in {steps} step{'s' * (steps > 1)})"]
         if not np.isnan(self.ais_log_z):
             agrees = {True: "agrees", False: "DOES NOT AGREE", None: "too noisy to be a check"}[self.estimates_agree]
-            check = _with_error(self.ais_log_z, self.ais_standard_error)
-            lines.append(f"        {check}  (annealed importance sampling: {agrees})")
-        return "\n".join(lines)
+            check = with_error(self.ais_log_z, self.ais_standard_error)
+            lines.append(f"{check}  (annealed importance sampling: {agrees})")
+        share = percent(self.blind_spot)
+        return lines, f"a region with less than {share} of the mass of the {start} may hold none of the first particles"
 
 
-@np.errstate(under="ignore")  # a weight that underflows is 0
-def log_mean(log_values: np.ndarray) -> tuple[float, float]:
-    """Return the logarithm of the mean of independent estimates of Z, and its standard error by the delta method."""
-    count = len(log_values)
-    mean = float(np.logaddexp.reduce(log_values)) - float(np.log(count))
-    relative = np.exp(log_values - mean)
-    return mean, float(relative.std(ddof=1) / np.sqrt(count))
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class NestedEvidence(Evidence):
+    """Estimate of log Z by nested sampling with elliptical slice updates, with statistics of the run.
 
+    `log_z` is the estimate from the points of all replicates, as those of one run. `blind_spot` is a share of the prior
+    mass that remains at the level of the log-likelihood where a region separates from the rest: at least 5 of the live
+    points are in a region of this share with a probability of 0.95. It is about 9 divided by their number. `draws` are
+    resampled from all points in proportion to prior mass times likelihood. The attributes of `Evidence` are not
+    repeated here.
 
-def log_mean_weight(log_weights: np.ndarray) -> tuple[float, float, float]:
-    """Return the logarithm of the mean weight, its standard error, and the effective sample size of the weights."""
-    mean, error = log_mean(log_weights)
-    count = len(log_weights)
-    return mean, error, count / (1 + error**2 * (count - 1))  # (sum w)^2 / sum w^2
-
-
-def compare_with_annealing(
-    estimate: Sequence[float], log_weights: np.ndarray | None
-) -> tuple[list[float], float, bool | None]:
-    """Return log Z by annealed importance sampling with its standard error, its effective sample size, and agreement.
-
-    Without weights the numbers are NaN, and the agreement is None.
+    Attributes
+    ----------
+    ideal_standard_error : float
+        Standard error of log Z if live points were replaced one at a time by independent draws:
+        sqrt(information / live_points). `standard_error` includes that replacements may be correlated, but it is itself
+        uncertain for few replicates.
+    live_points : int
+        Number of live points of all replicates.
+    updates : int
+        Number of elliptical slice updates of each replacement of a live point.
+    rank_p_value : float
+        p-value of the test that replacements are independent draws, by their insertion ranks. Between 0 and 1.
     """
-    if log_weights is None:
-        return [np.nan, np.nan], np.nan, None
-    *annealing, effective = log_mean_weight(log_weights)
-    return annealing, effective, estimates_agree(estimate, annealing, effective)
+
+    ideal_standard_error: float
+    live_points: int
+    updates: int
+    rank_p_value: float
+
+    def _texts(self) -> tuple[list[str], str]:
+        about = f"{self.live_points:,} live points, {self.updates} updates, p = {self.rank_p_value:.2g}"
+        estimate = f"{with_error(self.log_z, self.standard_error)}  (nested sampling, {about})"
+        where = "of the prior mass that remains where it separates from the rest"
+        return [estimate], f"a region with less than {percent(self.blind_spot)} {where} may hold too few live points"
 
 
-def estimates_agree(one: Sequence[float], other: Sequence[float], effective: float) -> bool | None:
-    """Return whether two estimates agree. Each is a value and its standard error.
-
-    Return None if `effective`, the effective sample size of the other one, is too small for a comparison.
-    """
-    if not effective >= MIN_AIS_EFFECTIVE_SAMPLES:
-        return None
-    rounding = 1e-9 * (1 + abs(one[0]))
-    return abs(one[0] - other[0]) <= MAX_STANDARD_ERRORS * float(np.hypot(one[1], other[1])) + rounding
-
-
-def _with_error(value: float, error: float) -> str:
+def with_error(value: float, error: float) -> str:
     """Return a value and its standard error as text, rounded to two significant digits of the error."""
-    digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
+    digits = min(8, max(1, 1 - int(np.floor(np.log10(min(max(error, 1e-9), 1.0))))))
     return f"{value:.{digits}f} +/- {error:.{digits}f}"
-
-
-def warn_if_unreliable(
-    cost: Cost,
-    schedule: Schedule,
-    estimate: tuple[float, float],
-    annealing: Sequence[float],
-    agrees: bool | None,
-) -> None:
-    """Warn about everything that makes the estimate unreliable."""
-    if cost.nan_evaluations:
-        warn(
-            f"{cost.nan_evaluations:,} of {cost.evaluations:,} log-likelihood evaluations returned NaN, which counts "
-            "as a likelihood of zero. If it should not be zero there, check the log-likelihood for the log of a "
-            "negative number or inf - inf."
-        )
-    if cost.failed_searches:
-        warn(
-            f"{cost.failed_searches:,} of {cost.updates:,} updates found no acceptable point. A few are rounding "
-            "errors. If there are many, the log-likelihood is not a function of f alone."
-        )
-    worst = float(schedule.correlations.max())
-    if worst > WARN_CORRELATION:
-        warn(
-            f"the particles mix slowly: after {int(schedule.updates.max())} updates at one inverse temperature, their "
-            f"log-likelihoods still have a correlation of {worst:.2f} with those before. The standard error includes "
-            "this, but a mode that no particle started near would be missed. Increase particles or "
-            'updates_per_temperature, or use reference="ep" if it is possible for this log-likelihood.'
-        )
-    if estimate[1] > 1:
-        warn(
-            f"the replicates differ so much that the standard error of log Z, {estimate[1]:.2g}, is itself unreliable. "
-            "Increase particles."
-        )
-    if agrees is False:
-        warn(
-            f"annealed importance sampling gives log Z = {annealing[0]:.4g} +/- {annealing[1]:.2g}, and sequential "
-            f"Monte Carlo {estimate[0]:.4g} +/- {estimate[1]:.2g}. They do not agree, so neither is reliable. Increase "
-            "particles. (Errors of annealed importance sampling are usually downwards.)"
-        )

@@ -32,8 +32,8 @@ class AnnealedTarget(NamedTuple):
     """Gaussian at the inverse temperature 0."""
     centre: np.ndarray | float
     """Mean of the Gaussian as a centred flat vector of the posterior. Particles are relative to it."""
-    make_move: Callable[[int, int], ParticleMove]
-    """Function that makes a move from a seed and a number of particles."""
+    make_move: Callable[[int, int, int], ParticleMove]
+    """Function that makes a move from a seed, a number of particles, and the number that a CPU moves in one call."""
     engine: str
     """Name of the engine that moves particles: "batched" (compiled code) or "host" (NumPy)."""
 
@@ -49,10 +49,10 @@ def target_from_prior(posterior: Posterior, engine: Engine) -> AnnealedTarget:
         with jax_settings():
             likelihood, source = compilable(posterior.log_likelihood, size), source_of(prior, size + -size % 8, DOUBLE)
         return AnnealedTarget(
-            prior, 0.0, lambda seed, count: DeviceParticleMove(likelihood, source, seed, count), "batched"
+            prior, 0.0, lambda *settings: DeviceParticleMove(likelihood, source, *settings), "batched"
         )
     values = _compiled_values(posterior) if engine.traced else engine.evaluate_together
-    return AnnealedTarget(prior, 0.0, lambda seed, count: HostParticleMove(values, prior, seed, count), "host")
+    return AnnealedTarget(prior, 0.0, lambda seed, count, _: HostParticleMove(values, prior, seed, count), "host")
 
 
 def target_from_reference(posterior: Posterior, sites: SitesReference) -> AnnealedTarget:
@@ -69,7 +69,7 @@ def target_from_reference(posterior: Posterior, sites: SitesReference) -> Anneal
         arrays = (jnp.asarray(part) for part in (relative.centre, sites.linear, sites.precision, constant))
         likelihood, source = _OverReference(inner, *arrays), source_of(gaussian, size + -size % 8, DOUBLE)
     return AnnealedTarget(
-        gaussian, relative.centre, lambda seed, count: DeviceParticleMove(likelihood, source, seed, count), "batched"
+        gaussian, relative.centre, lambda *settings: DeviceParticleMove(likelihood, source, *settings), "batched"
     )
 
 

@@ -170,6 +170,8 @@ class _Block:
         now = carry.chains.unpack()
         row = jnp.minimum(now.update, self.length - 1), self.chain
         here, log_y = self.noise.here[row], now.log_likelihood - self.noise.level[row]
+        if self.noise.floor is not None:
+            log_y = jnp.fmax(log_y, self.noise.floor)
         running, in_table = now.update < self.schedule.updates, now.tried < WIDTH
         late = self._late_angle(row, here, now)
         theta = jnp.where(in_table[:, None], self._table(row, now.tried), late.theta[:, None])

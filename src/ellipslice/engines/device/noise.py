@@ -43,6 +43,8 @@ class DeviceNoise(NamedTuple):
     """Bracket (theta_min, theta_max) from which the last of these angles was drawn, shape (2, updates, chains)."""
     keys: Any
     """Threefry keys for further angles, two words each, shape (2, updates, chains)."""
+    floor: Any = None
+    """Smallest value of log y of each chain, shape (chains,). None: no smallest value."""
 
 
 def chain_keys(seed: int, chains: Sequence[int]) -> np.ndarray:
