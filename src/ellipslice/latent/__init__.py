@@ -34,6 +34,7 @@
 - `predict`: predictions for rows of data
 - `prior_predictive`: draws from the prior
 - `summary`: a table of the posterior
+- `leave_out/`: leave-one-out and leave-group-out cross-validation
 - `compare_laplace`: the Laplace approximation, compared with the exact posterior
 - `plot`: plots of effects and hyperparameters
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -265,6 +266,23 @@ class LatentGaussianModel:
             progress=progress,
         )  # fmt: skip
         return LatentFit(self, tree, move)
+
+    def without(self, rows: Any) -> LatentGaussianModel:
+        """Return the model in which the responses of some rows are missing, with unchanged priors.
+
+        Parameters
+        ----------
+        rows : array of int
+            Numbers of the rows.
+
+        Returns
+        -------
+        LatentGaussianModel
+            `LatentFit.predict` of its fit predicts these rows without their responses.
+        """
+        model = copy.copy(self)
+        model._definition = self._definition.without(np.asarray(rows))
+        return model
 
     def __repr__(self) -> str:
         own = self._definition
