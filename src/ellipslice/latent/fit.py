@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ellipslice.checks import whole_number
+from ellipslice.latent.model_checks import ModelChecks
 from ellipslice.latent.predict import linear_predictor, predict
 from ellipslice.latent.update import LatentUpdate
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
     from ellipslice.convergence import ConvergenceReport
     from ellipslice.latent.compare_laplace import LaplaceComparison
-    from ellipslice.latent.leave_out.loo import LeaveOneOut
     from ellipslice.latent.model import LatentGaussianModel
 
 INTERVAL = (0.025, 0.5, 0.975)
 """Quantiles of a summary."""
 
 
-class LatentFit:
+class LatentFit(ModelChecks):
     """Draws from the posterior of a latent Gaussian model; returned by `LatentGaussianModel.fit`.
 
     Attributes
@@ -35,7 +34,7 @@ class LatentFit:
     """
 
     def __init__(self, model: LatentGaussianModel, tree: xarray.DataTree, move: LatentUpdate):
-        self.model, self.tree, self.move = model, tree, move
+        super().__init__(model, tree, move)
         tree.attrs["solver"] = model.definition.solver
         tree.attrs["model"] = repr(model)
 
@@ -124,56 +123,6 @@ class LatentFit:
         from ellipslice.latent.plot import plot
 
         return plot(self, name, axes)
-
-    def loo(self, draws: int = 400, *, groups: Any = None, refit: bool = False) -> LeaveOneOut:
-        """Estimate the log predictive density of each response given the others, without fitting the model again.
-
-        For each draw, the linear predictor of the row that is left out is integrated out. Plain importance sampling of
-        the pointwise log-likelihood does not do so, and is wrong where each observation has its own effect.
-
-        Parameters
-        ----------
-        draws : int
-            Number of evenly spaced draws to use, in all. Default: 400. The time is proportional to it, and to the
-            square of the number of rows.
-        groups : array, optional
-            One label per row, such as `data["hospital"]`: all rows of a group are left out at once. Default: one row.
-        refit : bool
-            Fit the model again without each row or group whose Pareto k is too large. Default: False, with a warning.
-
-        Returns
-        -------
-        LeaveOneOut
-            An `ELPDData` of ArviZ: sum, standard error, difference from the log densities with the responses, and
-            values of each row or group with Pareto k.
-        """
-        from ellipslice.latent.leave_out.loo import leave_one_out
-
-        return leave_one_out(self, whole_number("draws", draws, 20), groups, refit)
-
-    def compare(
-        self, *others: LatentFit, names: Sequence[str] | None = None, draws: int = 400, refit: bool = False
-    ) -> Any:
-        """Compare models of the same responses by their expected log predictive densities.
-
-        Parameters
-        ----------
-        *others : LatentFit
-            Fits of other models.
-        names : sequence of str, optional
-            One name for each fit, this one first. Default: "model 1", "model 2" and so on.
-        draws, refit : optional
-            As for `loo`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each model, the best first. `elpd_diff` is the difference from the best model, and `dse` its
-            standard error, which takes into account that the responses are the same. `weight` is the stacking weight.
-        """
-        from ellipslice.latent.leave_out.compare import compare_fits
-
-        return compare_fits([self, *others], names, whole_number("draws", draws, 20), refit)
 
     def compare_with_laplace(self, points: int = 400) -> LaplaceComparison:
         """Compare the exact posterior with the Laplace approximation that INLA and TMB use.

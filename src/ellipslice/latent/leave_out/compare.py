@@ -11,10 +11,10 @@ from arviz_stats import compare  # pyright: ignore[reportPrivateImportUsage]
 from ellipslice.latent.leave_out.loo import leave_one_out
 
 if TYPE_CHECKING:
-    from ellipslice.latent.fit import LatentFit
+    from ellipslice.latent.model_checks import ModelChecks
 
 
-def compare_fits(fits: Sequence[LatentFit], names: Sequence[str] | None, draws: int, refit: bool) -> Any:
+def compare_fits(fits: Sequence[ModelChecks], names: Sequence[str] | None, draws: int, refit: bool) -> Any:
     """Return the table of `LatentFit.compare`."""
     if len(fits) < 2:
         raise TypeError("compare requires another fit: fit.compare(other).")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,13 +17,12 @@ from ellipslice.latent.propriety import unidentified
 
 if TYPE_CHECKING:
     from ellipslice.latent.definition import Definition
-    from ellipslice.latent.fit import LatentFit
+    from ellipslice.latent.model_checks import ModelChecks
 
 MOST_NAMED = 5
 """Largest number of cases that the warning names."""
 
 
-@dataclass(repr=False)
 class LeaveOneOut(ELPDData):
     """Expected log predictive density of left-out responses; returned by `LatentFit.loo`.
 
@@ -47,8 +45,23 @@ class LeaveOneOut(ELPDData):
         Rows or groups whose value is from a fit without them.
     """
 
-    mcse: float = 0.0
-    refitted: list[Any] = field(default_factory=list)
+    def __init__(
+        self,
+        elpd_i: xarray.DataArray,
+        pareto_k: xarray.DataArray,
+        *,
+        p: float,
+        draws: int,
+        good_k: float,
+        mcse: float,
+        refitted: list[Any],
+    ):
+        count, bad = elpd_i.size, bool((~(pareto_k <= good_k)).any())
+        se = float(np.sqrt(count * elpd_i.var()))
+        super().__init__(
+            "loo", float(elpd_i.sum()), se, p, draws, count, "log", bad, good_k, elpd_i=elpd_i, pareto_k=pareto_k
+        )
+        self.mcse, self.refitted = mcse, refitted
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -58,7 +71,7 @@ class LeaveOneOut(ELPDData):
         return "\n".join([text.rstrip(), "", *lines])
 
 
-def leave_one_out(fit: LatentFit, draws: int, groups: Any, refit: bool) -> LeaveOneOut:
+def leave_one_out(fit: ModelChecks, draws: int, groups: Any, refit: bool) -> LeaveOneOut:
     """Return the result of `LatentFit.loo`."""
     definition = fit.model.definition
     cases = Cases.of(definition, groups)
@@ -88,16 +101,13 @@ def _result(
     elpd_i = xarray.DataArray(found.elpd, coords, (cases.dim,), "elpd_i")
     tails = np.where(np.isneginf(found.pareto_k), 0.0, found.pareto_k)
     pareto_k = xarray.DataArray(tails, coords, (cases.dim,), "pareto_k")
-    total, count = float(found.elpd.sum()), len(found.elpd)
-    bad = bool((~(found.pareto_k <= good_k)).any())
-    se = float(np.sqrt(count * found.elpd.var()))
     return LeaveOneOut(
-        "loo", total, se, float(within.sum()) - total, draws, count, "log", bad, good_k, elpd_i, pareto_k,
-        mcse=error, refitted=cases.labels[refitted].tolist(),
+        elpd_i, pareto_k, p=float(within.sum() - found.elpd.sum()), draws=draws, good_k=good_k, mcse=error,
+        refitted=cases.labels[refitted].tolist(),
     )  # fmt: skip
 
 
-def _all_terms(fit: LatentFit, used: UsedDraws, cases: Cases) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _all_terms(fit: ModelChecks, used: UsedDraws, cases: Cases) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return log densities and log weights of all draws and cases, and the log densities with the own responses."""
     densities, weights, plain = [], [], []
     rng = np.random.default_rng(SEED)

@@ -10,7 +10,7 @@ from ellipslice.latent.leave_out.cases import SEED, Cases, log_terms
 from ellipslice.latent.leave_out.draws import UsedDraws
 
 if TYPE_CHECKING:
-    from ellipslice.latent.fit import LatentFit
+    from ellipslice.latent.model_checks import ModelChecks
 
 
 class ByRefit(NamedTuple):
@@ -21,7 +21,7 @@ class ByRefit(NamedTuple):
     """Monte Carlo standard error."""
 
 
-def log_density_by_refit(fit: LatentFit, case: Cases, draws: int) -> ByRefit:
+def log_density_by_refit(fit: ModelChecks, case: Cases, draws: int) -> ByRefit:
     """Return the log predictive density of one case from draws of the posterior without its responses.
 
     They have the number of chains, draws and the thinning of the fit. The reference Gaussian is that of the fit, since
