@@ -218,7 +218,7 @@ class LatentGaussianModel:
                 draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until, store=store,
                 executor=executor, timeout=timeout, progress=progress, dims=own.dims, coords=own.coords,
             )  # fmt: skip
-        return LatentFit(self, tree, pilot.move)
+        return LatentFit(self, tree, pilot.move, None if store is None else as_path(store))
 
     def resume(
         self,
@@ -265,7 +265,7 @@ class LatentGaussianModel:
             keep=KeepPoint(own.posterior, own.effects), draws=draws, until=until, executor=executor, timeout=timeout,
             progress=progress,
         )  # fmt: skip
-        return LatentFit(self, tree, move)
+        return LatentFit(self, tree, move, path)
 
     def without(self, rows: Any) -> LatentGaussianModel:
         """Return the model in which the responses of some rows are missing, with unchanged priors.
