@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.bridge.estimator import bridge
 from ellipslice.checks import whole_number
-from ellipslice.marginal.result import estimates_agree, log_mean_weight
+from ellipslice.marginal.estimates import estimates_agree, log_mean_weight
 
 SUFFICIENT_OVERLAP = 0.5
 """Overlap above which the estimate is reliable for any tail index: no term is much larger than the average of all."""

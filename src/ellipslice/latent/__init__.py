@@ -35,6 +35,10 @@
 - `prior_predictive`: draws from the prior
 - `summary`: a table of the posterior
 - `log_evidence`: the log marginal likelihood by bridge sampling
+- `model_checks`: the methods of a fit for cross-validation, predictive checks and ArviZ
+- `posterior_predictive`: draws of the observed responses, and the plot of the check
+- `arviz_groups`: the groups of a result that ArviZ reads
+- `leave_out/`: leave-one-out and leave-group-out cross-validation
 - `compare_laplace`: the Laplace approximation, compared with the exact posterior
 - `plot`: plots of effects and hyperparameters
 """

@@ -139,6 +139,27 @@ class Definition:
         """Mask of the rows with a response."""
         return ~np.isnan(self.y)
 
+    @property
+    def row_labels(self) -> np.ndarray:
+        """Labels of the rows of the data frame, or their numbers."""
+        index = self.predictor.index
+        return np.arange(len(self.y)) if index is None else np.asarray(index)
+
+    @property
+    def flat_predictors(self) -> np.ndarray:
+        """Change of the linear predictor along each flat direction of the priors, shape (observed rows, directions)."""
+        return flat_predictors(self.posterior.assembly, _flat_directions(self.predictor, self.posterior)[0])
+
+    def without(self, rows: np.ndarray) -> Definition:
+        """Return the model in which the responses of some rows are missing. All priors stay as they are.
+
+        Raise if its posterior is improper.
+        """
+        y = self.y.copy()
+        y[rows] = np.nan
+        hyperparameters, solver = self.posterior.hyperparameters, Analyse(self.solver)
+        return replace(self, y=y, posterior=_posterior_of(self.predictor, self.family, y, hyperparameters, solver))
+
 
 def caller_variables(depth: int) -> Mapping[str, Any]:
     """Return the variables of a function `depth` frames above, in which names of a formula are looked up."""
@@ -189,15 +210,8 @@ def _posterior(
     solver: Analyse,
     unit: float,
 ) -> LatentPosterior:
-    """Return the posterior of the observed rows. Raise if it is improper."""
-    observed = ~np.isnan(y)
+    """Return the posterior of the observed rows, with priors of the family. Raise if it is improper."""
     terms = predictor.terms
-    blocks = [
-        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints, isinstance(term.bases, EntryBases))
-        for term in terms
-    ]
-    assembly = Assembly(blocks, predictor.offset[observed])
-    make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
     given = dict(priors or {})
     own = {name: given.pop(name) for name in list(given) if name in family.parameters}
     if given:
@@ -211,7 +225,21 @@ def _posterior(
     hyperparameters = Hyperparameters(
         {term.name: term.priors for term in terms}, {name: of_family[name] for name in family.parameters}, unit
     )
-    posterior = LatentPosterior(assembly, terms, hyperparameters, make_likelihood, solver)
+    return _posterior_of(predictor, family, y, hyperparameters, solver)
+
+
+def _posterior_of(
+    predictor: Predictor, family: Family, y: np.ndarray, hyperparameters: Hyperparameters, solver: Analyse
+) -> LatentPosterior:
+    """Return the posterior of the observed rows. Raise if it is improper."""
+    observed = ~np.isnan(y)
+    blocks = [
+        Block(term.rows()[np.flatnonzero(observed)], term.bases, term.constraints, isinstance(term.bases, EntryBases))
+        for term in predictor.terms
+    ]
+    assembly = Assembly(blocks, predictor.offset[observed])
+    make_likelihood = MakeLikelihood(family.at_rows(observed), y[observed])
+    posterior = LatentPosterior(assembly, predictor.terms, hyperparameters, make_likelihood, solver)
     try_likelihood(posterior)
     _check_proper(predictor, posterior)
     return posterior
@@ -219,16 +247,10 @@ def _posterior(
 
 def _check_proper(predictor: Predictor, posterior: LatentPosterior) -> None:
     """Raise if the posterior is improper because a prior is flat in a direction that the responses do not determine."""
-    rows, names = [], []
-    for term, span in zip(predictor.terms, posterior.assembly.spans, strict=True):
-        for direction, label in zip(term.improper, _labels(term), strict=True):
-            row = np.zeros(posterior.assembly.size)
-            row[span] = direction
-            rows.append(row)
-            names.append(f"{term.name} ({label})")
-    if not rows:
+    directions, names = _flat_directions(predictor, posterior)
+    if not names:
         return
-    predictors = flat_predictors(posterior.assembly, np.stack(rows))
+    predictors = flat_predictors(posterior.assembly, directions)
     found = unidentified(predictors)
     if found is not None:
         raise ValueError(
@@ -243,6 +265,18 @@ def _check_proper(predictor: Predictor, posterior: LatentPosterior) -> None:
             "larger it is (separation, or groups with only zeros), and its prior is flat. Give fixed effects a proper "
             "prior: fixed_sd=2.5, or leave fixed_sd out for the default."
         )
+
+
+def _flat_directions(predictor: Predictor, posterior: LatentPosterior) -> tuple[np.ndarray, list[str]]:
+    """Return the directions of the latents in which the priors are flat, shape (directions, size), and their names."""
+    rows, names = [np.zeros((0, posterior.assembly.size))], []
+    for term, span in zip(predictor.terms, posterior.assembly.spans, strict=True):
+        for direction, label in zip(term.improper, _labels(term), strict=True):
+            row = np.zeros((1, posterior.assembly.size))
+            row[0, span] = direction
+            rows.append(row)
+            names.append(f"{term.name} ({label})")
+    return np.concatenate(rows), names
 
 
 def _labels(term: Term) -> list[str]:

@@ -6,22 +6,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ellipslice.checks import whole_number
+from ellipslice.latent.model_checks import ModelChecks
 from ellipslice.latent.predict import linear_predictor, predict
 from ellipslice.latent.update import LatentUpdate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import xarray
 
     from ellipslice.bridge import LogEvidence
     from ellipslice.convergence import ConvergenceReport
     from ellipslice.latent.compare_laplace import LaplaceComparison
     from ellipslice.latent.model import LatentGaussianModel
+    from ellipslice.sampling import Until
 
 INTERVAL = (0.025, 0.5, 0.975)
 """Quantiles of a summary."""
 
 
-class LatentFit:
+class LatentFit(ModelChecks):
     """Draws from the posterior of a latent Gaussian model; returned by `LatentGaussianModel.fit`.
 
     Attributes
@@ -31,10 +35,15 @@ class LatentFit:
         Draws of the hyperparameters and of the effects of all terms by name, and statistics of the run.
     move : LatentUpdate
         The move with the settings that the pilot run found.
+    store : path or None
+        Folder with the draws.
     """
 
-    def __init__(self, model: LatentGaussianModel, tree: xarray.DataTree, move: LatentUpdate):
-        self.model, self.tree, self.move = model, tree, move
+    def __init__(
+        self, model: LatentGaussianModel, tree: xarray.DataTree, move: LatentUpdate, store: Path | None = None
+    ):
+        super().__init__(model, tree, move)
+        self.store = store
         tree.attrs["solver"] = model.definition.solver
         tree.attrs["model"] = repr(model)
 
@@ -44,6 +53,41 @@ class LatentFit:
         from ellipslice.diagnostics import check_convergence
 
         return check_convergence(self.tree)
+
+    def extend(self, draws: int | None = None, *, until: Until | None = None, progress: bool = True) -> LatentFit:
+        """Continue the run, for example because it has not converged.
+
+        The first draws of the result are those of this fit, bit for bit on the same machine: it is the fit that a
+        longer run would have given. A run with a store continues from its last state. A run without a store is
+        repeated with its seed and its final warm-up and thinning, so the time of the first draws is spent again.
+
+        Parameters
+        ----------
+        draws : int, optional
+            Number of draws per chain, including those so far. Default: twice the number so far.
+        until : Until, optional
+            Stopping rule instead of a number of draws.
+        progress : bool
+            Show a progress bar in a terminal or notebook. Default: True.
+
+        Returns
+        -------
+        LatentFit
+        """
+        attributes, count = self.tree.attrs, self.tree["posterior"].sizes["draw"]
+        if draws is None and until is None:
+            draws = 2 * count
+        if draws is not None and whole_number("draws", draws, 1) <= count:
+            raise ValueError(
+                f"draws is {draws}, but the fit has {count} draws per chain already. Give a larger number."
+            )
+        if self.store is not None:
+            return self.model.resume(self.store, draws=draws, until=until, progress=progress)
+        warmup, chains, thin = (int(attributes[name]) for name in ("warmup", "chains", "thin"))
+        return self.model.fit(
+            draws=draws, until=until, warmup=warmup, chains=chains, thin=thin, seed=int(attributes["seed"]),
+            progress=progress,
+        )  # fmt: skip
 
     def summary(self, names: Any = None) -> Any:
         """Return means, standard deviations, quantiles and diagnostics of hyperparameters and effects.

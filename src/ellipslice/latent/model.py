@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -217,7 +218,7 @@ class LatentGaussianModel:
                 draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until, store=store,
                 executor=executor, timeout=timeout, progress=progress, dims=own.dims, coords=own.coords,
             )  # fmt: skip
-        return LatentFit(self, tree, pilot.move)
+        return LatentFit(self, tree, pilot.move, None if store is None else as_path(store))
 
     def resume(
         self,
@@ -264,7 +265,24 @@ class LatentGaussianModel:
             keep=KeepPoint(own.posterior, own.effects), draws=draws, until=until, executor=executor, timeout=timeout,
             progress=progress,
         )  # fmt: skip
-        return LatentFit(self, tree, move)
+        return LatentFit(self, tree, move, path)
+
+    def without(self, rows: Any) -> LatentGaussianModel:
+        """Return the model in which the responses of some rows are missing, with unchanged priors.
+
+        Parameters
+        ----------
+        rows : array of int
+            Numbers of the rows.
+
+        Returns
+        -------
+        LatentGaussianModel
+            `LatentFit.predict` of its fit predicts these rows without their responses.
+        """
+        model = copy.copy(self)
+        model._definition = self._definition.without(np.asarray(rows))
+        return model
 
     def __repr__(self) -> str:
         own = self._definition

@@ -84,14 +84,18 @@ class Reference:
             gradient = gradient - self._assembly.constraints.T @ (self._gain.T @ gradient)
         return self._factor.half_solve(gradient)
 
-    def variances_of(self, matrix: Any) -> np.ndarray:
-        """Return the variances of matrix @ x under the reference, for a sparse matrix with few rows."""
+    def covariance_of(self, matrix: Any) -> np.ndarray:
+        """Return the covariance of matrix @ x under the reference, dense, for a sparse matrix."""
         solved = self._factor.solve(np.ascontiguousarray(matrix.toarray().T))
-        found = (matrix @ solved).diagonal()
+        found = np.asarray(matrix @ solved)
         if self._gain is not None:
             along = matrix @ self._gain
-            found = found - ((along @ self._small) * along).sum(1)
-        return np.maximum(found, 0.0)
+            found = found - along @ self._small @ along.T
+        return found
+
+    def variances_of(self, matrix: Any) -> np.ndarray:
+        """Return the variances of matrix @ x under the reference, for a sparse matrix with few rows."""
+        return np.maximum(self.covariance_of(matrix).diagonal(), 0.0)
 
     def variances(self) -> np.ndarray:
         """Return the variances of the linear predictor of the observed rows under the reference."""

@@ -14,6 +14,7 @@ from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
+    from ellipslice.latent.model_checks import ModelChecks
 
 
 def summarise(fit: LatentFit, names: Any, quantiles: Sequence[float]) -> Any:
@@ -34,6 +35,20 @@ def summarise(fit: LatentFit, names: Any, quantiles: Sequence[float]) -> Any:
     measures = rank_diagnostics(draws, TAILS)
     columns |= {"ess": measures.bulk, "rhat": measures.rhat}
     return pd.DataFrame(columns, index=labels)
+
+
+def draws_table(fit: ModelChecks, names: Any) -> Any:
+    """Return the table of `LatentFit.to_dataframe`."""
+    import pandas as pd
+
+    posterior = fit.tree["posterior"].to_dataset()
+    every = [str(name) for name in posterior.data_vars]
+    chosen = every if names is None else [names] if isinstance(names, str) else list(names)
+    reject_unknown_names("names", chosen, every)
+    labels = [label for name in chosen for label in element_labels(posterior[name])]
+    draws = np.concatenate([_elements(posterior[name]) for name in chosen], axis=2)
+    index = pd.MultiIndex.from_product([posterior.chain.values, posterior.draw.values], names=["chain", "draw"])
+    return pd.DataFrame(draws.reshape(len(index), -1), index, labels)
 
 
 def is_fixed(values: Any) -> bool:
