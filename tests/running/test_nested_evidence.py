@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import ellipslice as es
 from ellipslice.marginal import NestedEvidence, TemperedEvidence, compare
-from ellipslice.marginal.result import with_error
+from ellipslice.marginal.estimates import with_error
 
 PRIOR = es.Diagonal([1.0, 2.0])
 Y, NOISE = np.array([0.5, -1.0]), 0.5
@@ -118,7 +118,7 @@ def test_replicates_without_a_positive_likelihood():
 
 
 def test_an_infinite_error_can_be_shown():
-    assert with_error(-2.345, np.inf) == "-2.3 +/- inf"
+    assert with_error(-2.345, np.inf) == "-2.345 +/- inf"
     assert with_error(-2.345, 0.0123) == "-2.345 +/- 0.012"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.bridge.estimator import bridge
 from ellipslice.checks import whole_number
-from ellipslice.marginal.estimates import estimates_agree, log_mean_weight
+from ellipslice.marginal.estimates import estimates_agree, log_mean_weight, with_error
 
 SUFFICIENT_OVERLAP = 0.5
 """Overlap above which the estimate is reliable for any tail index: no term is much larger than the average of all."""
@@ -104,24 +104,16 @@ class LogEvidence:
 
     def __repr__(self) -> str:
         check = {True: "agrees", False: "DOES NOT AGREE", None: "too noisy to be a check"}[self.estimates_agree]
-        importance = _with_error(self.importance_log_z, self.importance_standard_error)
+        importance = with_error(self.importance_log_z, self.importance_standard_error)
         size = self.effective_sample_size
         return (
-            f"log Z = {_with_error(self.log_z, self.standard_error)}  (bridge sampling, hyperparameters integrated)\n"
+            f"log Z = {with_error(self.log_z, self.standard_error)}  (bridge sampling, hyperparameters integrated)\n"
             f"        {importance}  (importance sampling: {check})\n"
             f"Overlap of posterior and proposal {self.overlap:.2f}, Pareto k {self.pareto_k:.2f} (reliable: overlap "
             f"above {SUFFICIENT_OVERLAP}, or k below {MAX_PARETO_K}).\n"
             f"Effective sample size {size:,.0f} of {self.posterior_draws:,} posterior draws. Share of Z that they may "
             f"have missed: {self.unvisited:.3f}."
         )
-
-
-def _with_error(value: float, error: float) -> str:
-    """Return a value and its standard error as text, rounded to two significant digits of the error."""
-    if not np.isfinite([value, error]).all():
-        return f"{value:.4g} +/- {error:.2g}"
-    digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
-    return f"{value:.{digits}f} +/- {error:.{digits}f}"
 
 
 def number_of_draws(draws: int) -> int:

@@ -8,10 +8,10 @@ import numpy as np
 
 from ellipslice.checks import warn
 from ellipslice.marginal.arguments import MIN_LIVE_POINTS, EvidenceProblem
-from ellipslice.marginal.estimates import MAX_STANDARD_ERRORS
+from ellipslice.marginal.estimates import MAX_STANDARD_ERRORS, with_error
 from ellipslice.marginal.nested import REMOVED_FRACTION
 from ellipslice.marginal.nested_evidence import FIRST_UPDATES, nested_evidence
-from ellipslice.marginal.result import Evidence, NestedEvidence, TemperedEvidence, with_error
+from ellipslice.marginal.result import Evidence, NestedEvidence, TemperedEvidence
 
 COMPILED_BUDGET = 1e9
 """Number of evaluations of compiled log-likelihoods for the comparison, times the number of elements of f."""

@@ -53,3 +53,11 @@ def estimates_agree(one: Sequence[float], other: Sequence[float], effective: flo
         return None
     rounding = 1e-9 * (1 + abs(one[0]))
     return abs(one[0] - other[0]) <= MAX_STANDARD_ERRORS * float(np.hypot(one[1], other[1])) + rounding
+
+
+def with_error(value: float, error: float) -> str:
+    """Return a value and its standard error as text, rounded to two significant digits of the error."""
+    if not np.isfinite([value, error]).all():
+        return f"{value:.4g} +/- {error:.2g}"
+    digits = min(8, max(1, 1 - int(np.floor(np.log10(max(error, 1e-9))))))
+    return f"{value:.{digits}f} +/- {error:.{digits}f}"

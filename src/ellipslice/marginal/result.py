@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.marginal.blind_spot import percent
+from ellipslice.marginal.estimates import with_error
 from ellipslice.sampling.result import build_tree
 
 if TYPE_CHECKING:
@@ -192,9 +193,3 @@ class NestedEvidence(Evidence):
         estimate = f"{with_error(self.log_z, self.standard_error)}  (nested sampling, {about})"
         where = "of the prior mass that remains where it separates from the rest"
         return [estimate], f"a region with less than {percent(self.blind_spot)} {where} may hold too few live points"
-
-
-def with_error(value: float, error: float) -> str:
-    """Return a value and its standard error as text, rounded to two significant digits of the error."""
-    digits = min(8, max(1, 1 - int(np.floor(np.log10(min(max(error, 1e-9), 1.0))))))
-    return f"{value:.{digits}f} +/- {error:.{digits}f}"
