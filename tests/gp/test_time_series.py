@@ -146,6 +146,13 @@ def test_known_means():
         np.testing.assert_allclose(series.posterior.assembly.offset, np.broadcast_to(expected, 110))
 
 
+def test_labels_of_0_and_1_give_one_warning():
+    model = LatentGP(exponential, es.likelihoods.Logistic, parameters=KERNEL)
+    with pytest.warns(UserWarning, match="0") as found:
+        time_series(model, TIMES, np.arange(110) % 2)
+    assert len(found) == 1
+
+
 def test_options_without_a_meaning_raise():
     for option in ({"engine": "compiled"}, {"parameter_moves": ("whitened",)}):
         with pytest.raises(ValueError, match="has its own sampler, on the host"):

@@ -77,6 +77,7 @@ def time_series(model: LatentGP, inputs: np.ndarray, y: Any) -> TimeSeries | Non
     mean = _linear_mean(model, of_mean, inputs)
     if mean is None:
         return None
+    model.likelihood(middle, y)  # warns about the data, once
     kernel, where = _kernel_at(model, inputs, of_kernel, {name: middle[name] for name in of_kernel})
     posterior = _posterior(model, kernel, where, mean, of_likelihood, y)
     (name,) = model.kernels
