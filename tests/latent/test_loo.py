@@ -73,14 +73,14 @@ def test_gaussian_with_unknown_standard_deviation():
     grid = np.linspace(-4.5, 2.5, 121)
     covariances = [4.0 + np.exp(2 * u) * GROUPS @ GROUPS.T + 0.64 * np.eye(24) for u in grid]
     members = [np.flatnonzero(DATA["g"] == each) for each in "pqrs"]
-    for cases, groups in ((np.arange(24)[:, None], None), (members, DATA["g"])):
+    for cases, groups, draws in ((np.arange(24)[:, None], None, 400), (members, DATA["g"], 400)):
         expected = 0.0
         given = np.array([group_log_densities(y, covariance, cases) for covariance in covariances])
         whole = np.array([stats.multivariate_normal(np.zeros(24), covariance).logpdf(y) for covariance in covariances])
         for own in given.T:
             weight = whole - own + stats.norm(-0.5, 0.8).logpdf(grid)  # p(u, other responses)
             expected += special.logsumexp(weight + own) - special.logsumexp(weight)
-        found = fit.loo(400, groups=groups)
+        found = fit.loo(draws, groups=groups)
         assert abs(found.elpd - expected) < LIMIT * found.mcse
         assert found.mcse < 0.15
 
@@ -259,6 +259,22 @@ def test_rows_without_a_response():
     exact = group_log_densities(y[kept], covariance, np.arange(kept.sum())[:, None])
     np.testing.assert_allclose(found.elpd_i, exact, atol=1e-8)
     assert list(found.elpd_i.coords["row"].values) == list(np.flatnonzero(kept))
+
+
+def test_a_family_that_is_a_function():
+    """exp(-(y - eta)^2) is a Gaussian with variance 1/2 times a constant, so the value is exact."""
+
+    def log_density(y, eta):
+        return -((y - eta) ** 2)
+
+    y = np.array([0.3, -1.0, 2.0, 0.4, 1.1])
+    fit = LatentGaussianModel(y, [Fixed("1", sd=2.0)], data={"y": y}, family=log_density).fit(
+        draws=20, seed=1, progress=False
+    )
+    covariance = 4.0 + 0.5 * np.eye(5)
+    for cases, groups in ((np.arange(5)[:, None], None), ([[0, 1], [2, 3, 4]], np.array([0, 0, 1, 1, 1]))):
+        exact = group_log_densities(y, covariance, cases) + 0.5 * np.log(np.pi) * np.array([len(c) for c in cases])
+        np.testing.assert_allclose(fit.loo(40, groups=groups).elpd_i, exact, atol=1e-6)
 
 
 # --- Fits without each response ---------------------------------------------------------------------------------------

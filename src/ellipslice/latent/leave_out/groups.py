@@ -91,7 +91,7 @@ def _log_densities(draw: RowDraw, group: np.ndarray, coordinates: _Coordinates, 
     """Return log h and the log-likelihood of the group at some z of shape (points, coordinates), shape (2, points)."""
     moved = (z - coordinates.own) @ coordinates.directions.T
     with np.errstate(all="ignore"):
-        values = draw.likelihood.pointwise(draw.eta + moved)
+        values = np.require(draw.likelihood.pointwise(draw.eta + moved), requirements="W")
         change = draw.change + moved
         sites = (draw.sites.linear - 0.5 * draw.sites.precision * change) * change
         group_density = values[:, group].sum(1)

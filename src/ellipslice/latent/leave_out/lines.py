@@ -44,8 +44,8 @@ to the power of 1/4."""
 SMALLEST_SPREAD = 0.75
 """Smallest standard deviation of a density, relative to the distance of the nodes."""
 
-MOST_VALUES = 2_000_000
-"""Largest number of values of the likelihood that are computed at once."""
+MOST_VALUES = 150_000
+"""Largest number of values of the likelihood that are computed at once: few enough for the cache."""
 
 SMALLEST_VARIANCE = 1e-12
 """Rows whose reference variance is smaller than this, relative to the largest, are not integrated."""
@@ -75,17 +75,26 @@ class Lines(NamedTuple):
 
     def log_densities(self, t: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f and log p(y_i | eta_i) at t, shape (nodes, lines), on some of the lines."""
+        count = len(lines)
+        padded = np.arange(_padded(count, len(self.rows))) % count
+        t, lines = t[:, padded], lines[padded]
         prior = (self.slope[lines] + 0.5 * self.curvature[lines] * t) * t
         others, own = np.empty(t.shape), np.empty(t.shape)
         width = max(1, MOST_VALUES // (len(t) * self.shift.shape[1]))
         for first in range(0, len(lines), width):
             part = slice(first, first + width)
             rows = self.rows[lines[part]]
-            values = self.draw.likelihood.pointwise(self.draw.eta + t[:, part, None] * self.shift[lines[part]])
+            eta = self.draw.eta + t[:, part, None] * self.shift[lines[part]]
+            values = np.require(self.draw.likelihood.pointwise(eta), requirements="W")
             own[:, part] = values[:, np.arange(len(rows)), rows]
             values[:, np.arange(len(rows)), rows] = 0.0
             others[:, part] = values.sum(-1)
-        return prior + others, own
+        return (prior + others)[:, :count], own[:, :count]
+
+
+def _padded(count: int, most: int) -> int:
+    """Return a number of lines that few calls differ in, because JAX compiles a user's family for each shape."""
+    return min(1 << (count - 1).bit_length(), most)
 
 
 def log_cavity_densities(draw: RowDraw, rows: np.ndarray) -> np.ndarray:
