@@ -9,11 +9,12 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.latent import pilot
 from ellipslice.latent.posterior import WhitePosterior
-from ellipslice.latent.terms import BYM2, IID, RW1, Fixed
+from ellipslice.latent.terms import BYM2, GP, IID, RW1, Fixed
 from latent_models import DATA, EDGES, GRAPH, MODELS, SD, Y, model
 from stores import assert_same_stores
 
@@ -191,6 +192,32 @@ def stored(tmp_path_factory):
 def test_another_model_is_not_resumed(name, stored):
     with pytest.raises(ValueError, match=r"store|created with"):
         OTHERS[name]().resume(stored, draws=6, progress=False)
+
+
+def matern(scale):
+    return quasisep.Matern32(scale)
+
+
+def smoother(scale):
+    return quasisep.Matern52(scale)
+
+
+def rougher(scale):
+    return quasisep.Matern32(scale, sigma=1.1)
+
+
+def smooth(kernel=matern, inputs=DATA["x"]):
+    """Return a model with a Gaussian process, whose bases do not depend on kernel and inputs."""
+    return model("poisson", [Fixed("1", sd=2.0), GP(inputs, name="x", kernel=kernel, prior={"scale": SD})])
+
+
+def test_another_kernel_or_other_inputs_are_not_resumed(tmp_path):
+    path = tmp_path / "run.zarr"
+    fit(smooth(), store=path, draws=5)
+    smooth().resume(path, draws=6, progress=False)
+    for other in (smooth(smoother), smooth(rougher), smooth(inputs=1.5 * DATA["x"])):
+        with pytest.raises(ValueError, match=r"store|created with"):
+            other.resume(path, draws=7, progress=False)
 
 
 def test_a_column_of_the_data_may_change_after_the_model_was_made():

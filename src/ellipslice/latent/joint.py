@@ -58,13 +58,17 @@ class LatentPrior(OnlyDraws):
 
     @functools.cached_property
     def _of_terms(self) -> list[Any]:
-        """The pattern, and the values of bases and constraints, rounded to six digits, equal on every machine."""
-        assembly = self._posterior.assembly
+        """The pattern, the values of bases and constraints, and a prior density: six digits, equal on every machine.
+
+        The bases of a Gaussian process do not depend on its kernel and inputs, but its determinant does.
+        """
+        assembly, parameters = self._posterior.assembly, self._posterior.hyperparameters.parameters
         found = [assembly.rows, assembly.cols]
         for values in (assembly.basis_values, assembly.constraints):
             largest = np.float64(f"{np.abs(values).max(initial=0.0):.6g}")
             found += [largest, np.round(values / (largest or 1.0), 6) + 0.0]  # + 0.0 turns -0.0 into 0.0
-        return found
+        at = self._posterior.at(parameters.gaussian()[0] if parameters.size else np.zeros(0))
+        return [*found, np.float64("0" if at is None else f"{at.log_prior:.6g}")]
 
     def __repr__(self) -> str:
         return f"LatentPrior({self._description})"

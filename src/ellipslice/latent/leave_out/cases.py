@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SEED = 0
 """Seed of the draws from cavities of groups."""
 
+MOST_ROWS = 5_000
+"""Largest number of rows. Each draw needs the dense covariance of their linear predictors."""
+
 
 class Cases(NamedTuple):
     """Cases that are left out: one row or one group at a time."""
@@ -31,6 +34,11 @@ class Cases(NamedTuple):
     def of(cls, definition: Definition, groups: Any) -> Cases:
         """Return the observed rows, or the groups of a column with one label per row. Raise if there is one group."""
         observed = np.flatnonzero(definition.observed)
+        if len(observed) > MOST_ROWS:
+            raise ValueError(
+                f"there are {len(observed)} rows with a response, but cross-validation is for at most {MOST_ROWS}. "
+                "Hold out some rows instead: model.without(rows).fit() and its predict."
+            )
         if groups is None:
             return cls("row", definition.row_labels[observed], [np.array([i]) for i in range(len(observed))], True)
         column = np.asarray(groups)
