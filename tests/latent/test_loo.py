@@ -14,7 +14,7 @@ from scipy import integrate, special, stats
 
 from ellipslice import LatentGaussianModel
 from ellipslice.data import scotland, seeds
-from ellipslice.latent.leave_out import cases
+from ellipslice.latent.leave_out import cases as cases_module
 from ellipslice.latent.leave_out import loo as loo_module
 from ellipslice.latent.leave_out.draws import RowDraw, UsedDraws
 from ellipslice.latent.leave_out.groups import group_terms
@@ -242,7 +242,7 @@ def test_invalid_groups(counts):
 
 
 def test_too_many_rows(counts, monkeypatch):
-    monkeypatch.setattr(cases, "MOST_ROWS", 10)
+    monkeypatch.setattr(cases_module, "MOST_ROWS", 10)
     with pytest.raises(ValueError, match=r"there are 20 rows with a response, .* at most 10\. Hold out some rows"):
         counts.loo()
 
