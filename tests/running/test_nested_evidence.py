@@ -101,11 +101,14 @@ def test_named_latents_and_a_mean():
     assert set(result.tree["posterior"].data_vars) == {"a", "b"}
 
 
-def test_a_constant_likelihood_needs_no_updates():
+def test_a_constant_likelihood_needs_no_updates(monkeypatch):
     result = small(lambda f: np.full(len(f), -2.0))
     assert result.log_z == pytest.approx(-2.0, abs=1e-12)
     assert (result.standard_error, result.rank_p_value) == (pytest.approx(0, abs=1e-12), 1.0)
     assert result.updates == 4
+    monkeypatch.setattr(compare, "HOST_BUDGET_RATIO", 1000)
+    both = small(lambda f: np.full(len(f), -2.0), method="auto")
+    assert both.methods_agree
 
 
 def test_replicates_without_a_positive_likelihood():

@@ -54,8 +54,8 @@ def compare_methods(problem: EvidenceProblem, tempered: TemperedEvidence) -> Evi
 
 def methods_agree(tempered: TemperedEvidence, nested: NestedEvidence) -> bool | None:
     """Return whether the estimates differ by at most 4 standard errors. None if they do, but nested is too noisy."""
-    difference = abs(tempered.log_z - nested.log_z)
-    if difference > MAX_STANDARD_ERRORS * np.hypot(tempered.standard_error, nested.standard_error):
+    difference, rounding = abs(tempered.log_z - nested.log_z), 1e-9 * (1 + abs(tempered.log_z))
+    if difference > MAX_STANDARD_ERRORS * np.hypot(tempered.standard_error, nested.standard_error) + rounding:
         return False
     return True if nested.standard_error <= MAX_ERROR else None
 

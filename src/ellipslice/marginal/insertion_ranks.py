@@ -15,7 +15,8 @@ from scipy.special import kolmogorov
 class InsertionRanks(NamedTuple):
     """Ranks of replacements, in the order of their iterations. Both arrays are uniform on [0, 1] for independent draws.
 
-    Without dependence on the start, `rank` alone would be uniform even for copies that never move.
+    A test of `rank` alone would be too weak: it is uniform even for copies that never move, because the copied point is
+    a random one.
     """
 
     rank: np.ndarray
