@@ -172,8 +172,8 @@ def test_stored_outputs_belong_to_the_cells_of_the_page(page):
     assert set(write_outputs.BLOCK.findall(text)) <= set(write_outputs.checksums(text))
 
 
-WITHOUT_OUTPUTS = {"api/commands.md", "how_to/model_comparison.md"}
-"""Pages with cells and no stored outputs: help texts of commands, and a page whose outputs are to be added."""
+WITHOUT_OUTPUTS = {"api/commands.md"}
+"""Pages with cells and no stored outputs: help texts of commands."""
 
 
 def test_pages_with_cells_have_outputs_for_readers_on_github():
