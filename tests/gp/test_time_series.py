@@ -106,6 +106,8 @@ SHORT_OF = {
         ), TIMES, COUNTS,
     ),
     "a mean that is not linear": (counts(mean=lambda level: level**2), TIMES, COUNTS),
+    "a mean with a kink": (counts(mean=lambda level: np.maximum(level, -3.0)), TIMES, COUNTS),
+    "a mean with a kink that is far above": (counts(mean=lambda level: np.minimum(level, 12.0)), TIMES, COUNTS),
     "a mean that is a product": (
         LatentGP(exponential, Poisson, mean=lambda level, slope: level * slope, parameters={**KERNEL, **LINE}),
         TIMES, COUNTS,
@@ -144,6 +146,13 @@ def test_known_means():
         series = time_series(LatentGP(exponential, Poisson, mean=mean, parameters=KERNEL), TIMES, COUNTS)
         assert series is not None
         np.testing.assert_allclose(series.posterior.assembly.offset, np.broadcast_to(expected, 110))
+
+
+def test_a_linear_mean_of_jax_is_recognised():
+    """Its values are of single precision outside of the library."""
+    series = time_series(counts(mean=lambda level, X: level + jnp.sin(X)), TIMES, COUNTS)
+    assert series is not None
+    np.testing.assert_allclose(series.posterior.assembly.offset, 0.5 + np.sin(TIMES), rtol=1e-14)
 
 
 def test_labels_of_0_and_1_give_one_warning():
