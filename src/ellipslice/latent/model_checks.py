@@ -121,8 +121,8 @@ class ModelChecks:
         Parameters
         ----------
         draws : int
-            Number of evenly spaced draws to use, in all. Default: 400. The time is proportional to it, and to the
-            square of the number of rows.
+            Number of evenly spaced draws to use, in all; at least 25. Default: 400. The time is proportional to it, and
+            to the square of the number of rows.
         groups : array, optional
             One label per row, such as `data["hospital"]`: all rows of a group are left out at once. Default: one row.
         refit : bool
@@ -135,8 +135,9 @@ class ModelChecks:
             values of each row or group with Pareto k.
         """
         from ellipslice.latent.leave_out.loo import leave_one_out
+        from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS
 
-        return leave_one_out(self, whole_number("draws", draws, 20), groups, refit)
+        return leave_one_out(self, whole_number("draws", draws, FEWEST_DRAWS), groups, refit)
 
     def compare(
         self, *others: ModelChecks, names: Sequence[str] | None = None, draws: int = 400, refit: bool = False
@@ -159,8 +160,9 @@ class ModelChecks:
             standard error, which takes into account that the responses are the same. `weight` is the stacking weight.
         """
         from ellipslice.latent.leave_out.compare import compare_fits
+        from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS
 
-        return compare_fits([self, *others], names, whole_number("draws", draws, 20), refit)
+        return compare_fits([self, *others], names, whole_number("draws", draws, FEWEST_DRAWS), refit)
 
 
 def _draws(draws: int | None) -> int | None:
