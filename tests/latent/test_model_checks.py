@@ -144,6 +144,8 @@ def test_errors(fit):
 
     other = es.LatentGaussianModel("y ~ 1", data={"y": np.arange(5.0)}, family=own, fixed_sd=1.0)
     fitted = other.fit(draws=20, warmup=5, seed=1, progress=False)
-    with pytest.raises(TypeError, match="the family own is a function, which cannot simulate"):
+    with pytest.raises(TypeError, match="the family own cannot simulate responses, because it is a function"):
         fitted.posterior_predictive()
+    with pytest.raises(TypeError, match="the family own cannot simulate responses"):
+        fitted.to_arviz(["prior_predictive"])
     assert "posterior_predictive" not in fitted.to_arviz().children

@@ -11,6 +11,7 @@ from ellipslice.latent.predict import predict
 if TYPE_CHECKING:
     import xarray
 
+    from ellipslice.latent.family import Family
     from ellipslice.latent.model_checks import ModelChecks
 
 MOST_VALUES = 60
@@ -23,16 +24,21 @@ SHOWN = 50
 def posterior_predictive(fit: ModelChecks, draws: int | None, seed: int) -> xarray.Dataset:
     """Return draws of responses at the observed rows; see `LatentFit.posterior_predictive`."""
     definition = fit.model.definition
-    if not definition.family.predicts:
-        raise TypeError(
-            f"the family {definition.family.name} is a function, which cannot simulate responses. Write a class that "
-            "derives from es.likelihoods.Likelihood."
-        )
+    require_simulation(definition.family)
     drawn = predict(definition, fit.tree, None, draws, seed)[["predictive"]]
     observed = drawn.isel(row=np.flatnonzero(definition.observed))
     return observed.assign_coords(row=definition.row_labels[definition.observed]).rename(
         predictive=definition.response_name
     )
+
+
+def require_simulation(family: Family) -> None:
+    """Raise if a family cannot simulate responses."""
+    if not family.predicts:
+        raise TypeError(
+            f"the family {family.name} cannot simulate responses, because it is a function, or a class without the "
+            "methods expected and simulate. Write a class with both that derives from es.likelihoods.Likelihood."
+        )
 
 
 def plot_check(fit: ModelChecks, draws: int, seed: int, axes: Any) -> Any:
