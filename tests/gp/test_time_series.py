@@ -15,6 +15,7 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.gp import LatentGP
+from ellipslice.gp.problem import problem_of
 from ellipslice.gp.time_series import draw_series, time_series
 from ellipslice.likelihoods import Gaussian, Poisson, StudentT
 
@@ -153,6 +154,12 @@ def test_a_linear_mean_of_jax_is_recognised():
     series = time_series(counts(mean=lambda level, X: level + jnp.sin(X)), TIMES, COUNTS)
     assert series is not None
     np.testing.assert_allclose(series.posterior.assembly.offset, 0.5 + np.sin(TIMES), rtol=1e-14)
+
+
+def test_inputs_with_one_column_reach_the_mean():
+    problem = problem_of(counts(mean=lambda level, X: level + X[:, 0]), TIMES[:, None], COUNTS)
+    assert problem.series is not None
+    np.testing.assert_allclose(problem.series.assembly.offset, 0.5 + TIMES, rtol=1e-14)
 
 
 def test_labels_of_0_and_1_give_one_warning():

@@ -151,7 +151,7 @@ class SeriesPrior(LatentPrior):
 
     def __init__(self, posterior: LatentPosterior, model: LatentGP, inputs: np.ndarray):
         super().__init__(posterior, repr(model))
-        times = np.unique(inputs)
+        times = np.unique(inputs, axis=0)
         model.joint.factors.probe(times[:: 1 + len(times) // PROBED])
         self._joint = JointPrior(model.joint, inputs)
 
