@@ -237,6 +237,11 @@ def test_invalid_groups(counts):
         counts.loo(groups=["a", "b", "c"])
     with pytest.raises(ValueError, match="all rows with a response are in one group"):
         counts.loo(groups=np.zeros(20))
+    for missing in (None, np.nan, pd.NA):
+        with pytest.raises(ValueError, match=r"groups has missing values in row 3\. Drop these rows"):
+            counts.loo(groups=np.array(["a", "b", "c", missing, *"abcdabcdabcdabcd"], dtype=object))
+    with pytest.raises(TypeError, match="groups has values of several types"):
+        counts.loo(groups=np.array([1, *"abcdabcdabcdabcdabc"], dtype=object))
     with pytest.raises(ValueError, match="draws"):
         counts.loo(24)
     short = counts.model.fit(draws=12, chains=2, warmup=2, seed=SEED, progress=False)
