@@ -25,6 +25,7 @@ class ModelChecks:
         """Draw responses at the rows with a response, from the posterior predictive distribution.
 
         The effects of all levels are those of the draw, and none is drawn anew: the draws are for checks of the fit.
+        Survival times are drawn without censoring.
 
         Parameters
         ----------
@@ -46,7 +47,8 @@ class ModelChecks:
         """Plot the distribution of the responses and of posterior predictive draws.
 
         For counts it is a rootogram: square roots of the numbers of responses with each value, with 90 % intervals of
-        the predictive draws. For other responses, and for counts with a wide range, it shows densities.
+        the predictive draws. For other responses, and for counts with a wide range, it shows densities. It warns if
+        responses are censored, because predictive draws are not.
 
         Parameters
         ----------

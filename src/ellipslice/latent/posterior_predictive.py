@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.latent.predict import predict
 
 if TYPE_CHECKING:
     import xarray
 
+    from ellipslice.latent.definition import Definition
     from ellipslice.latent.family import Family
     from ellipslice.latent.model_checks import ModelChecks
 
@@ -46,6 +48,7 @@ def plot_check(fit: ModelChecks, draws: int, seed: int, axes: Any) -> Any:
     import matplotlib.pyplot as plt
 
     definition = fit.model.definition
+    _warn_if_censored(definition)
     name, y = definition.response_name, definition.y[definition.observed]
     values = posterior_predictive(fit, draws, seed)[name].values.reshape(-1, len(y))
     axes = axes or plt.subplots(layout="constrained")[1]
@@ -57,6 +60,17 @@ def plot_check(fit: ModelChecks, draws: int, seed: int, axes: Any) -> Any:
     axes.set_xlabel(name)
     axes.legend()
     return axes
+
+
+def _warn_if_censored(definition: Definition) -> None:
+    event = definition.family.at_rows(definition.observed).fixed.get("event", 1.0)
+    censored = int((np.broadcast_to(event, definition.observed.sum()) == 0).sum())
+    if censored:
+        warn(
+            f"{censored} of {definition.observed.sum()} responses are censored, but predictive draws are not, so the "
+            "plot shows a difference even if the model is right. Apply the censoring to the draws of "
+            "fit.posterior_predictive() before you compare them."
+        )
 
 
 def frequencies(y: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
