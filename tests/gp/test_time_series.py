@@ -15,6 +15,7 @@ from tinygp.kernels import quasisep
 
 import ellipslice as es
 from ellipslice.gp import LatentGP
+from ellipslice.gp.problem import problem_of
 from ellipslice.gp.time_series import draw_series, time_series
 from ellipslice.likelihoods import Gaussian, Poisson, StudentT
 
@@ -106,6 +107,8 @@ SHORT_OF = {
         ), TIMES, COUNTS,
     ),
     "a mean that is not linear": (counts(mean=lambda level: level**2), TIMES, COUNTS),
+    "a mean with a kink": (counts(mean=lambda level: np.maximum(level, -3.0)), TIMES, COUNTS),
+    "a mean with a kink that is far above": (counts(mean=lambda level: np.minimum(level, 12.0)), TIMES, COUNTS),
     "a mean that is a product": (
         LatentGP(exponential, Poisson, mean=lambda level, slope: level * slope, parameters={**KERNEL, **LINE}),
         TIMES, COUNTS,
@@ -144,6 +147,19 @@ def test_known_means():
         series = time_series(LatentGP(exponential, Poisson, mean=mean, parameters=KERNEL), TIMES, COUNTS)
         assert series is not None
         np.testing.assert_allclose(series.posterior.assembly.offset, np.broadcast_to(expected, 110))
+
+
+def test_a_linear_mean_of_jax_is_recognised():
+    """Its values are of single precision outside of the library."""
+    series = time_series(counts(mean=lambda level, X: level + jnp.sin(X)), TIMES, COUNTS)
+    assert series is not None
+    np.testing.assert_allclose(series.posterior.assembly.offset, 0.5 + np.sin(TIMES), rtol=1e-14)
+
+
+def test_inputs_with_one_column_reach_the_mean():
+    problem = problem_of(counts(mean=lambda level, X: level + X[:, 0]), TIMES[:, None], COUNTS)
+    assert problem.series is not None
+    np.testing.assert_allclose(problem.series.assembly.offset, 0.5 + TIMES, rtol=1e-14)
 
 
 def test_labels_of_0_and_1_give_one_warning():

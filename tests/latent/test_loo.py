@@ -237,8 +237,29 @@ def test_invalid_groups(counts):
         counts.loo(groups=["a", "b", "c"])
     with pytest.raises(ValueError, match="all rows with a response are in one group"):
         counts.loo(groups=np.zeros(20))
+    for missing in (None, np.nan, pd.NA):
+        with pytest.raises(ValueError, match=r"groups has missing values in row 3\. Drop these rows"):
+            counts.loo(groups=np.array(["a", "b", "c", missing, *"abcdabcdabcdabcd"], dtype=object))
+    with pytest.raises(TypeError, match="groups has values of several types"):
+        counts.loo(groups=np.array([1, *"abcdabcdabcdabcdabc"], dtype=object))
     with pytest.raises(ValueError, match="draws"):
-        counts.loo(2)
+        counts.loo(24)
+    short = counts.model.fit(draws=12, chains=2, warmup=2, seed=SEED, progress=False)
+    with pytest.raises(ValueError, match="the fit has 24 draws in all, but leave-one-out requires at least 25"):
+        short.loo()
+
+
+def test_the_fewest_draws(counts):
+    with pytest.warns(UserWarning, match="Pareto k is above"):
+        assert counts.loo(25).n_samples == 28
+
+
+def test_equal_largest_weights_are_not_reliable():
+    """Chains that do not move have them, and there is no tail to fit."""
+    log_weight = np.repeat([[0.3, 0.0], [0.3, 1.0], [0.1, 0.5]], 40, axis=0)
+    found = smoothed(-log_weight, log_weight, 1)
+    np.testing.assert_array_equal(found.pareto_k, np.inf)
+    np.testing.assert_allclose(found.elpd, -np.log(np.exp(log_weight).mean(0)))
 
 
 def test_too_many_rows(counts, monkeypatch):
@@ -260,7 +281,7 @@ def test_rows_without_a_response():
     """They are not left out, and the other rows have the values of a model without them."""
     y = np.where(np.arange(24) % 5 == 2, np.nan, Y["gaussian"])
     model = LatentGaussianModel(y, [Fixed(["1", "x"], sd=[2.0, 0.5])], data=DATA, family=KNOWN)
-    found = model.fit(draws=20, seed=1, progress=False).loo(20)
+    found = model.fit(draws=20, seed=1, progress=False).loo(25)
     kept = ~np.isnan(y)
     covariance = (DESIGN @ np.diag([4.0, 0.25]) @ DESIGN.T + 0.64 * np.eye(24))[np.ix_(kept, kept)]
     exact = group_log_densities(y[kept], covariance, np.arange(kept.sum())[:, None])

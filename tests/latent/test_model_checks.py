@@ -123,6 +123,19 @@ def test_densities_of_continuous_responses():
     plt.close("all")
 
 
+def test_censored_times_are_not_those_of_the_draws():
+    died = np.array([1.0, 0.0] * 10)
+    data = {"y": np.random.default_rng(0).exponential(size=20), "died": died}
+    model = es.LatentGaussianModel("y ~ 1", data=data, family="exponential", known={"event": "died"}, fixed_sd=1.0)
+    fit = model.fit(draws=20, warmup=5, seed=1, progress=False)
+    with pytest.warns(UserWarning, match="10 of 20 responses are censored, but predictive draws are not"):
+        fit.plot_check(draws=10)
+    plt.close("all")
+    uncensored = model.without(np.flatnonzero(died == 0)).fit(draws=20, warmup=5, seed=1, progress=False)
+    uncensored.plot_check(draws=10)
+    plt.close("all")
+
+
 def test_table_of_draws(fit):
     table = fit.to_dataframe()
     assert table.shape == (400, 1 + 2 + 5)
@@ -144,6 +157,8 @@ def test_errors(fit):
 
     other = es.LatentGaussianModel("y ~ 1", data={"y": np.arange(5.0)}, family=own, fixed_sd=1.0)
     fitted = other.fit(draws=20, warmup=5, seed=1, progress=False)
-    with pytest.raises(TypeError, match="the family own is a function, which cannot simulate"):
+    with pytest.raises(TypeError, match="the family own cannot simulate responses, because it is a function"):
         fitted.posterior_predictive()
+    with pytest.raises(TypeError, match="the family own cannot simulate responses"):
+        fitted.to_arviz(["prior_predictive"])
     assert "posterior_predictive" not in fitted.to_arviz().children

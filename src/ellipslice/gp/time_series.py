@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ellipslice.gp.components import LIKELIHOOD, Entered
+from ellipslice.jax_settings import on_cpu
 from ellipslice.latent.assembly import Assembly, Block
 from ellipslice.latent.definition import Analyse
 from ellipslice.latent.hyperparameters import Hyperparameters
@@ -31,6 +32,9 @@ FEWEST_INPUTS = 100
 
 PROBED = 20
 """Largest number of times at which the dense kernel is evaluated, to recognise the model in a store."""
+
+FARTHEST = 8.0
+"""Prior standard deviations up to which a mean is compared with a linear function, so that a kink is found."""
 
 KERNEL, MEAN = "kernel", "mean"
 
@@ -147,7 +151,7 @@ class SeriesPrior(LatentPrior):
 
     def __init__(self, posterior: LatentPosterior, model: LatentGP, inputs: np.ndarray):
         super().__init__(posterior, repr(model))
-        times = np.unique(inputs)
+        times = np.unique(inputs, axis=0)
         model.joint.factors.probe(times[:: 1 + len(times) // PROBED])
         self._joint = JointPrior(model.joint, inputs)
 
@@ -236,8 +240,9 @@ def _kernel_at(
 
 
 def _mean_at(mean: Any, values: Mapping[str, Any], inputs: np.ndarray) -> np.ndarray:
-    found = mean(values, X=inputs) if isinstance(mean, ParameterFunction) else mean
-    return np.asarray(found, dtype=np.float64) + np.zeros(len(inputs))
+    with on_cpu():
+        found = mean(values, X=inputs) if isinstance(mean, ParameterFunction) else mean
+        return np.asarray(found, dtype=np.float64) + np.zeros(len(inputs))
 
 
 def _linear_mean(model: LatentGP, names: list[str], inputs: np.ndarray) -> LinearMean | None:
@@ -256,7 +261,8 @@ def _linear_mean(model: LatentGP, names: list[str], inputs: np.ndarray) -> Linea
 
     offset = at(np.zeros(len(names)))
     design = np.column_stack([at(row) - offset for row in np.eye(len(names))]) if names else np.zeros((len(offset), 0))
-    for x in np.random.default_rng(0).standard_normal((3, len(names))):
+    some, far = np.random.default_rng(0).standard_normal((3, len(names))), FARTHEST * np.eye(len(names))
+    for x in np.concatenate([some, far, -far]):
         expected = offset + design @ x
         if not np.allclose(at(x), expected, rtol=1e-9, atol=1e-9 * np.abs(design).max(initial=0.0)):
             return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ellipslice.checks import reject_unknown_names
 from ellipslice.latent.leave_out.draws import UsedDraws
-from ellipslice.latent.posterior_predictive import posterior_predictive
+from ellipslice.latent.posterior_predictive import posterior_predictive, require_simulation
 from ellipslice.latent.prior_predictive import prior_predictive
 from ellipslice.result_parts import thinned
 
@@ -100,6 +100,7 @@ def prior(fit: ModelChecks, draws: int | None, seed: int) -> xarray.Dataset:
 def prior_predictive_group(fit: ModelChecks, draws: int | None, seed: int) -> xarray.Dataset:
     """Return draws of the responses of the observed rows from the prior."""
     definition = fit.model.definition
+    require_simulation(definition.family)
     found = _from_prior(fit, draws, seed)[[definition.response_name]]
     found = found.isel(row=np.flatnonzero(definition.observed))
     return found.assign_coords(row=definition.row_labels[definition.observed])

@@ -191,7 +191,8 @@ class LatentFit(ModelChecks):
 
         New chains with the move of the fit make posterior draws in the white coordinates of the reference. Bridge
         sampling combines them with draws of an approximation whose density is known: t distributions, fitted to the
-        hyperparameters of the fit, and standard normals. All constants are included.
+        hyperparameters of the fit, and standard normals. All constants are included. A family that is a function must
+        include its own.
 
         Parameters
         ----------

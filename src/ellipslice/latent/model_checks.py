@@ -25,6 +25,7 @@ class ModelChecks:
         """Draw responses at the rows with a response, from the posterior predictive distribution.
 
         The effects of all levels are those of the draw, and none is drawn anew: the draws are for checks of the fit.
+        Survival times are drawn without censoring.
 
         Parameters
         ----------
@@ -46,7 +47,8 @@ class ModelChecks:
         """Plot the distribution of the responses and of posterior predictive draws.
 
         For counts it is a rootogram: square roots of the numbers of responses with each value, with 90 % intervals of
-        the predictive draws. For other responses, and for counts with a wide range, it shows densities.
+        the predictive draws. For other responses, and for counts with a wide range, it shows densities. It warns if
+        responses are censored, because predictive draws are not.
 
         Parameters
         ----------
@@ -121,8 +123,8 @@ class ModelChecks:
         Parameters
         ----------
         draws : int
-            Number of evenly spaced draws to use, in all. Default: 400. The time is proportional to it, and to the
-            square of the number of rows.
+            Number of evenly spaced draws to use, in all; at least 25. Default: 400. The time is proportional to it, and
+            to the square of the number of rows.
         groups : array, optional
             One label per row, such as `data["hospital"]`: all rows of a group are left out at once. Default: one row.
         refit : bool
@@ -135,8 +137,9 @@ class ModelChecks:
             values of each row or group with Pareto k.
         """
         from ellipslice.latent.leave_out.loo import leave_one_out
+        from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS
 
-        return leave_one_out(self, whole_number("draws", draws, 20), groups, refit)
+        return leave_one_out(self, whole_number("draws", draws, FEWEST_DRAWS), groups, refit)
 
     def compare(
         self, *others: ModelChecks, names: Sequence[str] | None = None, draws: int = 400, refit: bool = False
@@ -159,8 +162,9 @@ class ModelChecks:
             standard error, which takes into account that the responses are the same. `weight` is the stacking weight.
         """
         from ellipslice.latent.leave_out.compare import compare_fits
+        from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS
 
-        return compare_fits([self, *others], names, whole_number("draws", draws, 20), refit)
+        return compare_fits([self, *others], names, whole_number("draws", draws, FEWEST_DRAWS), refit)
 
 
 def _draws(draws: int | None) -> int | None:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.checks import warn
 from ellipslice.latent.predict import predict
 
 if TYPE_CHECKING:
     import xarray
 
+    from ellipslice.latent.definition import Definition
+    from ellipslice.latent.family import Family
     from ellipslice.latent.model_checks import ModelChecks
 
 MOST_VALUES = 60
@@ -23,11 +26,7 @@ SHOWN = 50
 def posterior_predictive(fit: ModelChecks, draws: int | None, seed: int) -> xarray.Dataset:
     """Return draws of responses at the observed rows; see `LatentFit.posterior_predictive`."""
     definition = fit.model.definition
-    if not definition.family.predicts:
-        raise TypeError(
-            f"the family {definition.family.name} is a function, which cannot simulate responses. Write a class that "
-            "derives from es.likelihoods.Likelihood."
-        )
+    require_simulation(definition.family)
     drawn = predict(definition, fit.tree, None, draws, seed)[["predictive"]]
     observed = drawn.isel(row=np.flatnonzero(definition.observed))
     return observed.assign_coords(row=definition.row_labels[definition.observed]).rename(
@@ -35,11 +34,21 @@ def posterior_predictive(fit: ModelChecks, draws: int | None, seed: int) -> xarr
     )
 
 
+def require_simulation(family: Family) -> None:
+    """Raise if a family cannot simulate responses."""
+    if not family.predicts:
+        raise TypeError(
+            f"the family {family.name} cannot simulate responses, because it is a function, or a class without the "
+            "methods expected and simulate. Write a class with both that derives from es.likelihoods.Likelihood."
+        )
+
+
 def plot_check(fit: ModelChecks, draws: int, seed: int, axes: Any) -> Any:
     """Plot responses and posterior predictive draws; see `LatentFit.plot_check`."""
     import matplotlib.pyplot as plt
 
     definition = fit.model.definition
+    _warn_if_censored(definition)
     name, y = definition.response_name, definition.y[definition.observed]
     values = posterior_predictive(fit, draws, seed)[name].values.reshape(-1, len(y))
     axes = axes or plt.subplots(layout="constrained")[1]
@@ -51,6 +60,17 @@ def plot_check(fit: ModelChecks, draws: int, seed: int, axes: Any) -> Any:
     axes.set_xlabel(name)
     axes.legend()
     return axes
+
+
+def _warn_if_censored(definition: Definition) -> None:
+    event = definition.family.at_rows(definition.observed).fixed.get("event", 1.0)
+    censored = int((np.broadcast_to(event, definition.observed.sum()) == 0).sum())
+    if censored:
+        warn(
+            f"{censored} of {definition.observed.sum()} responses are censored, but predictive draws are not, so the "
+            "plot shows a difference even if the model is right. Apply the censoring to the draws of "
+            "fit.posterior_predictive() before you compare them."
+        )
 
 
 def frequencies(y: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from ellipslice.latent.leave_out.draws import RowDraw
 from ellipslice.latent.leave_out.groups import group_terms
 from ellipslice.latent.leave_out.lines import log_cavity_densities
+from ellipslice.latent.terms.columns import as_index, codes_of, levels_of
 
 if TYPE_CHECKING:
     from ellipslice.latent.definition import Definition
@@ -41,13 +42,14 @@ class Cases(NamedTuple):
             )
         if groups is None:
             return cls("row", definition.row_labels[observed], [np.array([i]) for i in range(len(observed))], True)
-        column = np.asarray(groups)
+        column = as_index(groups, "groups")
         if column.shape != definition.y.shape:
             raise ValueError(
                 f"groups has shape {column.shape}, but the data have {len(definition.y)} rows. Expected one label per "
                 "row, such as groups=data['hospital']."
             )
-        labels, codes = np.unique(column[observed], return_inverse=True)
+        labels = levels_of(column[observed], "groups")
+        codes = codes_of(column[observed], labels)
         if len(labels) < 2:
             raise ValueError("all rows with a response are in one group. Expected at least two groups.")
         return cls("group", labels, [np.flatnonzero(codes == code) for code in range(len(labels))], False)

@@ -12,7 +12,7 @@ from ellipslice.checks import warn
 from ellipslice.latent.leave_out.cases import SEED, Cases, log_terms
 from ellipslice.latent.leave_out.draws import UsedDraws
 from ellipslice.latent.leave_out.refit import log_density_by_refit
-from ellipslice.latent.leave_out.smoothing import Smoothed, error_of_sum, smoothed
+from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS, Smoothed, error_of_sum, smoothed
 from ellipslice.latent.propriety import unidentified
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ def leave_one_out(fit: ModelChecks, draws: int, groups: Any, refit: bool) -> Lea
     cases = Cases.of(definition, groups)
     _check_identified(definition, cases)
     used = UsedDraws.of(definition, fit.tree, draws)
+    if len(used.u) < FEWEST_DRAWS:
+        raise ValueError(
+            f"the fit has {len(used.u)} draws in all, but leave-one-out requires at least {FEWEST_DRAWS}. Continue it: "
+            "fit.extend()."
+        )
     log_density, log_weight, within = _all_terms(fit, used, cases)
     found = smoothed(log_density, log_weight, used.chains)
     good_k = min(1 - 1 / np.log10(max(len(used.u), 11)), 0.7)

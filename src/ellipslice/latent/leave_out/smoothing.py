@@ -13,6 +13,9 @@ from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 EQUAL = 1e-9
 """Log densities that differ by less than this over all draws are equal: there is nothing to smooth."""
 
+FEWEST_DRAWS = 25
+"""Smallest number of draws: a generalised Pareto distribution is fitted to a fifth of them, at least 5."""
+
 
 class Smoothed(NamedTuple):
     """Log predictive densities of some cases, by importance sampling."""
@@ -20,7 +23,7 @@ class Smoothed(NamedTuple):
     elpd: np.ndarray
     """Log predictive density of each case, shape (cases,)."""
     pareto_k: np.ndarray
-    """Shape of the tail of the weights. Minus infinity if the weights are equal."""
+    """Shape of the tail of the weights. Minus infinity if the weights are equal, infinity if only the largest are."""
     influence: np.ndarray
     """Influence of each draw on each log density, shape (draws, cases). Their sums over the draws are 0."""
     efficiency: float
@@ -33,13 +36,16 @@ def smoothed(log_density: np.ndarray, log_weight: np.ndarray, chains: int) -> Sm
     Parameters
     ----------
     log_density, log_weight : arrays, shape (draws, cases)
-        Chain after chain.
+        Chain after chain. At least `FEWEST_DRAWS`.
     chains : int
         Number of chains.
     """
     efficiency = _efficiency(log_weight, chains)
-    smooth, pareto_k = np.zeros(log_weight.shape), np.full(log_weight.shape[1], -np.inf)
-    different = np.ptp(log_weight, axis=0) > EQUAL
+    smooth, pareto_k = log_weight - log_weight.max(axis=0), np.full(log_weight.shape[1], -np.inf)
+    tail = int(min(len(log_weight) / 5, 3 * np.sqrt(len(log_weight) / efficiency)))  # the size that psislw has
+    largest = np.sort(log_weight, axis=0)[-tail:]
+    pareto_k[np.ptp(log_weight, axis=0) > EQUAL] = np.inf  # chains that do not move have equal weights
+    different = np.ptp(largest, axis=0) > EQUAL
     if different.any():
         log_ratio = -log_weight[:, different]  # psislw changes the sign
         found, k = array_stats.psislw(log_ratio, r_eff=efficiency, axis=0)  # pyright: ignore[reportArgumentType]
