@@ -11,9 +11,9 @@ import numpy as np
 
 from ellipslice.checks import whole_number
 from ellipslice.gp.conditional import DataPoints, compiled_draws
+from ellipslice.gp.names import new_inputs, point_dimension, prediction_coords
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
-from ellipslice.priors.parts.features import as_inputs
 from ellipslice.result_parts import thinned
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ class Fit:
 
         Parameters
         ----------
-        X : array, shape (m,) or (m, axes)
-            New inputs, with the same number of axes as the data.
+        X : array or data frame, shape (m,) or (m, axes)
+            New inputs, with the same axes as the data. A data frame may have more columns than that of the data, in any
+            order. The result has its index and these columns as coordinates of the points.
         draws : int
             Number of posterior draws to use: equally many of each chain, evenly spaced. Default: 500. It is rounded up
             to a multiple of the number of chains, and is at most the number of draws of the fit.
@@ -104,17 +105,12 @@ class Fit:
         Raises
         ------
         ValueError
-            If X has another number of axes than the data, or the likelihood does not fit the new points; or, for new
-            inputs that are not in the data, if there are more than 5,000 of them or of the data.
+            If X has another number of axes than the data or not its columns, or the likelihood does not fit the new
+            points; or, for new inputs that are not in the data, if there are more than 5,000 of them or of the data.
         """
         import xarray
 
-        inputs = as_inputs(X, "X")
-        if inputs.ndim != self.X.ndim or inputs.shape[1:] != self.X.shape[1:]:
-            raise ValueError(
-                f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}. Give new "
-                "inputs with the same number of axes."
-            )
+        inputs = new_inputs(self, X)
         rng = np.random.default_rng(seed)
         posterior = self._thinned(draws)
         parameters = self._parameters(posterior)
@@ -128,10 +124,9 @@ class Fit:
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
         for name, values in self._posterior_predictive(drawn, parameters, likelihood, rng).items():
             variables[name] = values.reshape(shape)
-        coords = {"chain": posterior.chain, "draw": posterior.draw}
-        if inputs.size == len(inputs):
-            coords["point"] = inputs.reshape(-1)
-        return xarray.Dataset({name: (("chain", "draw", "point"), value) for name, value in variables.items()}, coords)
+        coords = {"chain": posterior.chain, "draw": posterior.draw, **prediction_coords(self, X, inputs)}
+        dims = ("chain", "draw", point_dimension(self.model, self.tree))
+        return xarray.Dataset({name: (dims, value) for name, value in variables.items()}, coords)
 
     @np.errstate(under="ignore")
     def log_predictive_density(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
@@ -167,7 +162,8 @@ class Fit:
                 f"{', '.join(self.model.latents)}. Use predict, and compute the density from its draws."
             )
         (name,) = self.model.latents
-        f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
+        f = predicted["latent" if name == "f" else name].values
+        f = f.reshape(-1, f.shape[-1])
         values = self._parameters(self._thinned(draws))
         terms = np.stack([self._likelihood_of_draw(values, i, y).pointwise(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
