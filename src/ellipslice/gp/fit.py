@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.checks import whole_number
+from ellipslice.gp.arviz_groups import GROUPS, default_groups, only_function
 from ellipslice.gp.conditional import DataPoints, compiled_draws
 from ellipslice.gp.names import new_inputs, point_dimension, prediction_coords
+from ellipslice.latent.fit_checks import FitChecks
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
 from ellipslice.result_parts import thinned
@@ -26,7 +28,7 @@ DRAWS = 500
 """Default number of posterior draws for which predictions are made."""
 
 
-class Fit:
+class Fit(FitChecks):
     """Draws from the posterior of a model, with methods for predictions and plots; returned by `LatentGP.fit`.
 
     Attributes
@@ -61,6 +63,7 @@ class Fit:
     array([4., 4.])
     """
 
+    _groups = GROUPS
     scattered = True
     """True if the maps of `plot` mark the inputs of the data as points. False for a Cox process."""
 
@@ -155,13 +158,8 @@ class Fit:
         TypeError
             If the model has several latent functions, or its likelihood is not one of `es.likelihoods`.
         """
+        name = only_function(self)
         predicted = self.predict(X, draws=draws, seed=seed)
-        if len(self.model.latents) > 1:
-            raise TypeError(
-                "log_predictive_density is for models with one latent function, but this one has "
-                f"{', '.join(self.model.latents)}. Use predict, and compute the density from its draws."
-            )
-        (name,) = self.model.latents
         f = predicted["latent" if name == "f" else name].values
         f = f.reshape(-1, f.shape[-1])
         values = self._parameters(self._thinned(draws))
@@ -250,6 +248,9 @@ class Fit:
     def _compiled(self) -> Callable[..., Any]:
         """Function that draws predictions, compiled once for each number of points."""
         return compiled_draws(self.model)
+
+    def _default_groups(self) -> list[str]:
+        return default_groups(self)
 
     def _thinned(self, draws: int) -> xarray.Dataset:
         return thinned(self.tree["posterior"].to_dataset(), draws)
