@@ -244,6 +244,13 @@ CATALOGUE: dict[str, Case] = {
     "GP, no hyperparameters": Case(
         lambda: GP("day", kernel=1.5**2 * kernels.Matern32(2.0)), lambda: matern32(np.arange(6.0)[:, None], 1.5, 2.0)
     ),
+    "GP, a name, in time": Case(
+        lambda: GP("age", kernel="matern32"), lambda sd, length_scale: matern32_states(AGES, sd, length_scale)
+    ),
+    "GP, a name, places": Case(
+        lambda: GP(("east", "north"), kernel="matern32"),
+        lambda sd, length_scale: matern32(np.unique(POINTS, axis=0), sd, length_scale),
+    ),
     "ICAR": Case(lambda: ICAR("region", **GRAPH, scale_model=False), lambda sd: laplacian() / sd**2),
     "ICAR, scaled": Case(lambda: ICAR("region", **GRAPH), lambda sd: scaled_laplacian() / sd**2),
     "ICAR, free levels": Case(

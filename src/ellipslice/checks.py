@@ -117,6 +117,9 @@ def as_numbers(values: Any, name: str, *, finite: bool = True, advice: str = "")
         raise TypeError(f"{name} must be an array, but it is a mapping. Join its values into one array.")
     if callable(values):
         raise TypeError(f"{name} must be numbers, but it is a {type(values).__name__}. Pass the array that it returns.")
+    if hasattr(values, "iloc") and hasattr(values, "columns") and len(values.columns):
+        named = ((f"{name}[{column!r}]", values.iloc[:, i]) for i, column in enumerate(values.columns))
+        return np.column_stack([as_numbers(each, where, finite=finite, advice=advice) for where, each in named])
     try:
         given = np.asarray(values)
     except ValueError:

@@ -178,7 +178,7 @@ MISTAKES = {
         "Matern has no hyperparameter 'length'. Its hyperparameters are: sd, range",
     ),
     "range of 0": (lambda: pc_range(0.0, 0.5), "pc_range: range must be one positive number"),
-    "no kernel": (lambda: GP("t").bind(on([0, 1])), "GP requires kernel=, such as lambda sd, length"),
+    "no kernel": (lambda: GP("t").bind(on([0, 1])), "GP requires kernel=, such as 'matern32', or lambda sd"),
     "a class as a kernel": (lambda: GP("t", kernel=kernels.Matern32).bind(on([0, 1])), "but it is the class Matern32"),
     "one prior of a kernel": (
         lambda: GP("t", kernel=kernels.Matern32(1.0), prior=dist.HalfNormal(1.0)).bind(on([0, 1])),

@@ -75,13 +75,14 @@ import numpy as np
 import numpyro.distributions as dist
 from tinygp import kernels
 from ellipslice.gp import LatentGP
+from ellipslice.gp.problem import problem_of
 from ellipslice.likelihoods import Poisson
 from ellipslice.store.serial import write
 
 priors = {"scale": dist.LogNormal(0.3, 0.7), "amplitude": dist.HalfNormal(2.0), "level": dist.Normal(1.0, 3.0)}
 kernel = lambda scale, amplitude: amplitude**2 * kernels.ExpSquared(scale)
 model = LatentGP(kernel, Poisson, mean=lambda level: level, parameters=priors)
-print(write(model._problem(np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerprint)
+print(write(problem_of(model, np.array([0.0, 0.7, 3.1]), [1, 2, 3]).prior).fingerprint)
 """
 
 

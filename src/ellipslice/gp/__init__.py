@@ -4,6 +4,8 @@
 - `definition`: the parts of a `LatentGP`: kernels, means, likelihood and hyperparameters
 - `cox`: `CoxProcess`
 - `fit`: `Fit`: draws, predictions, posterior predictive draws
+- `arviz_groups`: the groups of a fit that ArviZ reads
+- `names`: names and labels of points and hyperparameters in results
 - `stored_fit`: read a fit from a store
 - `conditional`: draw latent functions at new inputs
 - `log_evidence`: the log marginal likelihood by bridge sampling

@@ -13,6 +13,7 @@ import numpy as np
 from ellipslice.checks import as_numbers
 from ellipslice.gp.fit import Fit
 from ellipslice.gp.model import LatentGP
+from ellipslice.gp.names import with_names_of
 from ellipslice.likelihoods import Poisson
 from ellipslice.sampling import Until
 
@@ -155,14 +156,16 @@ class CoxProcess:
         executor: Executor | Callable[[], Executor] | None = None,
         timeout: float | None = None,
         progress: bool = True,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Any] | None = None,
     ) -> Fit:
         """Draw from the posterior of the log rate.
 
         Parameters
         ----------
-        events : array, shape (n,) or (n, axes)
-            Times or points inside the window.
-        draws, warmup, chains, seed, thin, until, reference, store, executor, timeout, progress
+        events : array or data frame, shape (n,) or (n, axes)
+            Times or points inside the window. The columns of a data frame become coordinates of the cells in results.
+        draws, warmup, chains, seed, thin, until, reference, store, executor, timeout, progress, dims, coords
             Options of `LatentGP.fit`, with the same defaults. If chains mix slowly, hyperparameters are known and there
             are at most 5,000 cells, try `reference="ep"`.
 
@@ -179,8 +182,9 @@ class CoxProcess:
         """
         model, counts, volume = self._model(events)
         fit = model.fit(
-            self.centres, counts, draws=draws, warmup=warmup, chains=chains, seed=seed, thin=thin, until=until,
-            reference=reference, store=store, executor=executor, timeout=timeout, progress=progress,
+            with_names_of(events, self.centres), counts, draws=draws, warmup=warmup, chains=chains, seed=seed,
+            thin=thin, until=until, reference=reference, store=store, executor=executor, timeout=timeout,
+            progress=progress, dims=dims, coords=coords,
         )  # fmt: skip
         return RateFit(fit, volume)
 
@@ -213,8 +217,8 @@ class CoxProcess:
         """
         model, counts, volume = self._model(events)
         fit = model.resume(
-            store, self.centres, counts, draws=draws, until=until, executor=executor, timeout=timeout,
-            progress=progress,
+            store, with_names_of(events, self.centres), counts, draws=draws, until=until, executor=executor,
+            timeout=timeout, progress=progress,
         )  # fmt: skip
         return RateFit(fit, volume)
 
@@ -234,7 +238,7 @@ class CoxProcess:
             The draws that are in the store now.
         """
         model, counts, volume = self._model(events)
-        return RateFit(model.open(store, self.centres, counts), volume)
+        return RateFit(model.open(store, with_names_of(events, self.centres), counts), volume)
 
     def _model(self, events: Any) -> tuple[LatentGP, np.ndarray, float]:
         """Return the model of the counts, the counts of all cells, and the volume of a cell."""

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ellipslice.checks import whole_number
+from ellipslice.gp.arviz_groups import GROUPS, censored_responses, default_groups, only_function
 from ellipslice.gp.conditional import DataPoints, compiled_draws
+from ellipslice.gp.names import new_inputs, point_dimension, prediction_coords
+from ellipslice.latent.fit_checks import FitChecks
 from ellipslice.likelihoods import Likelihood
 from ellipslice.likelihoods.arguments import without_label_warning
-from ellipslice.priors.parts.features import as_inputs
 from ellipslice.result_parts import thinned
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ DRAWS = 500
 """Default number of posterior draws for which predictions are made."""
 
 
-class Fit:
+class Fit(FitChecks):
     """Draws from the posterior of a model, with methods for predictions and plots; returned by `LatentGP.fit`.
 
     Attributes
@@ -61,6 +63,7 @@ class Fit:
     array([4., 4.])
     """
 
+    _groups = GROUPS
     scattered = True
     """True if the maps of `plot` mark the inputs of the data as points. False for a Cox process."""
 
@@ -79,8 +82,9 @@ class Fit:
 
         Parameters
         ----------
-        X : array, shape (m,) or (m, axes)
-            New inputs, with the same number of axes as the data.
+        X : array or data frame, shape (m,) or (m, axes)
+            New inputs, with the same axes as the data. A data frame may have more columns than that of the data, in any
+            order. The result has its index and these columns as coordinates of the points.
         draws : int
             Number of posterior draws to use: equally many of each chain, evenly spaced. Default: 500. It is rounded up
             to a multiple of the number of chains, and is at most the number of draws of the fit.
@@ -104,17 +108,12 @@ class Fit:
         Raises
         ------
         ValueError
-            If X has another number of axes than the data, or the likelihood does not fit the new points; or, for new
-            inputs that are not in the data, if there are more than 5,000 of them or of the data.
+            If X has another number of axes than the data or not its columns, or the likelihood does not fit the new
+            points; or, for new inputs that are not in the data, if there are more than 5,000 of them or of the data.
         """
         import xarray
 
-        inputs = as_inputs(X, "X")
-        if inputs.ndim != self.X.ndim or inputs.shape[1:] != self.X.shape[1:]:
-            raise ValueError(
-                f"X has shape {inputs.shape}, but the model was fitted to inputs of shape {self.X.shape}. Give new "
-                "inputs with the same number of axes."
-            )
+        inputs = new_inputs(self, X)
         rng = np.random.default_rng(seed)
         posterior = self._thinned(draws)
         parameters = self._parameters(posterior)
@@ -128,10 +127,9 @@ class Fit:
         variables = {"latent" if names == ["f"] else name: drawn[:, i].reshape(shape) for i, name in enumerate(names)}
         for name, values in self._posterior_predictive(drawn, parameters, likelihood, rng).items():
             variables[name] = values.reshape(shape)
-        coords = {"chain": posterior.chain, "draw": posterior.draw}
-        if inputs.size == len(inputs):
-            coords["point"] = inputs.reshape(-1)
-        return xarray.Dataset({name: (("chain", "draw", "point"), value) for name, value in variables.items()}, coords)
+        coords = {"chain": posterior.chain, "draw": posterior.draw, **prediction_coords(self, X, inputs)}
+        dims = ("chain", "draw", point_dimension(self.model, self.tree))
+        return xarray.Dataset({name: (dims, value) for name, value in variables.items()}, coords)
 
     @np.errstate(under="ignore")
     def log_predictive_density(self, X: Any, y: Any, *, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
@@ -160,14 +158,10 @@ class Fit:
         TypeError
             If the model has several latent functions, or its likelihood is not one of `es.likelihoods`.
         """
+        name = only_function(self)
         predicted = self.predict(X, draws=draws, seed=seed)
-        if len(self.model.latents) > 1:
-            raise TypeError(
-                "log_predictive_density is for models with one latent function, but this one has "
-                f"{', '.join(self.model.latents)}. Use predict, and compute the density from its draws."
-            )
-        (name,) = self.model.latents
-        f = predicted["latent" if name == "f" else name].values.reshape(-1, predicted.sizes["point"])
+        f = predicted["latent" if name == "f" else name].values
+        f = f.reshape(-1, f.shape[-1])
         values = self._parameters(self._thinned(draws))
         terms = np.stack([self._likelihood_of_draw(values, i, y).pointwise(row) for i, row in enumerate(f)])
         return np.logaddexp.reduce(terms, axis=0) - np.log(len(terms))
@@ -254,6 +248,12 @@ class Fit:
     def _compiled(self) -> Callable[..., Any]:
         """Function that draws predictions, compiled once for each number of points."""
         return compiled_draws(self.model)
+
+    def _default_groups(self) -> list[str]:
+        return default_groups(self)
+
+    def _censored(self) -> int:
+        return censored_responses(self)
 
     def _thinned(self, draws: int) -> xarray.Dataset:
         return thinned(self.tree["posterior"].to_dataset(), draws)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -14,11 +14,10 @@ from ellipslice.checks import as_path, whole_number
 from ellipslice.gp.components import described
 from ellipslice.gp.definition import ModelDefinition
 from ellipslice.gp.fit import Fit
-from ellipslice.gp.problem import Problem, SampleOptions, check_options, choose_move, describe_result, problem_of
+from ellipslice.gp.names import names_of, with_columns
+from ellipslice.gp.problem import SampleOptions, check_options, choose_move, describe_result, problem_of
 from ellipslice.gp.stored_fit import stored_move, stored_tree
 from ellipslice.gp.time_series import time_series
-from ellipslice.latent.update import LatentUpdate
-from ellipslice.parameters.joint_update import JointUpdate
 from ellipslice.parameters.parametrisations import check_parametrisations
 from ellipslice.priors.parts.features import as_inputs
 from ellipslice.sampling import Until, resume
@@ -119,13 +118,16 @@ class LatentGP(ModelDefinition):
         executor: Executor | Callable[[], Executor] | None = None,
         timeout: float | None = None,
         progress: bool = True,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Any] | None = None,
     ) -> Fit:
         """Draw from the posterior of latent functions and hyperparameters.
 
         Parameters
         ----------
-        X : array, shape (n,) or (n, axes)
-            Inputs.
+        X : array or data frame, shape (n,) or (n, axes)
+            Inputs. The columns of a data frame become coordinates of the points, and its index their labels if it is
+            not 0, 1, 2, ...
         y : array
             Data, as the likelihood takes them.
         draws : int, optional
@@ -161,6 +163,9 @@ class LatentGP(ModelDefinition):
             runs on a cluster. Pilot runs have two chains, so they use at most two workers.
         progress : bool
             Show a progress bar in a terminal or notebook. Default: True.
+        dims, coords : mapping, optional
+            Names and labels of the dimensions of hyperparameters and latent functions, as for `sample`: `dims={"b":
+            ["slope"]}, coords={"slope": ["height", "age"]}`. The dimension of latent functions is point by default.
 
         Returns
         -------
@@ -174,21 +179,24 @@ class LatentGP(ModelDefinition):
             model; or if the kernel has no positive definite covariance at the inputs.
         """
         inputs = as_inputs(X, "X")
+        names = names_of(self, X, inputs, dims, coords)
         options = SampleOptions(
             draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed, thin=thin,
             until=until, engine=engine, reference=reference, store=store, executor=executor, timeout=timeout,
-            progress=progress,
+            progress=progress, dims=names.dims, coords=names.coords,
         )  # fmt: skip
         if store is not None:
             check_free(as_path(store))
         check_timeout(timeout, executor)
         check_options(self, reference, parameter_moves)
         latent_updates = whole_number("latent_updates", latent_updates, 1, "a whole number, at least 1")
-        parametrisations, problem = check_parametrisations(parameter_moves), self._problem(inputs, y)
+        parametrisations, problem = check_parametrisations(parameter_moves), problem_of(self, inputs, y)
         options = options._replace(engine=problem.engine if engine is None else engine)
         chosen, initial = choose_move(problem, options, parametrisations, latent_updates)
         tree = problem.sample(options, chosen, initial)
-        return self._fit(inputs, y, tree, problem, chosen and chosen.move)
+        return self._fit(
+            X, inputs, y, describe_result(tree, problem.structure, problem.entered, chosen and chosen.move)
+        )
 
     @np.errstate(under="ignore")
     def resume(
@@ -214,10 +222,8 @@ class LatentGP(ModelDefinition):
             Folder that was given to `fit`.
         X, y : array
             The inputs and data that were given to `fit`.
-        draws : int, optional
-            Number of draws per chain, including those in the store. Default: that of the store.
-        until : Until, optional
-            New stopping rule. Default: that of the store.
+        draws, until : optional
+            Number of draws per chain, including those in the store, or stopping rule. Default: that of the store.
         executor, timeout : optional
             Workers, and seconds to wait for an answer, as for `sample`. They do not change the draws.
         progress : bool
@@ -246,13 +252,13 @@ class LatentGP(ModelDefinition):
         Fit(LatentGP(f; hyperparameters: none), 5 points, 4 chains of 80 draws)
         """
         inputs, path = as_inputs(X, "X"), as_path(store)
-        problem = self._problem(inputs, y)
+        problem = problem_of(self, inputs, y)
         move = stored_move(self, path, inputs, problem.series)
         tree = resume(
             path, problem.log_likelihood, prior=problem.prior, move=move, keep=problem.keep,
             draws=draws, until=until, executor=executor, timeout=timeout, progress=progress,
         )  # fmt: skip
-        return self._fit(inputs, y, tree, problem, move)
+        return self._fit(X, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
 
     def open(self, store: str | os.PathLike[str], X: Any, y: Any) -> Fit:
         """Return the fit in a store, for predictions and plots; also during the run that writes it.
@@ -282,15 +288,10 @@ class LatentGP(ModelDefinition):
         entered = self.components.probe(inputs, y)
         series = time_series(self, inputs, y) if self.parameters.size else None
         move, tree = stored_move(self, path, inputs, series and series.posterior), stored_tree(self, path, inputs)
-        return Fit(self, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
+        return self._fit(X, inputs, y, describe_result(tree, tree.attrs.get("prior", ""), entered, move))
 
-    def _problem(self, inputs: np.ndarray, y: Any) -> Problem:
-        return problem_of(self, inputs, y)
-
-    def _fit(
-        self, inputs: np.ndarray, y: Any, tree: Any, problem: Problem, move: JointUpdate | LatentUpdate | None
-    ) -> Fit:
-        return Fit(self, inputs, y, describe_result(tree, problem.structure, problem.entered, move))
+    def _fit(self, X: Any, inputs: np.ndarray, y: Any, tree: Any) -> Fit:
+        return Fit(self, inputs, y, with_columns(tree, self, X, inputs))
 
     def __repr__(self) -> str:
         entered = self.components.entered

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.gp.names import fitted_columns
 from ellipslice.gp.structure import MAX_DENSE
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _curve(fit: Fit, axes: Any, variable: str | None) -> Any:
     axes.plot(new, np.median(values, axis=0), color=COLOUR, lw=1.8, label=f"{name}, median")
     if name in ("expected", "predictive") and fit.shown.size == x.size:
         axes.plot(x, fit.shown.ravel(), ".", color="0.25", ms=4, alpha=0.7, label="data")
-    axes.set(xlabel="input", ylabel=name, xlim=(new[0], new[-1]))
+    axes.set(xlabel=(*fitted_columns(fit.tree), "input")[0], ylabel=name, xlim=(new[0], new[-1]))
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
@@ -76,7 +77,8 @@ def _maps(fit: Fit, pair: Any, variable: str | None) -> Any:
         fill = np.where(shown > 0, "white", "black") if labels else "white"
         if fit.scattered and len(fit.X) <= MAX_SHOWN_INPUTS:
             axes.scatter(*fit.X.T, c=fill, s=10, edgecolors="0.3", linewidths=0.5)
-        axes.set(title=title, xlabel="first input", ylabel="second input")
+        across_label, up_label = fitted_columns(fit.tree) or ("first input", "second input")
+        axes.set(title=title, xlabel=across_label, ylabel=up_label)
     return pair
 
 

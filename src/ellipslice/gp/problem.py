@@ -52,6 +52,8 @@ class SampleOptions(NamedTuple):
     executor: Executor | Callable[[], Executor] | None
     timeout: float | None
     progress: bool
+    dims: dict[str, list[str]]
+    coords: dict[str, Any]
 
 
 class Problem(NamedTuple):
@@ -60,8 +62,6 @@ class Problem(NamedTuple):
     log_likelihood: Any
     prior: Any
     keep: Callable[..., Any] | None
-    dims: dict[str, list[str]]
-    coords: dict[str, Any]
     structure: str
     """Description of the prior's structure, for example "f: dense, 12 values"."""
     engine: str | None = None
@@ -79,7 +79,7 @@ class Problem(NamedTuple):
         options = options._replace(warmup=default if options.warmup is None else options.warmup)
         return sample(
             self.log_likelihood, self.prior, move=chosen and chosen.move, initial=initial, keep=self.keep,
-            dims=self.dims, coords=self.coords, **options._asdict(),
+            **options._asdict(),
         )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _with_known(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
 
     in_order = all(part.where is None and part.prior.shape == (len(inputs),) for part in parts.values())
     structure = "; ".join(f"{name}: {part.description}" for name, part in parts.items())
-    return Problem(function, prior, None if in_order else keep, *_labels(list(parts), inputs), structure)
+    return Problem(function, prior, None if in_order else keep, structure)
 
 
 def _mean_at(mean: Any, inputs: np.ndarray) -> Any:
@@ -168,7 +168,6 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
         log_likelihood,
         prior,
         KeepPoint(joint, len(inputs)),
-        *_labels(model.latents, inputs),
         f"dense, {len(inputs)} values, factorised for each value of the hyperparameters",
         None if joint.factors.traceable else "host",
         pilot.JointPosterior(
@@ -183,11 +182,9 @@ def _with_unknown(model: LatentGP, inputs: np.ndarray, y: Any) -> Problem:
 
 def _of_series(model: LatentGP, inputs: np.ndarray, series: TimeSeries) -> Problem:
     """Return the arguments of `sample` for a long time series with unknown hyperparameters."""
-    posterior, labels = series.posterior, _labels(model.latents, inputs)
+    posterior = series.posterior
     log_likelihood, prior = SeriesLikelihood(posterior), SeriesPrior(posterior, model, inputs)
-    return Problem(
-        log_likelihood, prior, series.keep, *labels, series.structure, "host", None, series.entered, posterior
-    )
+    return Problem(log_likelihood, prior, series.keep, series.structure, "host", None, series.entered, posterior)
 
 
 class KeepPoint:
@@ -216,12 +213,6 @@ class KeepPoint:
         f = x[:, parameters.size + width :].reshape(len(x), len(self._joint.latents), self._count)
         values = parameters.constrained_rows(x[:, : parameters.size])
         return {**values, **{name: f[:, i].copy() for i, name in enumerate(self._joint.latents)}}
-
-
-def _labels(latents: list[str], inputs: np.ndarray) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """Return dims and coords of the latent functions. With one axis, the inputs are the labels of the points."""
-    coords = {"point": inputs.reshape(-1)} if inputs.size == len(inputs) else {}
-    return {name: ["point"] for name in latents}, coords
 
 
 def describe_result(

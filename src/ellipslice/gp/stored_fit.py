@@ -39,7 +39,7 @@ def stored_tree(model: LatentGP, path: Path, inputs: np.ndarray) -> xarray.DataT
     tree = open_tree(path)
     expected = {*model.latents, *model.parameters.priors}
     found = {str(name): values.sizes for name, values in tree["posterior"].data_vars.items()}
-    if set(found) != expected or any(found[name].get("point") != len(inputs) for name in model.latents):
+    if set(found) != expected or any(list(found[name].values())[2:] != [len(inputs)] for name in model.latents):
         raise ValueError(
             f"{path} contains {', '.join(found)}, which is not a fit of {model!r} to {len(inputs)} points. Use the "
             "model and the data of the run that made the store."

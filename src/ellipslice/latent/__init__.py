@@ -35,8 +35,10 @@
 - `prior_predictive`: draws from the prior
 - `summary`: a table of the posterior
 - `log_evidence`: the log marginal likelihood by bridge sampling
-- `model_checks`: the methods of a fit for cross-validation, predictive checks and ArviZ
-- `posterior_predictive`: draws of the observed responses, and the plot of the check
+- `fit_checks`: the methods of fits for predictive checks, tables and ArviZ, also of `gp.Fit`
+- `model_checks`: the methods of a fit for cross-validation
+- `posterior_predictive`: draws of the observed responses
+- `plot_check`: the plot that compares them with the responses
 - `arviz_groups`: the groups of a result that ArviZ reads
 - `leave_out/`: leave-one-out and leave-group-out cross-validation
 - `compare_laplace`: the Laplace approximation, compared with the exact posterior

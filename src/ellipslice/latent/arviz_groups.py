@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.checks import reject_unknown_names
 from ellipslice.latent.leave_out.draws import UsedDraws
 from ellipslice.latent.posterior_predictive import posterior_predictive, require_simulation
 from ellipslice.latent.prior_predictive import prior_predictive
@@ -23,36 +22,9 @@ DEFAULT = ("log_likelihood", "posterior_predictive", "observed_data", "constant_
 """Groups that `to_arviz` adds by default, if the family can simulate."""
 
 
-def with_groups(fit: ModelChecks, names: Sequence[str] | None, draws: int | None, seed: int) -> xarray.DataTree:
-    """Return the draws with more groups; see `LatentFit.to_arviz`."""
-    import xarray
-
-    definition = fit.model.definition
-    if names is None:
-        names = [name for name in DEFAULT if definition.family.predicts or name != "posterior_predictive"]
-    names = [names] if isinstance(names, str) else list(names)
-    reject_unknown_names("groups", names, GROUPS)
-    posterior, statistics = (fit.tree[group].to_dataset() for group in ("posterior", "sample_stats"))
-    if draws is not None:
-        posterior, statistics = thinned(posterior, draws), thinned(statistics, draws)
-    tree = xarray.DataTree.from_dict({"posterior": posterior, "sample_stats": statistics}, name="ellipslice")
-    tree.attrs.update(fit.tree.attrs)
-    for name in names:
-        tree[name] = xarray.DataTree(GROUPS[name](fit, draws, seed))
-    return tree
-
-
-def to_inference_data(tree: xarray.DataTree) -> Any:
-    """Return a tree as `arviz.InferenceData`. Raise if the installed ArviZ has none."""
-    try:
-        from arviz import InferenceData  # pyright: ignore[reportAttributeAccessIssue, reportMissingImports]
-    except ImportError:
-        raise ImportError(
-            "no arviz.InferenceData is installed. It is part of arviz before version 1; newer versions read the tree: "
-            "to_arviz()."
-        ) from None
-    groups: dict[str, Any] = {str(name): group.to_dataset() for name, group in tree.children.items()}
-    return InferenceData(attrs=tree.attrs, **groups)
+def default_groups(fit: ModelChecks) -> list[str]:
+    """Return the groups that `to_arviz` adds by default."""
+    return [name for name in DEFAULT if fit.model.definition.family.predicts or name != "posterior_predictive"]
 
 
 def log_likelihood(fit: ModelChecks, draws: int | None, seed: int) -> xarray.Dataset:

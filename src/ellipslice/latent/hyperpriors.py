@@ -175,6 +175,9 @@ CORRELATION = Hyperparameter("correlation", -1.0, 1.0, _uniform_correlation)
 RANGE = Hyperparameter("range", 0.0, math.inf, lambda unit: None)
 """The distance at which the correlation of a field is 0.14. The default prior depends on the places of the data."""
 
+LENGTH_SCALE = Hyperparameter("length scale", 0.0, math.inf, lambda unit: None)
+"""The unit of distances in a kernel. The default prior depends on the inputs of the data."""
+
 
 class MixingPrior(NamedTuple):
     """The penalised-complexity prior of a mixing parameter, which depends on the graph of its term."""

@@ -1,4 +1,4 @@
-"""`ModelChecks`: the methods of a fit for cross-validation, predictive checks and ArviZ."""
+"""`ModelChecks`: the methods of a fit for cross-validation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ellipslice.checks import whole_number
+from ellipslice.latent.arviz_groups import GROUPS, default_groups
+from ellipslice.latent.fit_checks import FitChecks
+from ellipslice.latent.posterior_predictive import censored_responses
 
 if TYPE_CHECKING:
     import xarray
@@ -15,104 +18,19 @@ if TYPE_CHECKING:
     from ellipslice.latent.update import LatentUpdate
 
 
-class ModelChecks:
-    """Base class of `LatentFit`: leave-one-out, posterior predictive checks, and results for ArviZ."""
+class ModelChecks(FitChecks):
+    """Base class of `LatentFit`: leave-one-out, and the groups for ArviZ."""
+
+    _groups = GROUPS
 
     def __init__(self, model: LatentGaussianModel, tree: xarray.DataTree, move: LatentUpdate):
         self.model, self.tree, self.move = model, tree, move
 
-    def posterior_predictive(self, draws: int | None = 1000, *, seed: int = 0) -> xarray.Dataset:
-        """Draw responses at the rows with a response, from the posterior predictive distribution.
+    def _default_groups(self) -> Sequence[str]:
+        return default_groups(self)
 
-        The effects of all levels are those of the draw, and none is drawn anew: the draws are for checks of the fit.
-        Survival times are drawn without censoring.
-
-        Parameters
-        ----------
-        draws : int, optional
-            Number of evenly spaced posterior draws to use, in all. Default: 1000. None: all.
-        seed : int
-            Default: 0.
-
-        Returns
-        -------
-        xarray.Dataset
-            The response by its name, with dimensions (chain, draw, row).
-        """
-        from ellipslice.latent.posterior_predictive import posterior_predictive
-
-        return posterior_predictive(self, _draws(draws), whole_number("seed", seed, 0))
-
-    def plot_check(self, axes: Any = None, *, draws: int = 400, seed: int = 0) -> Any:
-        """Plot the distribution of the responses and of posterior predictive draws.
-
-        For counts it is a rootogram: square roots of the numbers of responses with each value, with 90 % intervals of
-        the predictive draws. For other responses, and for counts with a wide range, it shows densities. It warns if
-        responses are censored, because predictive draws are not.
-
-        Parameters
-        ----------
-        axes : matplotlib Axes, optional
-            Where to plot. Default: a new figure.
-        draws, seed : int
-            As for `posterior_predictive`. Default: 400 draws.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        from ellipslice.latent.posterior_predictive import plot_check
-
-        return plot_check(self, whole_number("draws", draws, 2), whole_number("seed", seed, 0), axes)
-
-    def to_dataframe(self, names: Any = None) -> Any:
-        """Return the draws as a table.
-
-        Parameters
-        ----------
-        names : str or list of str, optional
-            Variables of the posterior. Default: all.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each draw, with the index (chain, draw), and one column for each element.
-        """
-        from ellipslice.latent.summary import draws_table
-
-        return draws_table(self, names)
-
-    def to_arviz(
-        self, groups: Sequence[str] | None = None, *, draws: int | None = None, seed: int = 0, legacy: bool = False
-    ) -> Any:
-        """Return the draws with the groups that functions of ArviZ read.
-
-        Parameters
-        ----------
-        groups : sequence of str, optional
-            Groups in addition to `posterior` and `sample_stats`: "log_likelihood" (pointwise, given the linear
-            predictor), "posterior_predictive", "observed_data", "constant_data" (offset, exposure and others), "prior"
-            and "prior_predictive". Default: the first four.
-        draws : int, optional
-            Number of evenly spaced draws to use, in all. Default: all.
-        seed : int
-            Seed of predictive and prior draws. Default: 0.
-        legacy : bool
-            Return an `InferenceData` for `arviz` before version 1, which PyMC 5 installs. Default: False.
-
-        Returns
-        -------
-        xarray.DataTree or arviz.InferenceData
-            The tree is for `arviz_base`, `arviz_stats`, `arviz_plots` and `arviz` from version 1.
-
-        Notes
-        -----
-        Use `loo` of this class. That of ArviZ does not integrate the linear predictor out.
-        """
-        from ellipslice.latent.arviz_groups import to_inference_data, with_groups
-
-        tree = with_groups(self, groups, _draws(draws), whole_number("seed", seed, 0))
-        return to_inference_data(tree) if legacy else tree
+    def _censored(self) -> int:
+        return censored_responses(self.model.definition)
 
     def loo(self, draws: int = 400, *, groups: Any = None, refit: bool = False) -> LeaveOneOut:
         """Estimate the log predictive density of each response given the others, without fitting the model again.
@@ -165,7 +83,3 @@ class ModelChecks:
         from ellipslice.latent.leave_out.smoothing import FEWEST_DRAWS
 
         return compare_fits([self, *others], names, whole_number("draws", draws, FEWEST_DRAWS), refit)
-
-
-def _draws(draws: int | None) -> int | None:
-    return None if draws is None else whole_number("draws", draws, 1)

@@ -14,7 +14,7 @@ from ellipslice.sampling.rank_diagnostics import rank_diagnostics
 
 if TYPE_CHECKING:
     from ellipslice.latent.fit import LatentFit
-    from ellipslice.latent.model_checks import ModelChecks
+    from ellipslice.latent.fit_checks import FitChecks
 
 
 def summarise(fit: LatentFit, names: Any, quantiles: Sequence[float]) -> Any:
@@ -37,7 +37,7 @@ def summarise(fit: LatentFit, names: Any, quantiles: Sequence[float]) -> Any:
     return pd.DataFrame(columns, index=labels)
 
 
-def draws_table(fit: ModelChecks, names: Any) -> Any:
+def draws_table(fit: FitChecks, names: Any) -> Any:
     """Return the table of `LatentFit.to_dataframe`."""
     import pandas as pd
 
@@ -61,8 +61,12 @@ def element_labels(values: Any) -> list[str]:
     if values.ndim == 2:
         return [str(values.name)]
     places = itertools.product(*(values.coords[dim].values for dim in values.dims[2:]))
-    labels = [str(place[0]) if len(place) == 1 else ", ".join(f"{each:.6g}" for each in place) for place in places]
+    labels = [", ".join(_label(each, alone=len(place) == 1) for each in place) for place in places]
     return labels if is_fixed(values) else [f"{values.name}[{label}]" for label in labels]
+
+
+def _label(value: Any, *, alone: bool) -> str:
+    return str(value) if alone or isinstance(value, str) else f"{value:.6g}"
 
 
 def _elements(values: Any) -> np.ndarray:

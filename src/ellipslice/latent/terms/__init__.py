@@ -24,6 +24,7 @@ To add one, write a class derived from `Term` or `ScaledTerm`, import it and add
 - `kernel_matrix`: dense covariance matrices of kernels
 - `kernel_states`: states of quasi-separable kernels in time
 - `state_precision`: precisions of these states, block tridiagonal
+- `named_kernels`: kernels by name, and the default prior of their length scale
 - `gaussian_process`: Gaussian processes with any kernel
 - `places`: positions of rows in one or several columns
 - `lattice`: regular lattices in the plane
