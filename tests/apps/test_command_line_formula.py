@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import ellipslice as es
 from ellipslice.apps.cli import app
 from ellipslice.apps.fits.folder import open_folder
+from ellipslice.apps.fits.formula.graphs import as_json, from_json, read_graph
 from ellipslice.apps.fits.formula.model import FormulaProblem, names_in
 from stores import assert_same_stores
 
@@ -272,3 +273,114 @@ def test_changed_data_are_refused(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run/data.csv").write_text((run / "data.csv").read_text().replace("a", "b", 1))
     assert "was changed since the fit started" in said(ellipslice("summary", tmp_path / "run", code=2))
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+NEIGHBOURS = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "d")]
+
+
+def square(x, y, name):
+    ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+    return {
+        "type": "Feature",
+        "properties": {"name": name, "n": 1},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+
+
+def write_graph(folder, kind, edges=NEIGHBOURS):
+    """Write a graph in one of the forms and return the value of --graph."""
+    if kind == "csv":
+        text, name = "from,to\n" + "".join(f"{one},{other}\n" for one, other in edges), "g.csv"
+    else:
+        regions = sorted({each for edge in edges for each in edge})
+        near = {one: [other for edge in edges for other in edge if one in edge and other != one] for one in regions}
+        text = f"0 {len(regions)} map name\n" if kind == "gal of a shapefile" else f"{len(regions)}\n"
+        text += "".join(f"{one} {len(others)}\n{' '.join(others)}\n" for one, others in near.items())
+        name = "g.gal"
+    (folder / name).write_text(text)
+    return f"W={folder / name}"
+
+
+@pytest.mark.parametrize("kind", ["csv", "gal", "gal of a shapefile"])
+def test_graphs_of_files_are_those_that_were_written(kind, tmp_path):
+    file = write_graph(tmp_path, kind).removeprefix("W=")
+    expected = {"a": ["b", "d"], "b": ["a", "c"], "c": ["b", "d"], "d": ["a", "c", "e"], "e": ["d"]}
+    assert read_graph(file) == expected
+    assert from_json(as_json({"W": read_graph(file)})) == {"W": expected}
+    numbers = write_graph(tmp_path, kind, [("01", "2"), ("2", "10")]).removeprefix("W=")
+    assert {region: sorted(others) for region, others in read_graph(numbers).items()} == {1: [2], 2: [1, 10], 10: [2]}
+
+
+def test_polygons_with_a_common_border_point_are_neighbours(tmp_path):
+    """Squares: b is right of a, c touches a in a corner, d touches none. e has two parts, at b and at d."""
+    features = [square(0, 0, "a"), square(1, 0, "b"), square(-1, 1, "c"), square(5, 5, "d"), square(2, 0, "e")]
+    parts = [features[4]["geometry"]["coordinates"], square(6, 5, "e")["geometry"]["coordinates"]]
+    features[4]["geometry"] = {"type": "MultiPolygon", "coordinates": parts}
+    path = tmp_path / "map.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    assert read_graph(f"{path}:name") == {"a": ["b", "c"], "b": ["a", "e"], "c": ["a"], "d": ["e"], "e": ["b", "d"]}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [*features[:2], square(9, 9, "far")]}))
+    assert read_graph(f"{path}:name")["far"] == []
+
+
+@pytest.mark.long
+def test_a_fit_with_a_graph_is_that_of_the_library(table, tmp_path):
+    formula = "visits ~ age + bym2(clinic, graph=W)"
+    given = ("--formula", formula, "--family", "poisson", "--graph", write_graph(tmp_path, "csv"), "--quiet")
+    ellipslice("fit", table, *given, *SHORT, "--out", tmp_path / "run")
+    (tmp_path / "g.csv").unlink()
+    W = NEIGHBOURS
+    model = es.LatentGaussianModel(formula, data=pd.read_csv(table), family="poisson", variables={"W": W})
+    fit = model.fit(draws=24, warmup=10, chains=2, seed=5, progress=False)
+    found = open_folder(tmp_path / "run").fit()
+    assert repr(found.model) == repr(model)
+    for name, values in fit.tree.posterior.data_vars.items():
+        np.testing.assert_array_equal(found.tree.posterior[name], values)
+    assert json.loads(ellipslice("summary", tmp_path / "run", "--json").stdout)["draws"] == 24
+    graphs = tmp_path / "run/graphs.json"
+    graphs.write_text(graphs.read_text().replace('"e"', '"f"'))
+    assert "was changed since the fit started" in said(ellipslice("summary", tmp_path / "run", code=2))
+
+
+WRONG_GRAPHS = {
+    "no name": ("g.csv", "from,to\na,b\n", "{}", "--graph must be NAME=FILE"),
+    "no file": (None, "", "W={}", "there is no file"),
+    "three columns": ("g.csv", "from,to,w\na,b,1\n", "W={}", "has 3 columns, but a list of edges has two"),
+    "own neighbour": ("g.csv", "from,to\na,a\nb,c\nd,e\n", "W={}", "is its own neighbour"),
+    "absent region": ("g.csv", "from,to\na,b\nb,c\nc,d\n", "W={}", "has regions that are not in the graph: e"),
+    "not used": ("g.csv", "from,to\na,b\n", "V={}", "Give --graph W=FILE"),
+    "not GAL": ("g.gal", "a b\n", "W={}", "is not a GAL file: its first line is 'a b'"),
+    "short GAL": ("g.gal", "3\na 1\nb\nb 1\na\n", "W={}", "it has 2 regions, but its first line states 3"),
+    "asymmetric GAL": ("g.gal", "2\na 1\nb\nb 0\n\n", "W={}", "graph is not symmetric"),
+    "not GeoJSON": ("g.geojson", "[]", "W={}:name", "is not a GeoJSON file"),
+    "no property": ("g.geojson", json.dumps({"features": [square(0, 0, "a")]}), "W={}", "Its properties are: name, n."),
+    "other property": ("g.geojson", json.dumps({"features": [square(0, 0, "a")]}), "W={}:id", "regions without 'id'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_GRAPHS)
+def test_a_mistake_in_a_graph_costs_no_time(name, table, tmp_path, no_draws):
+    file, content, option, says = WRONG_GRAPHS[name]
+    if file:
+        (tmp_path / file).write_text(content)
+    given = ("--formula", "visits ~ icar(clinic, graph=W)", "--family", "poisson", "--graph")
+    result = ellipslice(
+        "fit", table, *given, option.format(tmp_path / (file or "none.csv")), "--out", tmp_path / "run", code=2
+    )
+    assert says in said(result)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("formula", "graphs", "says"),
+    [
+        ("visits ~ icar(clinic, graph=W)", 0, "the formula has graph=W, but there is no graph of this name"),
+        ("visits ~ age", 1, "was given, but the formula does not use it"),
+        ("visits ~ icar(clinic, graph=W)", 2, "was given twice"),
+    ],
+)
+def test_graphs_and_formula_agree(formula, graphs, says, table, tmp_path, no_draws):
+    given = ["--graph", write_graph(tmp_path, "csv")] * graphs
+    assert says in said(ellipslice("fit", table, "--formula", formula, *given, "--out", tmp_path / "run", code=2))

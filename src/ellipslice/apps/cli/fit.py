@@ -77,6 +77,14 @@ def fit(
         str | None,
         typer.Option(help="With --formula: link of bernoulli and binomial, logit, probit or cloglog. Default: logit."),
     ] = None,
+    graph: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --formula: graph of regions, NAME=FILE, for bym2(region, graph=NAME). FILE is a list of "
+            "edges (CSV with two columns), a GAL file, or GeoJSON polygons (FILE:PROPERTY, the property with the names "
+            "of regions). Default: none."
+        ),
+    ] = None,
     likelihood: Annotated[
         str | None,
         typer.Option(

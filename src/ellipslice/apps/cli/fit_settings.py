@@ -18,7 +18,7 @@ PROCESS_OPTIONS = (
 )  # fmt: skip
 """Options of Gaussian processes, which fits with --formula do not have."""
 
-FORMULA_OPTIONS = ("family", "link")
+FORMULA_OPTIONS = ("family", "link", "graph")
 """Options that require --formula."""
 
 INSTEAD = {
@@ -55,9 +55,11 @@ def _check_options(context: typer.Context, formula: str | None) -> None:
 
 def _formula_settings(given: Mapping[str, Any], run: Mapping[str, Any]) -> FormulaSettings:
     from ellipslice.apps.fits.formula import FormulaSettings
+    from ellipslice.apps.fits.formula.graphs import split_option
 
     own = {name: given[name] for name in ("formula", "link", "exposure", "trials")}
-    return FormulaSettings(**own, family=given["family"] or "gaussian", **run)
+    graphs = tuple(split_option(text) for text in given["graph"] or ())
+    return FormulaSettings(**own, family=given["family"] or "gaussian", graphs=graphs, **run)
 
 
 def _process_settings(given: Mapping[str, Any], run: Mapping[str, Any]) -> FitSettings:

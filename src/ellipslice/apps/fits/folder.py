@@ -2,6 +2,7 @@
 
     run/settings.json      settings, command, versions of packages and checksum of the data
     run/data.csv           the columns that are used, as numbers; with a formula also text
+    run/graphs.json        the graphs of --graph
     run/draws.zarr         the store with the draws
     run/predictions.csv    predictions at the inputs of the data, or at those of --predict-at
     run/plot.png           plot, for one or two inputs; with a formula, of the effects
@@ -74,6 +75,11 @@ class RunFolder:
         """Model of the data, which runs: `Problem`, or `FormulaProblem` if there is a formula."""
         return self.kind.problem(self)
 
+    def other_file(self, name: str) -> bytes:
+        """Return the content of a further file of the fit. Raise if it was changed."""
+        _check_unchanged(self.path / name, str(self.metadata["data"].get(f"{name}_sha256")))
+        return (self.path / name).read_bytes()
+
     @property
     def origins(self) -> list[str | None]:
         """Date from which the days of each input are counted; None if the input is not a date."""
@@ -124,6 +130,8 @@ def begin(table: Table, settings: RunSettings, out: Path, command: str, at: Tabl
     try:
         check_free(out / "draws.zarr")
         replace(out / "data.csv", kept.content)
+        for name, content in kept.others.items():
+            replace(out / name, content)
         metadata = {
             "format": FORMAT,
             "command": command,
@@ -135,6 +143,7 @@ def begin(table: Table, settings: RunSettings, out: Path, command: str, at: Tabl
                 "rows": kept.rows,
                 "origins": kept.origins,
                 "kept_sha256": hashlib.sha256(kept.content).hexdigest(),
+                **{f"{name}_sha256": hashlib.sha256(content).hexdigest() for name, content in kept.others.items()},
             },
             "asked": settings.as_json(),
         }

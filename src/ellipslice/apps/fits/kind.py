@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +39,14 @@ class Kept:
     rows : int
     origins : list of str or None
         Date from which the days of each input are counted; None if the input is not a date.
+    others : mapping of str to bytes
+        Content of other files, by name.
     """
 
     content: bytes
     rows: int
     origins: list[str | None]
+    others: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Kind(ABC):

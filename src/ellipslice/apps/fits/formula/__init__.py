@@ -3,6 +3,7 @@
 - `kind`: `FormulaKind`, what the commands need to know about these fits
 - `settings`: the settings, as JSON
 - `model`: the model, from settings and data; the columns that a formula uses
+- `graphs`: graphs of regions from files
 - `plots`: plots of the effects and of the checks
 """
 

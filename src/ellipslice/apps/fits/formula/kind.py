@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ellipslice.apps.fits.formula.graphs import as_json, from_json, read_graph
 from ellipslice.apps.fits.formula.model import FormulaProblem, as_csv, read_csv, read_rows
 from ellipslice.apps.fits.formula.settings import FormulaSettings, read_settings
 from ellipslice.apps.fits.kind import Kept, Kind
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from ellipslice.apps.fits.folder import RunFolder
     from ellipslice.latent.fit import LatentFit
+
+GRAPHS = "graphs.json"
+"""File of the folder with the graphs."""
 
 CHECK_NOTE = (
     "The responses are compared with responses that the fitted model draws. If they differ clearly, try another family "
@@ -42,10 +46,11 @@ class FormulaKind(Kind):
     def keep(self, table: Table, settings: FormulaSettings, at: Table | None) -> Kept:
         """Return the columns that the model uses."""
         rows, used = read_rows(table, settings, response=True)
-        problem = FormulaProblem(settings, rows)
+        graphs = {name: read_graph(file) for name, file in settings.graphs}
+        problem = FormulaProblem(settings, rows, graphs)
         if at is not None:
             problem.check_rows(read_rows(at, settings, response=False)[0])
-        return Kept(as_csv(rows[used]), len(rows), [])
+        return Kept(as_csv(rows[used]), len(rows), [], {GRAPHS: as_json(graphs)} if graphs else {})
 
     def read_data(self, folder: RunFolder) -> Any:
         """Return the content of data.csv as a data frame."""
@@ -53,7 +58,8 @@ class FormulaKind(Kind):
 
     def problem(self, folder: RunFolder) -> FormulaProblem:
         """Return the model of the data."""
-        return FormulaProblem(folder.settings, folder.data)
+        graphs = from_json(folder.other_file(GRAPHS)) if folder.settings.graphs else {}
+        return FormulaProblem(folder.settings, folder.data, graphs)
 
     def check_prediction_table(self, folder: RunFolder, table: Table) -> None:
         """Raise if predictions for the rows of a table are impossible."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 import ellipslice as es
+from ellipslice.apps.fits.formula.graphs import Graph
 from ellipslice.apps.fits.formula.settings import FormulaSettings
 from ellipslice.apps.fits.table import Table
 from ellipslice.sampling.until import Until
@@ -28,11 +29,11 @@ NAME = r"(?<![\w.])([^\W\d]\w*)\b(?!\s*(?:\(|=(?!=)))"
 class FormulaProblem:
     """A model and its data, ready to be fitted."""
 
-    def __init__(self, settings: FormulaSettings, data: Any):
+    def __init__(self, settings: FormulaSettings, data: Any, graphs: Mapping[str, Graph]):
         self.data = data
         self.model = es.LatentGaussianModel(
             settings.formula, data=data, family=settings.family, link=settings.link, exposure=settings.exposure,
-            trials=settings.trials, variables={},
+            trials=settings.trials, variables=graphs,
         )  # fmt: skip
         self._settings = settings
 
@@ -80,7 +81,8 @@ def read_rows(table: Table, settings: FormulaSettings, *, response: bool) -> tup
         Whether the columns of the response are used, too.
     """
     left, _, right = settings.formula.partition("~")
-    predictors = [*_present(names_in(right), table), *settings.known.values()]
+    graphs = [name for name, _ in settings.graphs]
+    predictors = [*(name for name in _present(names_in(right), table) if name not in graphs), *settings.known.values()]
     rows = table.frame(predictors)
     used = list(dict.fromkeys([*_present(names_in(left), table), *predictors] if response else predictors))
     table.check_names(used)
