@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -124,7 +125,13 @@ def test_the_page_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coal_by_year.csv").write_bytes((README.parent / "examples" / "coal_by_year.csv").read_bytes())
     commands = re.findall(r"^!ellipslice ([^|\n]*)", "\n".join(cells("how_to/command_line")), re.MULTILINE)
-    fitted, misspelt, again, summary = (CliRunner().invoke(app, line.split()) for line in commands)
+    scotland = es.data.scotland()
+    pd.DataFrame(scotland.columns).to_csv("lip_cancer.csv", index=False)
+    pd.DataFrame(scotland.edges, columns=["district", "neighbour"]).to_csv("borders.csv", index=False)
+    results = [CliRunner().invoke(app, shlex.split(line)) for line in commands]
+    fitted, districts, report, misspelt, again, summary = results
+    assert "The run has converged." in districts.output
+    assert report.exit_code == districts.exit_code == 0
     assert "The run has converged." in fitted.output
     assert fitted.exit_code == summary.exit_code == 0
     assert (tmp_path / "run" / "plot.png").is_file()

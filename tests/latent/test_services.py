@@ -166,6 +166,27 @@ def terms(prior=SD, edges=EDGES, **options):
     ]
 
 
+def test_a_stored_fit_is_opened_without_a_run(whole, tmp_path, monkeypatch):
+    fit(store=tmp_path / "run.zarr")
+    for name in ("ellipslice.latent.model.sample", "ellipslice.latent.stored_model.resume"):
+        monkeypatch.setattr(name, None)
+    found = MANY.open(tmp_path / "run.zarr")
+    assert_same(whole, found)
+    np.testing.assert_array_equal(found.predict(seed=1).predictive, whole.predict(seed=1).predictive)
+    assert found.store == tmp_path / "run.zarr"
+    with pytest.raises(ValueError, match="which is not a fit of LatentGaussianModel"):
+        NONE.open(tmp_path / "run.zarr")
+
+
+def test_variables_of_a_formula_are_given_or_those_of_the_caller():
+    graph = [*EDGES, ("e", "f")]
+    given = {"data": {"y": Y["poisson"], "region": DATA["region"]}, "family": "poisson"}
+    own = es.LatentGaussianModel("y ~ bym2(region, graph=W)", variables={"W": graph}, **given)
+    assert repr(own) == repr(es.LatentGaussianModel("y ~ bym2(region, graph=graph)", **given))
+    with pytest.raises(ValueError, match="there is no variable 'graph'"):
+        es.LatentGaussianModel("y ~ bym2(region, graph=graph)", variables={"W": graph}, **given)
+
+
 OTHERS = {
     "another prior": lambda: model("poisson", terms(prior=dist.LogNormal(-0.5, 0.8))),
     "a prior of another family": lambda: model("poisson", terms(prior=dist.HalfNormal(1.0))),

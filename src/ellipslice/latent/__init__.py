@@ -28,7 +28,8 @@
 - `scales`: the scale on which each hyperparameter moves
 - `student`: Student t distributions, on whose ellipses hyperparameters move
 - `update`: the move of the sampler
-- `stored`: the move in a store
+- `stored`: the move and the draws in a store
+- `stored_model`: the methods of a model that read a store
 - `joint`: what `sample` needs: points, prior, likelihood, kept values
 - `pilot`: the pilot run, which chooses the settings of the move
 - `predict`: predictions for rows of data

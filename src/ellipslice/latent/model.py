@@ -19,14 +19,14 @@ from ellipslice.latent.fit import LatentFit
 from ellipslice.latent.joint import KeepPoint, LatentPrior, PointLikelihood
 from ellipslice.latent.pilot import run_pilot
 from ellipslice.latent.prior_predictive import prior_predictive
-from ellipslice.latent.stored import restored_move
+from ellipslice.latent.stored_model import StoredModel
 from ellipslice.machine import available_cores
-from ellipslice.sampling import Until, resume, sample
+from ellipslice.sampling import Until, sample
 from ellipslice.sampling.arguments import chain_indices, check_draw_limit, check_timeout
 from ellipslice.store.create import check_free
 
 
-class LatentGaussianModel:
+class LatentGaussianModel(StoredModel):
     """Generalised linear mixed model, or another latent Gaussian model, with unknown hyperparameters.
 
     The response of each row has a linear predictor eta, which is a sum of Gaussian terms: fixed effects, group-level
@@ -66,6 +66,8 @@ class LatentGaussianModel:
     priors : mapping of str to distribution of NumPyro, optional
         Priors of parameters of the family by name, such as `{"noise_scale": dist.HalfNormal(1)}`. Default: those that
         `describe` prints.
+    variables : mapping of str to object, optional
+        Variables that a formula may name, such as a graph. Default: those of the function that makes the model.
     solver : {"numba", "cholmod"}
         Sparse Cholesky factorisation. "cholmod" requires cvxopt, whose licence is the GPL. Default: "numba". The solver
         is recorded in the result, because draws of a seed depend on it up to rounding error.
@@ -81,7 +83,7 @@ class LatentGaussianModel:
     -----
     `gp.LatentGP` is for one or a few Gaussian processes with dense kernels and any likelihood. This class is for sums
     of many sparse terms with a family of responses. Names of a formula that are not columns, such as a graph, are
-    looked up where the model is made.
+    looked up in `variables`.
 
     Examples
     --------
@@ -112,17 +114,13 @@ class LatentGaussianModel:
         offset: Any = None,
         fixed_sd: Any = None,
         priors: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
         solver: str = "numba",
     ):
         own = {"exposure": exposure, "trials": trials}
         columns = {**(known or {}), **{name: each for name, each in own.items() if each is not None}}
         given = Arguments(formula, terms, data, family, link, columns, offset, fixed_sd, priors, solver)
-        self._definition = Definition.make(given, caller_variables(depth=2))
-
-    @property
-    def definition(self) -> Definition:
-        """The checked parts of the model."""
-        return self._definition
+        self._definition = Definition.make(given, caller_variables(depth=2) if variables is None else variables)
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
@@ -219,53 +217,6 @@ class LatentGaussianModel:
                 executor=executor, timeout=timeout, progress=progress, dims=own.dims, coords=own.coords,
             )  # fmt: skip
         return LatentFit(self, tree, pilot.move, None if store is None else as_path(store))
-
-    def resume(
-        self,
-        store: str | os.PathLike[str],
-        *,
-        draws: int | None = None,
-        until: Until | None = None,
-        executor: Executor | Callable[[], Executor] | None = None,
-        timeout: float | None = None,
-        progress: bool = True,
-    ) -> LatentFit:
-        """Continue a run that `fit(..., store=...)` began, or add draws to it.
-
-        The model must be that of the store. The store contains the settings that the pilot run found, so this is not
-        repeated.
-
-        Parameters
-        ----------
-        store : path
-            Folder that was given to `fit`.
-        draws : int, optional
-            Number of draws per chain, including those in the store. Default: that of the store.
-        until : Until, optional
-            New stopping rule. Default: that of the store.
-        executor, timeout : optional
-            Workers, and seconds to wait for an answer, as for `sample`.
-        progress : bool
-            Show a progress bar in a terminal or notebook. Default: True.
-
-        Returns
-        -------
-        LatentFit
-            All draws of the store.
-
-        Raises
-        ------
-        ValueError
-            If the store was made with another model or other data, or is damaged.
-        """
-        own, path = self._definition, as_path(store)
-        move = restored_move(own.posterior, path, repr(self))
-        tree = resume(
-            path, PointLikelihood(own.posterior), prior=LatentPrior(own.posterior, repr(self)), move=move,
-            keep=KeepPoint(own.posterior, own.effects), draws=draws, until=until, executor=executor, timeout=timeout,
-            progress=progress,
-        )  # fmt: skip
-        return LatentFit(self, tree, move, path)
 
     def without(self, rows: Any) -> LatentGaussianModel:
         """Return the model in which the responses of some rows are missing, with unchanged priors.

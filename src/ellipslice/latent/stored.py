@@ -1,18 +1,24 @@
-"""The stored form of the move of a latent Gaussian model: its settings as numbers, without the model."""
+"""Contents of the store of a latent Gaussian model: the move, as numbers without the model, and the draws."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ellipslice.latent.definition import Definition
 from ellipslice.latent.posterior import LatentPosterior, WhitePosterior
 from ellipslice.latent.scales import Scales
 from ellipslice.latent.sites import InterpolatedSites
 from ellipslice.latent.student import StudentT
 from ellipslice.latent.update import LatentUpdate, UpdateSettings
+from ellipslice.store.read import open_tree
 from ellipslice.store.stored_run import stored_parts
+from ellipslice.store.verify import check_draws
+
+if TYPE_CHECKING:
+    import xarray
 
 
 def restored_move(posterior: LatentPosterior, path: Path, model: str) -> LatentUpdate:
@@ -22,6 +28,23 @@ def restored_move(posterior: LatentPosterior, path: Path, model: str) -> LatentU
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is not a store of {model}: {error}") from None
     return stored.move(posterior)
+
+
+def stored_tree(own: Definition, path: Path, model: str) -> xarray.DataTree:
+    """Return the draws of a store. Raise if there are none, or if names or sizes do not fit the model."""
+    check_draws(path)
+    tree = open_tree(path)
+    found = {str(name): values.shape[2:] for name, values in tree["posterior"].data_vars.items()}
+    effects = own.effects(np.zeros((1, own.posterior.assembly.size)))
+    expected = {name: values.shape[1:] for name, values in effects.items()}
+    if found != {**dict.fromkeys(own.posterior.hyperparameters.names, ()), **expected}:
+        raise ValueError(
+            f"{path} contains {', '.join(found)}, which is not a fit of {model}. Use the model and the data of the run "
+            "that made the store."
+        )
+    if not tree["posterior"].sizes["draw"]:
+        raise ValueError(f"{path} has no draws yet: its chains are in their warm-up. Open it again later.")
+    return tree
 
 
 class StoredSettings(NamedTuple):

@@ -1,6 +1,7 @@
 """The command line.
 
 - `fit`: `ellipslice fit`
+- `fit_settings`: settings of a fit, from the options of `ellipslice fit`
 - `resume`: `ellipslice resume`
 - `inspect`: `ellipslice summary`, `plot` and `report`
 - `demo`: `ellipslice demo`

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from ellipslice.apps.cli.fit_settings import make_settings
 from ellipslice.apps.cli.output import (
     EXIT_USAGE,
     Decimal,
@@ -43,6 +43,7 @@ def _likelihoods_with(option: str) -> str:
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[
         Path,
         typer.Argument(help="Table: a CSV file, or a Parquet file (ending .parquet or .pq).", metavar="DATA"),
@@ -57,6 +58,31 @@ def fit(
         typer.Option(
             help="Instead of --x and --y: column with the time or coordinate of each event. Repeat it for several "
             "coordinates. Events are counted in cells."
+        ),
+    ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --x and --y: formula of a latent Gaussian model, such as 'y ~ x + (1 | clinic)'."
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="With --formula: distribution of the response, such as poisson, negative_binomial, binomial or "
+            "bernoulli. Default: gaussian."
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(help="With --formula: link of bernoulli and binomial, logit, probit or cloglog. Default: logit."),
+    ] = None,
+    graph: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --formula: graph of regions, NAME=FILE, for bym2(region, graph=NAME). FILE is a list of "
+            "edges (CSV with two columns), a GAL file, or GeoJSON polygons (FILE:PROPERTY, the property with the names "
+            "of regions). Default: none."
         ),
     ] = None,
     likelihood: Annotated[
@@ -102,7 +128,8 @@ def fit(
     trials: Annotated[
         str | None,
         typer.Option(
-            help=f"Column with the number of trials. Required for {_likelihoods_with('trials')}, and only for it."
+            help=f"Column with the number of trials. Required for {_likelihoods_with('trials')}, and only for "
+            "distributions of that kind."
         ),
     ] = None,
     window: Annotated[
@@ -125,7 +152,12 @@ def fit(
             "has converged; with a goal or --max-seconds: 100000."
         ),
     ] = None,
-    warmup: Annotated[int, typer.Option(help="Number of warm-up updates per chain, which are discarded.")] = 500,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of warm-up updates per chain, which are discarded. Default: 500; with --formula: 50."
+        ),
+    ] = None,
     chains: Annotated[int, typer.Option(help="Number of chains.")] = 4,
     seed: Annotated[
         int | None,
@@ -147,7 +179,7 @@ def fit(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fit a Gaussian process to a table. Write draws, predictions and a plot to a folder.
+    """Fit a Gaussian process or a formula to a table. Write draws, predictions and a plot to a folder.
 
     Hyperparameters that you do not fix are unknown: they are sampled, too.
     Their priors are log-normal, wide, and scaled to the data.
@@ -158,13 +190,13 @@ def fit(
     ellipslice fit counts.csv --x time --y count --likelihood poisson --out run
     ellipslice fit sites.parquet --x lon --x lat --y found --likelihood logistic
     ellipslice fit coal.csv --events date --cells 112 --kernel squared-exponential
+    ellipslice fit visits.csv --formula "visits ~ age + (1 | clinic)" --family poisson
     ellipslice fit data.csv --x t --y value --effective-sample-size 1000 --max-seconds 600
 
     Next: ellipslice report run. After an interrupt: ellipslice resume run.
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet or json_):
-        from ellipslice.apps.fits import FitSettings, begin
-        from ellipslice.apps.fits.settings import normalise_name
+        from ellipslice.apps.fits import begin
         from ellipslice.apps.fits.table import Table
 
         table = Table(data, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
@@ -173,22 +205,7 @@ def fit(
             if predict_at is None
             else Table(predict_at, delimiter=delimiter, decimal=decimal, drop_missing=drop_missing)
         )
-        if events and (x or y):
-            raise ValueError("--events was given together with --x or --y. Give either --events, or --x and --y.")
-        if x and not y:
-            raise ValueError("--x was given without --y. Give the column with the observations, for example --y count.")
-        if y and not x:
-            raise ValueError("--y was given without --x. Give the column with the input, for example --x time.")
-        settings = FitSettings(
-            inputs=tuple(events or x or ()),
-            target=y,
-            likelihood=normalise_name(likelihood or ("poisson" if events else "gaussian")),
-            kernel=normalise_name(kernel), amplitude=amplitude, length_scale=_tuple(length_scale),
-            noise_scale=noise_scale, dispersion=dispersion, mean=mean, exposure=exposure, trials=trials,
-            window=None if window is None else tuple(_pair(text) for text in window), cells=_tuple(cells),
-            draws=draws, warmup=warmup, chains=chains, seed=secrets.randbits(32) if seed is None else seed,
-            effective_sample_size=effective_sample_size, rhat=rhat, max_seconds=max_seconds,
-        )  # fmt: skip
+        settings = make_settings(context)
         folder = begin(table, settings, out, _command(seed, settings.seed), at)
     try:
         run(folder, at=at, json_=json_, quiet=quiet)
@@ -203,19 +220,6 @@ def _names(which: str) -> list[str]:
     from ellipslice.apps.fits import settings
 
     return list(getattr(settings, which))
-
-
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return tuple(values) if values else None
-
-
-def _pair(text: str) -> tuple[float, float]:
-    parts = text.split(",")
-    try:
-        low, high = (float(part) for part in parts)
-    except ValueError:
-        raise ValueError(f"--window must be two numbers LOW,HIGH, but it is {text!r}.") from None
-    return low, high
 
 
 def _command(given: int | None, seed: int) -> str:

@@ -32,12 +32,12 @@ def plot(
         str | None,
         typer.Option(
             help="Quantity to plot: expected (mean of an observation), predictive (a new observation) or latent "
-            "(latent function). Default: expected."
+            "(latent function). Default: expected. With a formula: a term or a hyperparameter; default: all terms."
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Plot a fit: a curve with intervals for one input, maps for two inputs.
+    """Plot a fit: a curve with intervals for one input, maps for two inputs, effects for a formula.
 
     Works on a finished fit and while a fit runs.
 
@@ -46,18 +46,14 @@ def plot(
     ellipslice plot run --variable latent --out latent.pdf
     """  # noqa: D301  click reads the \b
     with readable_errors(), readable_warnings(quiet):
-        from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, draw_fit
-
         path = folder / "plot.png" if out is None else out
         if path.suffix.lower() not in (".png", ".pdf", ".svg"):
             raise ValueError(f"--out must end in .png, .pdf or .svg, but it is {path}. Choose one of these formats.")
         opened, fit = _open(folder)
-        if len(opened.settings.inputs) > MAX_PLOT_INPUTS:
-            raise ValueError(
-                f"the fit has {len(opened.settings.inputs)} inputs, but a plot shows one or two. See predictions.csv "
-                "and `ellipslice report`."
-            )
-        figure = draw_fit(opened, fit, variable)
+        reason = opened.kind.no_plot(opened)
+        if reason:
+            raise ValueError(f"{reason}. See predictions.csv and `ellipslice report`.")
+        figure = opened.kind.draw(opened, fit, variable)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         _print_path(path, quiet)
@@ -70,7 +66,9 @@ def report(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write an HTML report of a fit: plots, hyperparameters, convergence and how to reproduce it.
+    """Write an HTML report of a fit: plots, a table, convergence and how to reproduce it.
+
+    With a formula: also a posterior predictive check and a comparison with Laplace.
 
     Works on a finished fit and while a fit runs.
 

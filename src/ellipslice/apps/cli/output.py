@@ -124,20 +124,16 @@ def run(folder: Any, *, draws: int | None = None, until: Any = None, at: Any = N
 
 def write_plot(folder: Any, found: Any, quiet: bool) -> list[Path]:
     """Write plot.png and return its path in a list; if there is no plot, print why and return an empty list."""
-    from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, as_png, draw_fit
+    from ellipslice.apps.fits.plots import as_png
     from ellipslice.store.journal import replace
 
-    inputs = len(folder.settings.inputs)
-    if inputs > MAX_PLOT_INPUTS:
+    reason = folder.kind.no_plot(folder)
+    if reason:
         if not quiet:
-            typer.echo(
-                f"No plot is written: there are {inputs} inputs, and a plot shows at most {MAX_PLOT_INPUTS}. "
-                "See predictions.csv.",
-                err=True,
-            )
+            typer.echo(f"No plot is written: {reason}. See predictions.csv.", err=True)
         return []
     try:
-        content = as_png(draw_fit(folder, found))
+        content = as_png(folder.kind.draw(folder, found, None))
     except ImportError as error:
         if not quiet:
             typer.echo(f"No plot is written: {error}", err=True)

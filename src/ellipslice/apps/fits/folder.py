@@ -1,10 +1,11 @@
 """The folder of a fit.
 
     run/settings.json      settings, command, versions of packages and checksum of the data
-    run/data.csv           the columns that are used, as numbers
+    run/data.csv           the columns that are used, as numbers; with a formula also text
+    run/graphs.json        the graphs of --graph
     run/draws.zarr         the store with the draws
     run/predictions.csv    predictions at the inputs of the data, or at those of --predict-at
-    run/plot.png           plot, for one or two inputs
+    run/plot.png           plot, for one or two inputs; with a formula, of the effects
     run/report.html        written by `ellipslice report`
 
 The files contain only text, JSON and numbers, so opening a folder from an untrusted source runs no code.
@@ -17,25 +18,23 @@ import hashlib
 import json
 import platform
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ellipslice.apps.fits.model import Problem
-from ellipslice.apps.fits.priors import Data
-from ellipslice.apps.fits.settings import FORMAT, RESTORE, FitSettings, read_settings
-from ellipslice.apps.fits.table import DATES, INPUTS, LABELS, NUMBERS, Column, Table
-from ellipslice.gp import Fit
+from ellipslice.apps.fits.kind import Kind, kind_of
+from ellipslice.apps.fits.run_settings import RESTORE, RunSettings
+from ellipslice.apps.fits.table import Table
 from ellipslice.sampling.until import Until
 from ellipslice.store.create import check_free
 from ellipslice.store.journal import replace
 
-PACKAGES = ("ellipslice", "jax", "numpy", "scipy", "tinygp", "numpyro", "xarray", "zarr")
+FORMAT = 2
+"""Format version of the folder of a fit. Raise it when the format changes: folders of other versions are rejected."""
+
+PACKAGES = ("ellipslice", "jax", "numpy", "scipy", "tinygp", "numpyro", "numba", "xarray", "zarr")
 """Packages whose versions are recorded in settings.json."""
 
 
@@ -56,50 +55,61 @@ class RunFolder:
         return _read_metadata(self.path)
 
     @cached_property
-    def settings(self) -> FitSettings:
-        """Settings of the fit."""
-        return read_settings(self.metadata["asked"], self.path / "settings.json")
+    def kind(self) -> Kind:
+        """Kind of the fit."""
+        return kind_of(self.metadata["asked"])
 
     @cached_property
-    def data(self) -> Data:
-        """Columns of the fit, as numbers."""
-        return _read_data(self.path / "data.csv", self.settings, self.metadata["data"]["kept_sha256"])
+    def settings(self) -> Any:
+        """Settings of the fit: `FitSettings`, or `FormulaSettings` if there is a formula."""
+        return self.kind.read_settings(self.metadata["asked"], self.path / "settings.json")
 
     @cached_property
-    def problem(self) -> Problem:
-        """Model of the data."""
-        return Problem(self.settings, self.data)
+    def data(self) -> Any:
+        """Columns of the fit: `Data` with numbers, or a data frame if there is a formula."""
+        _check_unchanged(self.path / "data.csv", self.metadata["data"]["kept_sha256"])
+        return self.kind.read_data(self)
+
+    @cached_property
+    def problem(self) -> Any:
+        """Model of the data, which runs: `Problem`, or `FormulaProblem` if there is a formula."""
+        return self.kind.problem(self)
+
+    def other_file(self, name: str) -> bytes:
+        """Return the content of a further file of the fit. Raise if it was changed."""
+        _check_unchanged(self.path / name, str(self.metadata["data"].get(f"{name}_sha256")))
+        return (self.path / name).read_bytes()
 
     @property
     def origins(self) -> list[str | None]:
         """Date from which the days of each input are counted; None if the input is not a date."""
         return self.metadata["data"]["origins"]
 
-    def fit(self) -> Fit:
-        """Return the fit with the draws stored so far. Works while the fit runs."""
+    def fit(self) -> Any:
+        """Return the fit, a `gp.Fit` or `LatentFit`, with the draws stored so far. Works while the fit runs."""
         if not self.store.exists():
             raise ValueError(f"{self.path} has no draws yet. To start the run: ellipslice resume {self.path}")
         return self.problem.open(self.store)
 
     def check_prediction_inputs(self, table: Table) -> None:
         """Raise if predictions at the inputs of `table` are impossible."""
-        self.problem.check_predicts_at(read_prediction_inputs(table, self.settings.inputs, self.origins))
+        self.kind.check_prediction_table(self, table)
 
-    def run(self, *, draws: int | None = None, until: Until | None = None, progress: bool = True) -> Fit:
+    def run(self, *, draws: int | None = None, until: Until | None = None, progress: bool = True) -> Any:
         """Start the run, or resume it if there is a store."""
         if not self.store.exists():
             return self.problem.fit(self.store, progress=progress)
         return self.problem.resume(self.store, draws=draws, until=until, progress=progress)
 
 
-def begin(table: Table, settings: FitSettings, out: Path, command: str, at: Table | None = None) -> RunFolder:
+def begin(table: Table, settings: RunSettings, out: Path, command: str, at: Table | None = None) -> RunFolder:
     """Create the folder of a fit with its settings and data.
 
     Parameters
     ----------
     table : Table
         The data.
-    settings : FitSettings
+    settings : FitSettings or FormulaSettings
     out : Path
         The folder. It must be empty or not exist.
     command : str
@@ -113,22 +123,15 @@ def begin(table: Table, settings: FitSettings, out: Path, command: str, at: Tabl
         If there is a mistake in one of the arguments. Nothing is written then.
     """
     settings.check()
-    names = [*settings.inputs, *filter(None, (settings.target, settings.exposure, settings.trials))]
-    kinds = dict.fromkeys(settings.inputs, INPUTS) | ({} if settings.target is None else {settings.target: LABELS})
-    columns = table.columns(names, kinds)
-    data = _from_columns(settings, columns)
-    problem = Problem(settings, data)
-    if at is not None:
-        problem.check_predicts_at(
-            read_prediction_inputs(at, settings.inputs, [columns[name].origin for name in settings.inputs])
-        )
+    kept = kind_of(settings.as_json()).keep(table, settings, at)
     _check_out(out)
     is_new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
         check_free(out / "draws.zarr")
-        kept = _as_csv(columns)
-        replace(out / "data.csv", kept)
+        replace(out / "data.csv", kept.content)
+        for name, content in kept.others.items():
+            replace(out / name, content)
         metadata = {
             "format": FORMAT,
             "command": command,
@@ -137,9 +140,10 @@ def begin(table: Table, settings: FitSettings, out: Path, command: str, at: Tabl
             "data": {
                 "file": table.path.name,
                 "sha256": table.sha256,
-                "rows": len(data.inputs),
-                "origins": [columns[name].origin for name in settings.inputs],
-                "kept_sha256": hashlib.sha256(kept).hexdigest(),
+                "rows": kept.rows,
+                "origins": kept.origins,
+                "kept_sha256": hashlib.sha256(kept.content).hexdigest(),
+                **{f"{name}_sha256": hashlib.sha256(content).hexdigest() for name, content in kept.others.items()},
             },
             "asked": settings.as_json(),
         }
@@ -149,25 +153,6 @@ def begin(table: Table, settings: FitSettings, out: Path, command: str, at: Tabl
             shutil.rmtree(out, ignore_errors=True)
         raise
     return RunFolder(out)
-
-
-def read_prediction_inputs(table: Table, names: Sequence[str], origins: Sequence[str | None]) -> np.ndarray:
-    """Return the inputs of another table, shape (rows, inputs), with days counted from the dates in `origins`."""
-    kinds = {name: NUMBERS if origin is None else DATES for name, origin in zip(names, origins, strict=True)}
-    columns = table.columns(list(names), kinds)
-    values = []
-    for name, origin in zip(names, origins, strict=True):
-        column = columns[name]
-        if origin is not None and column.origin is None:
-            raise ValueError(
-                f"{table.path}: the column {name!r} must hold dates, because it holds dates in the data of the fit."
-            )
-        values.append(column.values + (0.0 if origin is None else _days(str(column.origin), origin)))
-    return np.stack(values, axis=1)
-
-
-def _days(later: str, earlier: str) -> float:
-    return float((np.datetime64(later, "us") - np.datetime64(earlier, "us")) / np.timedelta64(1, "D"))
 
 
 def open_folder(path: Path) -> RunFolder:
@@ -203,21 +188,6 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _from_columns(settings: FitSettings, columns: dict[str, Column]) -> Data:
-    def values(name: str | None) -> np.ndarray | None:
-        return None if name is None else columns[name].values
-
-    inputs = np.stack([columns[name].values for name in settings.inputs], axis=1)
-    return Data(inputs, values(settings.target), values(settings.exposure), values(settings.trials))
-
-
-def _as_csv(columns: dict[str, Column]) -> bytes:
-    import pandas as pd
-
-    frame = pd.DataFrame({f"{name}": column.values for name, column in columns.items()})
-    return frame.to_csv(index=False).encode()
-
-
 def _read_metadata(path: Path) -> dict[str, Any]:
     where = path / "settings.json"
     try:
@@ -244,7 +214,7 @@ def _read_metadata(path: Path) -> dict[str, Any]:
 
 
 def _check_origins(found: dict[str, Any], where: Path) -> None:
-    inputs = found["asked"].get("inputs")
+    inputs = found["asked"].get("inputs", [])
     origins = found["data"]["origins"]
     try:
         for origin in origins:
@@ -258,12 +228,10 @@ def _check_origins(found: dict[str, Any], where: Path) -> None:
         )
 
 
-def _read_data(path: Path, settings: FitSettings, expected: str) -> Data:
+def _check_unchanged(path: Path, expected: str) -> None:
     if not path.is_file():
         raise ValueError(f"{path} is missing, so the folder is damaged. {RESTORE}")
     if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
         raise ValueError(
             f"{path} was changed since the fit started. Restore it, or fit the new data into another --out."
         )
-    names = [*settings.inputs, *filter(None, (settings.target, settings.exposure, settings.trials))]
-    return _from_columns(settings, Table(path, delimiter=",").columns(names, {}))

@@ -123,9 +123,7 @@ class Problem:
     def fit(self, store: os.PathLike[str], *, progress: bool) -> Fit:
         """Sample from the posterior and write the draws to a store."""
         settings = self.settings
-        options: dict[str, Any] = {"warmup": settings.warmup, "chains": settings.chains, "seed": settings.seed}
-        options |= {"until": settings.until, "draws": settings.draws if settings.until is None else None}
-        options |= {"store": store, "progress": progress}
+        options: dict[str, Any] = {**settings.length, "store": store, "progress": progress}
         # With fixed hyperparameters the data may be very informative, and a reference Gaussian then mixes faster.
         options["reference"] = "auto" if not self.medians and self._values <= MAX_DENSE_BY_CHOICE else None
         if settings.events:

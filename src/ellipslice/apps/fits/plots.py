@@ -14,31 +14,31 @@ from ellipslice.gp import Fit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAX_PLOT_INPUTS = 2
-"""Largest number of inputs that a plot can show."""
+MOST_TRACES = 30
+"""Largest number of quantities whose traces are shown."""
 
 BLUE, GREY = "#1b6ca8", "#8a929c"
 
 
-def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
-    """Return a plot of the fit: a curve with intervals for one input, two maps for two.
+def draw_process(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
+    """Return a plot of a Gaussian process: a curve with intervals for one input, two maps for two.
 
     Parameters
     ----------
     what : {"expected", "predictive", "latent"}, optional
         Quantity to plot. Default: "expected".
     """
-    figure_class = _figure_class()
+    make = figure_class()
     inputs = folder.settings.inputs
     if len(inputs) == 1:
-        figure = figure_class(figsize=(9, 4.8), dpi=150, layout="constrained")
+        figure = make(figsize=(9, 4.8), dpi=150, layout="constrained")
         axes = figure.subplots()
         fit.plot(axes, variable=what)
         axes.set(xlabel=inputs[0], ylabel=_label(folder, axes.get_ylabel()))
         _dates(axes.xaxis, folder.origins[0], float(np.ptp(fit.X)))
-        axes.set_title(_title(folder), fontsize=10, loc="left")
+        axes.set_title(folder.kind.describe(folder), fontsize=10, loc="left")
     else:
-        figure = figure_class(figsize=(11, 4.8), dpi=150, layout="constrained")
+        figure = make(figsize=(11, 4.8), dpi=150, layout="constrained")
         for axes in fit.plot(figure.subplots(1, 2), variable=what):
             variable, _, statistic = axes.get_title().partition(", ")
             axes.set(xlabel=inputs[0], ylabel=inputs[1], title="")
@@ -48,10 +48,11 @@ def draw_fit(folder: RunFolder, fit: Fit, what: str | None = None) -> Figure:
     return figure
 
 
-def traces(folder: RunFolder, fit: Fit) -> Figure:
-    """Return trace plots and histograms of each hyperparameter and of the log-likelihood, one row each."""
-    rows = list(_traced_quantities(folder, fit))
-    figure = _figure_class()(figsize=(9, 1.5 * len(rows) + 0.4), dpi=150, layout="constrained")
+def traces(folder: RunFolder, fit: Any) -> Figure:
+    """Return trace plots and histograms of each quantity of the summary and of the log-likelihood, one row each."""
+    rows = list(folder.kind.parameters(folder, fit).items())[:MOST_TRACES]
+    rows.append(("log-likelihood", fit.tree["sample_stats"].to_dataset().total_log_likelihood.values))
+    figure = figure_class()(figsize=(9, 1.5 * len(rows) + 0.4), dpi=150, layout="constrained")
     grid = figure.subplots(len(rows), 2, squeeze=False, width_ratios=(3, 1))
     for (name, values), (left, right) in zip(rows, grid, strict=True):
         colours = [(0.1, 0.25 + 0.6 * i / max(1, len(values) - 1), 0.75) for i in range(len(values))]
@@ -69,18 +70,6 @@ def traces(folder: RunFolder, fit: Fit) -> Figure:
     return figure
 
 
-def _traced_quantities(folder: RunFolder, fit: Fit) -> Any:
-    posterior = fit.tree["posterior"].to_dataset()
-    for name in fit.model.parameters.priors:
-        values = posterior[name].values
-        if values.ndim == 2:
-            yield name, values
-        else:
-            for i, axis in enumerate(folder.settings.inputs):
-                yield f"{name}[{axis}]", values[:, :, i]
-    yield "log-likelihood", fit.tree["sample_stats"].to_dataset().total_log_likelihood.values
-
-
 def as_png(figure: Figure) -> bytes:
     """Return the figure as the content of a PNG file."""
     buffer = io.BytesIO()
@@ -88,18 +77,13 @@ def as_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _figure_class() -> Any:
+def figure_class() -> Any:
+    """Return the class `Figure` of matplotlib. Raise if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plots require matplotlib. Install it with: pip install 'ellipslice[fit]'.") from None
     return Figure
-
-
-def _title(folder: RunFolder) -> str:
-    from ellipslice.apps.fits.summary import describe_model
-
-    return describe_model(folder)
 
 
 def _label(folder: RunFolder, what: str) -> str:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ellipslice.apps.fits.folder import RunFolder
-from ellipslice.apps.fits.plots import MAX_PLOT_INPUTS, as_png, draw_fit, traces
-from ellipslice.apps.fits.priors import PRIOR_LOG_SD
+from ellipslice.apps.fits.plots import as_png, traces
 from ellipslice.apps.fits.summary import format_diagnostics, short, summarise
-from ellipslice.gp import Fit
 from ellipslice.store.journal import replace
 
 STYLE = """
@@ -38,7 +36,7 @@ TRACE_NOTE = (
 )
 
 
-def write_report(folder: RunFolder, fit: Fit, out: Path | None = None) -> Path:
+def write_report(folder: RunFolder, fit: Any, out: Path | None = None) -> Path:
     """Write the report to `out` and return its path. Default: report.html in the folder."""
     path = folder.path / "report.html" if out is None else out
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +44,7 @@ def write_report(folder: RunFolder, fit: Fit, out: Path | None = None) -> Path:
     return path
 
 
-def page(folder: RunFolder, fit: Fit) -> str:
+def page(folder: RunFolder, fit: Any) -> str:
     """Return the page. Texts from the user's files, such as names of columns, are escaped."""
     found, metadata = summarise(folder, fit), folder.metadata
     title = f"{metadata['data']['file']}: {found['model']}"
@@ -54,15 +52,19 @@ def page(folder: RunFolder, fit: Fit) -> str:
     parts = [
         f"<h1>{escape(metadata['data']['file'])}</h1>",
         f'<p class="of">{escape(found["model"])} · {found["data"]["rows"]:,} rows · {size}</p>',
-        _image(draw_fit(folder, fit), "plot of the fit") if len(folder.settings.inputs) <= MAX_PLOT_INPUTS else "",
+        "" if folder.kind.no_plot(folder) else _image(folder.kind.draw(folder, fit, None), "plot of the fit"),
         "<h2>Convergence</h2>",
         f'<p class="convergence {"good" if found["converged"] else "poor"}">',
         "<br>".join(escape(line) for line in found["convergence_report"]),
         "</p>",
-        "<h2>Hyperparameters</h2>",
+        f"<h2>{folder.kind.parameter_name.capitalize()}s</h2>",
         _table(found),
         "<h2>Model</h2>",
-        _model(folder),
+        *(f"<p>{escape(text)}</p>" for text in folder.kind.model_text(folder)),
+        *(
+            f"<h2>{escape(heading)}</h2>\n<p>{escape(text)}</p>\n{_image(figure, heading)}"
+            for heading, text, figure in folder.kind.checks(folder, fit)
+        ),
         "<h2>Trace plots</h2>",
         f"<p>{TRACE_NOTE}</p>",
         _image(traces(folder, fit), "trace plots and histograms of the chains"),
@@ -87,29 +89,9 @@ def _table(found: dict[str, Any]) -> str:
         cells = [*(short(one[key]) for key in ("mean", "sd", "q05", "q95")), *format_diagnostics(one)]
         rows.append(f"<tr><td>{escape(name)}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     worst = "".join(f"<td>{cell}</td>" for cell in format_diagnostics(found["latent"]))
-    rows.append(f"<tr><td>latent function, worst element</td><td></td><td></td><td></td><td></td>{worst}</tr>")
+    name = escape(f"{found['latent_name']}, worst element")
+    rows.append(f"<tr><td>{name}</td><td></td><td></td><td></td><td></td>{worst}</tr>")
     return f"<table>{''.join(rows)}</table>"
-
-
-def _model(folder: RunFolder) -> str:
-    problem = folder.problem
-    lines = [f"The latent function has a {escape(folder.settings.kernel)} kernel and mean {short(problem.mean)}."]
-    if problem.medians:
-        given = ", ".join(f"{name} {_numbers(median)}" for name, median in problem.medians.items())
-        lines.append(
-            "Unknown hyperparameters have log-normal priors (standard deviation of the logarithm "
-            f"{PRIOR_LOG_SD:g}) with these medians: {given}."
-        )
-    if problem.known:
-        lines.append("Fixed: " + ", ".join(f"{name} {_numbers(value)}" for name, value in problem.known.items()) + ".")
-    for name, origin in zip(folder.settings.inputs, folder.origins, strict=True):
-        if origin is not None:
-            lines.append(f"{escape(name)} is counted in days from {escape(origin.removesuffix('T00:00:00'))}.")
-    return f"<p>{' '.join(lines)}</p>"
-
-
-def _numbers(value: Any) -> str:
-    return short(value) if isinstance(value, float) else ", ".join(map(short, value))
 
 
 def _version(folder: RunFolder) -> str:

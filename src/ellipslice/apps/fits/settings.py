@@ -1,28 +1,31 @@
-"""The settings of a fit, stored as JSON in its folder. They are checked field by field when they are read."""
+"""The settings of a fit of a Gaussian process, stored as JSON in its folder."""
 
 from __future__ import annotations
 
 import difflib
-import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ellipslice.apps.fits.run_settings import (
+    RunSettings,
+    check_least,
+    floats,
+    names,
+    number,
+    pairs,
+    read_fields,
+    text,
+    whole_numbers,
+)
 from ellipslice.likelihoods import REGISTERED, Likelihood
 from ellipslice.likelihoods.command import Command
-from ellipslice.sampling.until import Until
-
-FORMAT = 2
-"""Format version of the folder of a fit. Raise it when the format changes: folders of other versions are rejected."""
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     name: cls for cls in REGISTERED if cls.command is not None for name in cls.command.names
 }
 """Likelihoods, by the names that `--likelihood` accepts."""
-
-RESTORE = "Restore it from a backup, or fit again into another --out."
-"""End of messages about a damaged folder."""
 
 KERNELS = ("matern12", "matern32", "matern52", "squared-exponential")
 
@@ -37,7 +40,7 @@ ALIASES = {
 
 
 @dataclass(frozen=True)
-class FitSettings:
+class FitSettings(RunSettings):
     """Settings of a fit, as given on the command line.
 
     Attributes
@@ -64,11 +67,6 @@ class FitSettings:
         Window of the events: one pair, or one per input. None: the range of the events.
     cells : tuple of int or None
         Number of cells for events: one for all inputs, or one per input. None: the default of `model.CELLS`.
-    draws : int or None
-        Draws per chain. None: until the run has converged, or 100,000 with a stopping rule.
-    warmup, chains, seed : int
-    effective_sample_size, rhat, max_seconds : float or None
-        Goals and budget of the stopping rule `Until`.
     """
 
     inputs: tuple[str, ...]
@@ -84,13 +82,6 @@ class FitSettings:
     trials: str | None = None
     window: tuple[tuple[float, float], ...] | None = None
     cells: tuple[int, ...] | None = None
-    draws: int | None = None
-    warmup: int = 500
-    chains: int = 4
-    seed: int = 0
-    effective_sample_size: float | None = None
-    rhat: float | None = None
-    max_seconds: float | None = None
 
     @property
     def events(self) -> bool:
@@ -108,13 +99,6 @@ class FitSettings:
     def own_parameters(self) -> dict[str, float | None]:
         """Hyperparameters of the likelihood, by name; None if unknown. Empty for events, whose counts are Poisson."""
         return {option: getattr(self, option) for option in self.command.options if option not in COLUMNS}
-
-    @property
-    def until(self) -> Until | None:
-        """Stopping rule; None without a goal and without `max_seconds`."""
-        if self.effective_sample_size is None and self.rhat is None and self.max_seconds is None:
-            return None
-        return Until(self.effective_sample_size, self.rhat, self.max_seconds, self.draws)
 
     def check(self) -> None:
         """Raise if a setting is invalid. Messages name the options of the command line."""
@@ -139,20 +123,10 @@ class FitSettings:
                 )
         if self.mean is not None and not math.isfinite(self.mean):
             raise ValueError(f"--mean must be a finite number, but it is {self.mean}.")
-        for option, value, least in (
-            ("--draws", self.draws, 1), ("--warmup", self.warmup, 0), ("--chains", self.chains, 1),
-            ("--seed", self.seed, 0), *(("--cells", value, 1) for value in self.cells or ()),
-        ):  # fmt: skip
-            if value is not None and value < least:
-                raise ValueError(f"{option} must be at least {least}, but it is {value}.")
+        check_least([("--cells", value, 1) for value in self.cells or ()])
         self._check_applicable()
         self._check_lengths()
-        for option, value, least in (
-            ("--effective-sample-size", self.effective_sample_size, 0), ("--rhat", self.rhat, 1),
-            ("--max-seconds", self.max_seconds, 0),
-        ):  # fmt: skip
-            if value is not None and not least < value < math.inf:
-                raise ValueError(f"{option} must be finite and above {least}, but it is {value:g}.")
+        self.check_run()
 
     def _check_applicable(self) -> None:
         """Raise if an option has no effect with this likelihood or these data."""
@@ -174,8 +148,6 @@ class FitSettings:
             )
         if not self.events and (self.window or self.cells):
             raise ValueError("--window and --cells are for --events, but --x and --y were given. Remove them.")
-        if self.rhat is not None and self.chains < 2:
-            raise ValueError("--rhat compares chains, but there is only one. Give --chains 2 or more.")
 
     def _check_lengths(self) -> None:
         for option, given in (
@@ -197,10 +169,6 @@ class FitSettings:
         given = getattr(self, name)
         return given * len(self.inputs) if given is not None and len(given) == 1 else given
 
-    def as_json(self) -> dict[str, Any]:
-        """Return all fields as a dictionary."""
-        return asdict(self)
-
 
 def normalise_name(given: str) -> str:
     """Return a name in lower case with hyphens, so that Poisson and negative_binomial are accepted."""
@@ -218,69 +186,8 @@ def _check_choice(option: str, value: Any, known: tuple[str, ...]) -> None:
 def read_settings(found: Any, path: Path) -> FitSettings:
     """Return the settings that `as_json` returned as `found`. Raise ValueError if they are anything else."""
     kinds: dict[str, Any] = {
-        "inputs": _names, "target": str, "likelihood": str, "kernel": str, "exposure": str, "trials": str,
-        "length_scale": _floats, "window": _pairs, "cells": _whole_numbers,
-        **dict.fromkeys(("draws", "warmup", "chains", "seed"), _whole),
-        **dict.fromkeys(("amplitude", "noise_scale", "dispersion", "mean"), _number),
-        **dict.fromkeys(("effective_sample_size", "rhat", "max_seconds"), _number),
+        "inputs": names, "target": text, "likelihood": text, "kernel": text, "exposure": text, "trials": text,
+        "length_scale": floats, "window": pairs, "cells": whole_numbers,
+        **dict.fromkeys(("amplitude", "noise_scale", "dispersion", "mean"), number),
     }  # fmt: skip
-    if not isinstance(found, dict) or set(found) != {field.name for field in fields(FitSettings)}:
-        raise ValueError(f"{path} is damaged or was edited: its settings are not those of a fit. {RESTORE}")
-    values = {}
-    for name, value in found.items():
-        try:
-            values[name] = None if value is None else _checked(kinds[name], value)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{path} is damaged or was edited: {name} is {json.dumps(value)[:60]}. {RESTORE}"
-            ) from None
-    if any(values[name] is None for name in ("inputs", "likelihood", "kernel", "warmup", "chains", "seed")):
-        raise ValueError(f"{path} is damaged or was edited: a required setting is null. {RESTORE}")
-    settings = FitSettings(**values)
-    settings.check()
-    return settings
-
-
-def _checked(kind: Any, value: Any) -> Any:
-    if kind is str:
-        if not isinstance(value, str):
-            raise TypeError
-        return value
-    return kind(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError
-    return float(value)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return tuple(_checked(str, part) for part in _listed(value))
-
-
-def _floats(value: Any) -> tuple[float, ...]:
-    return tuple(_number(part) for part in _listed(value))
-
-
-def _whole_numbers(value: Any) -> tuple[int, ...]:
-    return tuple(_whole(part) for part in _listed(value))
-
-
-def _pairs(value: Any) -> tuple[tuple[float, float], ...]:
-    pairs = tuple(_floats(part) for part in _listed(value))
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError
-    return pairs  # type: ignore[return-value]
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list) or not value:
-        raise TypeError
-    return value
+    return read_fields(FitSettings, kinds, ("inputs", "likelihood", "kernel"), found, path)

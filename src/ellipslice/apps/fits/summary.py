@@ -4,48 +4,51 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ellipslice.apps.fits.folder import RunFolder
 from ellipslice.diagnostics import check_convergence
-from ellipslice.gp import Fit
+
+if TYPE_CHECKING:
+    from ellipslice.apps.fits.folder import RunFolder
 
 
-def summarise(folder: RunFolder, fit: Fit) -> dict[str, Any]:
+def summarise(folder: RunFolder, fit: Any) -> dict[str, Any]:
     """Return the content of the JSON object that `--json` prints."""
-    attrs, posterior = fit.tree.attrs, fit.tree["posterior"].to_dataset()
-    parameters = {}
-    for name in fit.model.parameters.priors:
-        values = posterior[name].values
-        for index, label in _members(name, values.shape[2:], folder.settings.inputs):
-            parameters[label] = measures(values[(slice(None), slice(None), *index)])
-    size, rhat = worst_diagnostics(posterior[fit.model.latents[0]].values)
-    latent = {"effective_sample_size": _plain(size), "rhat": _plain(rhat)}
+    attrs, sizes, kind = fit.tree.attrs, fit.tree["posterior"].sizes, folder.kind
+    diagnostics = [worst_diagnostics(values) for values in kind.latents(fit)]
+    latent = {
+        "effective_sample_size": _plain(_worst(min, [size for size, _ in diagnostics])),
+        "rhat": _plain(_worst(max, [rhat for _, rhat in diagnostics])),
+    }
     total = measures(fit.tree["sample_stats"].to_dataset().total_log_likelihood.values)
     report = check_convergence(fit.tree)
     return {
         "folder": str(folder.path),
         "data": {name: folder.metadata["data"][name] for name in ("file", "sha256", "rows")},
-        "model": describe_model(folder),
-        "known": folder.problem.known | {"mean": folder.problem.mean},
-        "chains": posterior.sizes["chain"],
-        "draws": posterior.sizes["draw"],
+        "model": kind.describe(folder),
+        "known": kind.known(folder),
+        "chains": sizes["chain"],
+        "draws": sizes["draw"],
         "stopped_by": attrs["stopped_by"],
         "seconds": attrs["sampling_time"],
         "evaluations_per_update": attrs["evaluations"] / max(1, attrs["updates"]),
-        "parameters": parameters,
+        "parameters": {name: measures(values) for name, values in kind.parameters(folder, fit).items()},
         "total_log_likelihood": total,
+        "parameter_name": kind.parameter_name,
+        "latent_name": kind.latent_name,
         "latent": latent,
         "converged": report.converged,
         "convergence_report": str(report).splitlines(),
     }
 
 
-def _members(name: str, shape: tuple[int, ...], inputs: tuple[str, ...]) -> list[tuple[tuple[int, ...], str]]:
-    """Return index and label of each element of a hyperparameter. Elements of a vector are labelled by the inputs."""
-    return [((), name)] if not shape else [((i,), f"{name}[{inputs[i]}]") for i in range(shape[0])]
+def _worst(choose: Callable[[list[float]], float], values: list[float]) -> float:
+    """Return the smallest or largest of the values that are numbers; NaN if there are none."""
+    known = [value for value in values if not math.isnan(value)]
+    return choose(known) if known else math.nan
 
 
 def measures(values: np.ndarray) -> dict[str, float | None]:
@@ -83,23 +86,14 @@ def _plain(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def describe_model(folder: RunFolder) -> str:
-    """Return the model in one line."""
-    settings = folder.settings
-    where = " and ".join(settings.inputs)
-    if settings.events:
-        return f"rate of events over {where}: poisson counts in cells, {settings.kernel} kernel"
-    return f"{settings.target} given {where}: {settings.likelihood} likelihood, {settings.kernel} kernel"
-
-
 def format_summary(found: dict[str, Any]) -> str:
     """Return the summary as text: a table and the convergence report."""
     lines = [f"{found['data']['file']}, {found['data']['rows']:,} rows. {found['model']}", ""]
-    rows = [["hyperparameter", "mean", "sd", "5 %", "95 %", "effective sample size", "R-hat"]]
+    rows = [[found["parameter_name"], "mean", "sd", "5 %", "95 %", "effective sample size", "R-hat"]]
     for name, one in [*found["parameters"].items(), ("log-likelihood", found["total_log_likelihood"])]:
         numbers = [short(one[key]) for key in ("mean", "sd", "q05", "q95")]
         rows.append([name, *numbers, *format_diagnostics(one)])
-    rows.append(["latent function (worst)", "", "", "", "", *format_diagnostics(found["latent"])])
+    rows.append([f"{found['latent_name']} (worst)", "", "", "", "", *format_diagnostics(found["latent"])])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]

@@ -78,8 +78,17 @@ class Table:
         kinds : mapping of str to str
             Expected content of columns: `INPUTS`, `LABELS` or `DATES`. Default for each column: `NUMBERS`.
         """
-        for name in names:
-            self._check_name(name)
+        frame = self.frame(names)[list(dict.fromkeys(names))]
+        return {name: self._column(frame[name], kinds.get(name, NUMBERS)) for name in frame.columns}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all columns."""
+        return [str(column) for column in self._frame.columns]
+
+    def frame(self, names: list[str]) -> Any:
+        """Return all columns as a data frame, at the rows in which the columns `names` have values."""
+        self.check_names(names)
         frame = self._frame[list(dict.fromkeys(names))]
         missing = frame.isna().any(axis=1).to_numpy()
         if missing.any() and not self._drop:
@@ -89,15 +98,19 @@ class Table:
                 f"{self.path}: {missing.sum():,} of {len(frame):,} rows have no value, first in the column {where!r} "
                 f"of row {row + 1}. Fill the missing values, or drop these rows with --drop-missing."
             )
-        frame = frame[~missing]
-        if not len(frame):
+        if missing.all():
             raise ValueError(
                 f"{self.path} has a missing value in every row of {', '.join(frame.columns)}. Check these columns."
             )
-        return {name: self._column(frame[name], kinds.get(name, NUMBERS)) for name in frame.columns}
+        return self._frame[~missing]
+
+    def check_names(self, names: list[str]) -> None:
+        """Raise unless the table has exactly one column of each name."""
+        for name in names:
+            self._check_name(name)
 
     def _check_name(self, name: str) -> None:
-        known = [str(column) for column in self._frame.columns]
+        known = self.names
         if self._header.count(name) > 1:
             raise ValueError(f"{self.path} has {self._header.count(name)} columns named {name!r}. Rename them.")
         if name in known:
