@@ -18,7 +18,7 @@ RNG = np.random.default_rng(8)
 DATA = {name: np.round(RNG.uniform(0, 4, 12), 2) for name in ("a", "b", "c")}
 
 CORRELATIONS = {
-    "exponential": lambda r: np.exp(-r),
+    "matern12": lambda r: np.exp(-r),
     "matern32": lambda r: (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
     "matern52": lambda r: (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
     "squared_exponential": lambda r: np.exp(-(r**2) / 2),
@@ -49,7 +49,7 @@ def test_the_covariance_is_that_of_the_euclidean_distance(name, columns):
 
 def test_the_length_scale_over_two_columns_has_the_prior_of_the_range_of_matern():
     """Two length scales are the range, so the priors are equal after scaling."""
-    ours, theirs = (term.bind(DATA) for term in (GP(("a", "b"), kernel="exponential"), Matern(("a", "b"))))
+    ours, theirs = (term.bind(DATA) for term in (GP(("a", "b"), kernel="matern12"), Matern(("a", "b"))))
     p = (0.05, 0.5, 0.9)
     ratio = 2 * quantiles(ours.priors["length_scale"], *p) / quantiles(theirs.priors["range"], *p)
     np.testing.assert_allclose(ratio, 1.0, rtol=1e-5)
@@ -69,7 +69,7 @@ def test_the_length_scale_over_two_columns_has_the_prior_of_the_range_of_matern(
     ids=["regular", "many", "almost equal", "two", "three columns"],
 )
 def test_quantiles_of_the_length_scale_are_distances(columns, low, high):
-    prior = GP(tuple(columns), kernel="exponential").bind(columns).priors["length_scale"]
+    prior = GP(tuple(columns), kernel="matern12").bind(columns).priors["length_scale"]
     np.testing.assert_allclose(quantiles(prior, 0.01, 0.99), [low, high], rtol=1e-4)
 
 
@@ -98,7 +98,7 @@ def test_the_description_has_the_kernel_and_its_priors():
 @pytest.mark.parametrize(
     ("term", "message"),
     [
-        (GP("a", kernel="matern"), "GP: kernel is 'matern'. Expected one of 'exponential', 'matern32', 'matern52', "),
+        (GP("a", kernel="matern"), "GP: kernel is 'matern'. Expected one of 'matern12', 'matern32', 'matern52', "),
         (
             GP("a", kernel="matern32", prior={"length": dist.HalfNormal(1.0)}),
             "GP has no hyperparameter 'length'. Its hyperparameters are: sd, length_scale",

@@ -72,8 +72,8 @@ class FitChecks:
         observed = self._groups["observed_data"](self, None, seed)[name].values.ravel()
         if censored := self._censored():
             warn(
-                f"{censored} of {len(observed)} responses are censored, but predictive draws are not, so the plot shows "
-                "a difference even if the model is right. Apply the censoring to the draws of "
+                f"{censored} of {len(observed)} responses are censored, but predictive draws are not, so the plot "
+                "shows a difference even if the model is right. Apply the censoring to the draws of "
                 "fit.posterior_predictive() before you compare them."
             )
         return plot_check(str(name), observed, drawn[name].values.reshape(-1, len(observed)), axes)

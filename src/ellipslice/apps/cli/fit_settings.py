@@ -25,7 +25,7 @@ INSTEAD = {
     "x": "Write the column into the formula.",
     "y": "Write the response before ~ in the formula.",
     "likelihood": "Give --family instead.",
-    "kernel": "Write a smooth term into the formula, for example rw2(column).",
+    "kernel": "Write a term into the formula, for example gp(column, kernel='matern52').",
 }
 """Advice for some options of Gaussian processes that were given with --formula."""
 

@@ -38,7 +38,7 @@ class GP(PlacedTerm):
 
     A kernel that is given by its name depends on the Euclidean distance, has one length scale for all columns, and has
     the hyperparameters `sd` and `length_scale`. The correlations at distance r length scales are exp(-r)
-    ("exponential"), (1 + sqrt(3) r) exp(-sqrt(3) r) ("matern32"), (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)
+    ("matern12"), (1 + sqrt(3) r) exp(-sqrt(3) r) ("matern32"), (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)
     ("matern52") and exp(-r^2 / 2) ("squared_exponential").
 
     For times use one of the first three, or a kernel of `tinygp.kernels.quasisep`: Exp, Matern32, Matern52, SHO, and
@@ -55,7 +55,7 @@ class GP(PlacedTerm):
         Columns with the coordinates of each row: numbers, or dates, which become days. At most 1,000 distinct ones if
         the kernel is not quasi-separable. Several columns must have the same unit if the kernel is given by its name.
     kernel : str, kernel, or callable
-        "exponential", "matern32", "matern52" or "squared_exponential"; a kernel of tinygp or scikit-learn; or a
+        "matern12", "matern32", "matern52" or "squared_exponential"; a kernel of tinygp or scikit-learn; or a
         function of hyperparameters that returns one, such as `lambda sd, length: quasisep.Matern32(length, sigma=sd)`.
         The function may also return a function of two sets of inputs that returns their covariances. Use a named
         function, not a lambda, for workers in processes.

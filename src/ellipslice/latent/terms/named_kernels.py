@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from ellipslice.latent.hyperpriors import LENGTH_SCALE, SD, Hyperparameter, numpyro_distributions, pc_range
 
-NAMES = ("exponential", "matern32", "matern52", "squared_exponential")
+NAMES = ("matern12", "matern32", "matern52", "squared_exponential")
 """Names of the kernels: Matérn kernels with smoothness 1/2, 3/2 and 5/2, and their limit."""
 HYPERPARAMETERS: Mapping[str, Hyperparameter] = MappingProxyType({"sd": SD, "length_scale": LENGTH_SCALE})
 """Hyperparameters of every kernel that has a name."""
@@ -27,7 +27,7 @@ SMALLEST_RATIO = 10.0
 def named_kernel(name: str, *, one_axis: bool) -> Callable[..., Any]:
     """Return a kernel as a function of its hyperparameters, sd and length_scale. Raise if there is none of this name.
 
-    The correlations at distance d, with r = d / length_scale, are exp(-r) for "exponential",
+    The correlations at distance d, with r = d / length_scale, are exp(-r) for "matern12",
     (1 + sqrt(3) r) exp(-sqrt(3) r) for "matern32", (1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r) for "matern52", and
     exp(-r^2 / 2) for "squared_exponential". On one axis the first three are Markov in time.
 
