@@ -62,12 +62,12 @@ class LatentPrior(OnlyDraws):
 
         The bases of a Gaussian process do not depend on its kernel and inputs, but its determinant does.
         """
-        assembly, parameters = self._posterior.assembly, self._posterior.hyperparameters.parameters
+        assembly = self._posterior.assembly
         found = [assembly.rows, assembly.cols]
         for values in (assembly.basis_values, assembly.constraints):
             largest = np.float64(f"{np.abs(values).max(initial=0.0):.6g}")
             found += [largest, np.round(values / (largest or 1.0), 6) + 0.0]  # + 0.0 turns -0.0 into 0.0
-        at = self._posterior.at(parameters.gaussian()[0] if parameters.size else np.zeros(0))
+        at = self._posterior.at(np.zeros(self._posterior.hyperparameters.size))
         return [*found, np.float64("0" if at is None else f"{at.log_prior:.6g}")]
 
     def __repr__(self) -> str:
