@@ -43,8 +43,8 @@ class GP(PlacedTerm):
 
     For times use one of the first three, or a kernel of `tinygp.kernels.quasisep`: Exp, Matern32, Matern52, SHO, and
     sums and products of these. Each update then costs O(n) for n distinct times, at any distances. The latents are the
-    states of the kernel, and results contain the effects. The covariance of times i and j is multiplied by
-    (1 - 1e-10)^(|i - j| / 2).
+    states of the kernel, and results contain the effects. The covariance of times i and j, in order,
+    is multiplied by (1 - 1e-10)^((j - i) / 2).
 
     With any other kernel, or several columns, each distinct input has a latent element, and an evaluation costs O(n^3)
     for n of them, so use `Matern` for many places. 1e-8 of the variance is added to the diagonal of the covariance.
